@@ -74,7 +74,7 @@ def _of_access(key: str) -> str:
 def _of_tls(key: str) -> str:
     if key in tls.OF_OPENSSL:
         return _refused("", "ciphers and protocols are those of OpenSSL's own configuration")
-    return "no effect" if key == tls.TEST_MODE else "at the start"
+    return "at the start"
 
 
 def _refused(accepted: str, why: str) -> str:

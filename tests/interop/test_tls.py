@@ -37,6 +37,19 @@ def java_enforcing(java: JavaPeer, pair: Pair) -> JavaServer:
     return java.broker(namesrv.address, java_options=f"-Dtls.test.mode.enable=false {words}")
 
 
+@pytest.fixture(scope="module")
+def fresh(servers: OurServers) -> OurServer:
+    """Our broker and name server without any setting of TLS."""
+    return servers.serve(None)
+
+
+@pytest.fixture(scope="module")
+def java_fresh(java: JavaPeer) -> JavaServer:
+    """A Java broker and name server with TLS as it is by default."""
+    default = "-Dtls.server.mode=permissive"  # the harness switches it off
+    return java.broker(java.namesrv(java_options=default).address, java_options=default)
+
+
 def produced_in_time(java: JavaPeer, namesrv: str, options: str) -> tuple[str, list[Row]]:
     """A Java client gives its first request, TLS and all, three seconds: more than one try, each with its own topic."""
     for attempt in range(3):
@@ -59,11 +72,29 @@ def test_java_clients_speak_tls_with_us(java: JavaPeer, enforcing: OurServer, au
 
 
 def test_our_clients_speak_tls_with_java(java_enforcing: JavaServer) -> None:
+    assert_round_trip(java_enforcing.namesrv)
+
+
+def test_java_clients_speak_tls_with_our_fresh_servers(java: JavaPeer, fresh: OurServer) -> None:
+    topic, sent = produced_in_time(java, fresh.namesrv, "-Dtls.enable=true")
+    assert len(sent) == 20
+    seen = java.consume(fresh.namesrv, topic, "g-tls-fresh", 20, java_options="-Dtls.enable=true")
+    assert {row["msgId"] for row in seen} == {row["msgId"] for row in sent}
+    plain = java.consume(fresh.namesrv, topic, "g-plain-fresh", 20)
+    assert {row["msgId"] for row in plain} == {row["msgId"] for row in sent}
+
+
+def test_our_clients_speak_tls_with_fresh_java_servers(java_fresh: JavaServer) -> None:
+    assert_round_trip(java_fresh.namesrv)
+
+
+def assert_round_trip(namesrv: str) -> None:
+    """Send and receive over TLS without checking certificates."""
     trust = TlsOptions(verify=False)
-    with Producer("p-tls", java_enforcing.namesrv, tls=trust) as producer:
+    with Producer("p-tls", namesrv, tls=trust) as producer:
         sent = {producer.send(Message("us-to-java", b"%d" % n * 1000)).msg_id for n in range(20)}
     found: dict[str, bytes] = {}
-    with SimpleConsumer("g-tls", java_enforcing.namesrv, tls=trust) as consumer:
+    with SimpleConsumer("g-tls", namesrv, tls=trust) as consumer:
         consumer.subscribe("us-to-java")
 
         def look() -> set[str]:

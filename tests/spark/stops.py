@@ -127,7 +127,7 @@ def drive(namesrv: str, work: Path) -> None:
 
     from rocketmq_py.spark import session_builder
 
-    spark = session_builder("stops").master("local[3]").config(map=SPARK).getOrCreate()
+    spark = session_builder("stops", compiled_home=True).master("local[3]").config(map=SPARK).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     print("READY", spark.sparkContext._gateway.proc.pid, flush=True)
     options = {

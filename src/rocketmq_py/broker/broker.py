@@ -217,6 +217,7 @@ class Broker:
             await services.slave_sync.stop()
             await services.membership.stop()
             await services.pop.remote_fetcher.stop()
+            await services.forwarder.stop()
             await services.acting.stop()
             await services.registration.stop()
             services.pull_request_hold.release()

@@ -34,13 +34,12 @@ from rocketmq_py.broker.handlers.messages import (
     SlaveSendHandlers,
     TransactionHandlers,
 )
-from rocketmq_py.broker.handlers.offsets import OffsetHandlers, ResetHandlers
+from rocketmq_py.broker.handlers.offsets import ResetHandlers
 from rocketmq_py.broker.handlers.pop import PopHandlers
 from rocketmq_py.broker.handlers.query import QueryHandlers
 from rocketmq_py.broker.handlers.relay import RelayHandlers
 from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.timers import TimerHandlers
-from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
@@ -61,6 +60,10 @@ from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
+from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold, TranslatingResponder
+from rocketmq_py.broker.static_topic.handlers import StaticOffsetHandlers, StaticTopicHandlers
+from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
+from rocketmq_py.broker.static_topic.messages import StaticTopicPuller, StaticTopicSender
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.recall import RecallService
@@ -73,6 +76,7 @@ from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
 from rocketmq_py.core.timer.delay_levels import DelayLevels
+from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
@@ -162,7 +166,10 @@ class Services:
         self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
-        self.registration = Registration(config, self.topics, self._new_rpc_client(), self.address, self.role)
+        self.mappings = TopicQueueMappings(self._file("topicQueueMapping.json"), config.broker_name, clock)
+        self.registration = Registration(
+            config, self.topics, self.mappings.infos, self._new_rpc_client(), self.address, self.role
+        )
 
     def _make_timers(self) -> None:
         config, clock, store, save = self._config, self._clock, self.store, self.saver.save
@@ -194,11 +201,13 @@ class Services:
         )
 
     def _make_pull_path(self) -> None:
+        self.forwarder = Forwarder(self._config, self._new_rpc_client(), self._clock)
         config, store = self._config, self.store
         make = partial(SlavePullService, self.role) if self.role.is_slave else PullService
         self.pull_service = make(
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
+        self._static_puller = StaticTopicPuller(self.pull_service, self.mappings, self.forwarder, self._clock)
         self.pull_request_hold = PullRequestHoldService(
             self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
         )
@@ -233,7 +242,7 @@ class Services:
             config, self.escape, self.delay, self.transactions, self.transaction_check, self.pop, timers, clock
         )
         self.acting.watch(self.role)
-        tables = Tables(self.topics, self.groups, self.offsets, self.delay, self.modes, self.timers)
+        tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client(), self.address, register_again)
 
     def router(self, *others: object) -> Router:
@@ -243,15 +252,15 @@ class Services:
         return Router(
             self._send_handlers(),
             ReplyHandlers(self.reply_service),
-            PullHandlers(self.pull_service),
+            PullHandlers(self._static_puller),
             PopHandlers(self.pop),
             AssignmentHandlers(
                 QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,
             ),
-            OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
+            StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
             ClientHandlers(config, self.clients, self.locks, self._clock),
-            TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
+            StaticTopicHandlers(config, self.topics, store, self.offsets, stats, self.registration, self.mappings),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats, self.address),
             BrokerHandlers(self.replication, self.membership),
             QueryHandlers(store, self.clients),
@@ -275,7 +284,7 @@ class Services:
             return SlaveSendHandlers(self._config)
         redirect = self.timers.redirect
         back = SendBackService(self._config, self.store, self.topics, self.groups, redirect, self.stats)
-        return SendHandlers(self.sender, back)
+        return SendHandlers(StaticTopicSender(self.sender, self.mappings), back)
 
     # -- life
 
@@ -284,12 +293,26 @@ class Services:
 
         :raises StoreLocked: another process uses the store.
         :raises StoreCorrupt: the store contradicts itself or the configuration.
+        :raises StoreNotWritable: the disk is full or fails.
         """
+        try:
+            self._open_files()
+        except OSError as e:
+            what = f"the store at {self._config.store_root} cannot be opened for writing: {e}"
+            raise StoreNotWritable(f"{what}; free disk space or repair the disk, then start again") from e
+        self.settings.on_change = self._settings_changed
+        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
+        self.role.add_master_listener(self._master_is)
+        self.replication.open()
+
+    def _open_files(self) -> None:
         self.topics.read_file()  # recovery needs the type of the queues of each topic
         self.store.open()
         messages_end = self.store.max_physical_offset
         try:
-            for table in (self.topics, self.groups, self.offsets, self.filters, self.delay, self.modes):
+            for table in (
+                self.topics, self.mappings, self.groups, self.offsets, self.filters, self.delay, self.modes,
+            ):  # fmt: skip
                 table.load()
             self.transactions.load()
             self.pop.load()
@@ -297,10 +320,6 @@ class Services:
         except BaseException:
             self.store.close()
             raise
-        self.settings.on_change = self._settings_changed
-        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
-        self.role.add_master_listener(self._master_is)
-        self.replication.open()
 
     async def take_back(self) -> None:
         """Continue, as a starting master, where the slave that acted for it has got to."""
@@ -370,7 +389,11 @@ class Services:
 
     def keep_hold(self, hold: Hold, responder: Responder) -> None:
         """Hold a request until it can be answered."""
-        if hold.key == ACK_WAIT:
+        if isinstance(hold, TranslatedHold):
+            responder = TranslatingResponder(responder, hold.translate)
+        if hold.key == FORWARDED:
+            self.forwarder.run(hold, responder)
+        elif hold.key == ACK_WAIT:
             self.waiting_sends.keep(hold, responder)
         elif isinstance(hold.key, PollKey):
             self.pop.hold_request(hold, responder)

@@ -118,6 +118,7 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.GET_TOPIC_STATS_INFO: TopicName,
     Code.QUERY_TOPIC_CONSUME_BY_WHO: TopicName,
     Code.GET_TOPIC_CONFIG: TopicName,
+    Code.UPDATE_AND_CREATE_STATIC_TOPIC: CreateTopic,
     Code.DELETE_SUBSCRIPTIONGROUP: DeleteGroup,
     Code.GET_SUBSCRIPTIONGROUP_CONFIG: GroupName,
     Code.QUERY_TOPICS_BY_CONSUMER: GroupName,

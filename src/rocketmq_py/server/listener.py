@@ -21,7 +21,7 @@ from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Guard, OnHold
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Router
-from rocketmq_py.server.tls import Certificates, TlsMode, TlsSettings
+from rocketmq_py.server.tls import TlsContexts, TlsMode, TlsSettings, tls_contexts
 from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.wire.frame import MAX_FRAME
 
@@ -86,7 +86,8 @@ class Server:
         self.write_limit = write_limit
         self._on_disconnect = on_disconnect
         self._enforcing = tls is not None and tls.server_mode is TlsMode.ENFORCING
-        self._certificates = Certificates(tls) if tls is not None and tls.serves_tls else None
+        self._tls_contexts = tls_contexts(tls) if tls is not None else None
+        self._is_plain_allowed = tls is None or tls.generates_certificate
         self._idle_timeout = idle_timeout
         self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
         self._sweep: asyncio.TimerHandle | None = None
@@ -120,24 +121,53 @@ class Server:
         :raises ConfigError: the port cannot be listened on.
         """
         try:
-            if self._certificates is not None:
-                return self._listen_with_tls(port, self._certificates)
-            loop = asyncio.get_running_loop()
-            listener = await loop.create_server(lambda: ServerConnection(self), self.host, port, backlog=_BACKLOG)
+            if self._tls_contexts is not None:
+                return await self._listen_with_tls(port, self._tls_contexts)
+            return await self._listen_plain(port)
         except OSError as e:
             why = _PORT_FAULTS.get(e.errno or 0, e.strerror or str(e))
             raise ConfigError(f"cannot listen on {self.host}:{port}: {why}") from e
+
+    async def _listen_plain(self, port: int) -> int:
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: ServerConnection(self), self.host, port, backlog=_BACKLOG)
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
 
-    def _listen_with_tls(self, port: int, certificates: Certificates) -> int:
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        sock = socket.create_server((self.host, port), family=family, backlog=_BACKLOG)
-        doorway = TlsAcceptor(
-            sock, certificates, lambda: ServerConnection(self), enforcing=self._enforcing, silence=self._idle_timeout
-        )
-        self._listeners.append(doorway)
-        return int(sock.getsockname()[1])
+    async def _listen_with_tls(self, port: int, contexts: TlsContexts) -> int:
+        for sock in await self._bound_sockets(port):
+            port = int(sock.getsockname()[1])
+            try:
+                acceptor = TlsAcceptor(
+                    sock, contexts, lambda: ServerConnection(self), enforcing=self._enforcing,
+                    silence=self._idle_timeout,
+                )  # fmt: skip
+            except NotImplementedError:
+                sock.close()
+                if not self._is_plain_allowed:
+                    raise ConfigError("this event loop cannot serve TLS: set tls.server.mode=disabled") from None
+                self._tls_contexts = None
+                return await self._listen_plain(port)
+            self._listeners.append(acceptor)
+        return port
+
+    async def _bound_sockets(self, port: int) -> list[socket.socket]:
+        """A listening socket for each address of the host, all with the same port."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        families = dict.fromkeys((family, address[0]) for family, _, _, _, address in found)
+        sockets: list[socket.socket] = []
+        try:
+            for family, host in families:
+                sockets.append(socket.create_server((host, port), family=family, backlog=_BACKLOG))
+                port = int(sockets[0].getsockname()[1])
+        except OSError as e:
+            if sockets and e.errno == errno.EADDRNOTAVAIL:  # "localhost" is ::1, too, also where there is no IPv6
+                return sockets
+            for sock in sockets:
+                sock.close()
+            raise
+        return sockets
 
     async def send_away(self, seconds: float, codes: Collection[RequestCode]) -> None:
         """Tell clients to go elsewhere with some requests, until none makes one any more.

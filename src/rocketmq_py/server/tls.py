@@ -10,12 +10,13 @@ import ssl
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
 from rocketmq_py.core import java_config
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.server.self_signed import SelfSignedCertificate
 from rocketmq_py.tls import TlsOptions, load_authorities, load_certificate
 
 _log = logging.getLogger(__name__)
@@ -49,11 +50,12 @@ class ClientAuth(Enum):
 
 
 class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What Java's system properties ``tls.*`` say; a field for each.
+    """Java's system properties ``tls.*``, with a field for each.
 
-    Java's broker is permissive with a certificate it makes for tests unless told otherwise; ours makes none, so without
-    one its permissive mode is disabled mode.
+    Without a certificate, a server in permissive mode generates one (``server.self_signed``), as a Java broker does. In
+    enforcing mode it does so only with ``tls.test.mode.enable=true``.
 
+    :param test_mode: whether a certificate is generated where none is given; by default in permissive mode.
     :param enable: whether this server's own requests of others use TLS; by default in enforcing mode, as Java's.
     :param server_need_client_auth: none, optional or require: whether clients are asked for a certificate.
     :param server_auth_client: whether it is checked; needs ``server_trust_cert_path``.
@@ -61,6 +63,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     server_mode: TlsMode = TlsMode.PERMISSIVE
+    test_mode: bool | None = None
     server_key_path: str = ""
     server_key_password: str = ""
     server_cert_path: str = ""
@@ -75,8 +78,11 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
     client_trust_cert_path: str = ""
 
     def __post_init__(self) -> None:
-        if self.server_mode is TlsMode.ENFORCING and not self.server_cert_path:
-            raise ConfigError("tls.server.mode is enforcing but there is no certificate: set tls.server.certPath")
+        if self.server_mode is TlsMode.ENFORCING and not self.server_cert_path and not self.generates_certificate:
+            raise ConfigError(
+                "tls.server.mode is enforcing but there is no certificate: set tls.server.certPath, or "
+                f"{TEST_MODE}=true for a self-signed one"
+            )
         if self.server_key_path and not self.server_cert_path:
             raise ConfigError("tls.server.keyPath is of no use without tls.server.certPath")
         asked = self.server_need_client_auth is not ClientAuth.NONE
@@ -104,9 +110,17 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**fields)
 
     @property
+    def generates_certificate(self) -> bool:
+        """Whether the server uses a self-signed certificate that it generates."""
+        by_default = self.server_mode is TlsMode.PERMISSIVE
+        is_asked = self.test_mode if self.test_mode is not None else by_default
+        return is_asked and not self.server_cert_path and self.server_mode is not TlsMode.DISABLED
+
+    @property
     def serves_tls(self) -> bool:
         """Whether connections with TLS are served."""
-        return self.server_mode is not TlsMode.DISABLED and bool(self.server_cert_path)
+        has_certificate = bool(self.server_cert_path) or self.generates_certificate
+        return self.server_mode is not TlsMode.DISABLED and has_certificate
 
     def check_talks_to_itself(self) -> None:
         """Refuse what keeps a broker from the name server that has the same settings.
@@ -147,6 +161,7 @@ _KEYS = {
     "tls.server.need.client.auth": "server_need_client_auth",
     "tls.server.authClient": "server_auth_client",
     "tls.server.trustCertPath": "server_trust_cert_path",
+    TEST_MODE: "test_mode",
     "tls.enable": "enable",
     "tls.client.keyPath": "client_key_path",
     "tls.client.keyPassword": "client_key_password",
@@ -158,12 +173,12 @@ _KEYS = {
 OF_OPENSSL = ("tls.ciphers", "tls.protocols")
 _FROM_OPENSSL = "{} has no effect here: ciphers and protocols are those of OpenSSL's own configuration"
 
-KEYS = frozenset({*_KEYS, *OF_OPENSSL, CONFIG_FILE, TEST_MODE})
+KEYS = frozenset({*_KEYS, *OF_OPENSSL, CONFIG_FILE})
 """All keys of TLS."""
 
 _KINDS: dict[str, type] = {
     "server_mode": TlsMode, "server_need_client_auth": ClientAuth, "server_auth_client": bool, "enable": bool,
-    "client_auth_server": bool,
+    "client_auth_server": bool, "test_mode": bool,
 }  # fmt: skip
 
 
@@ -202,8 +217,27 @@ def _from_file(named: str | None) -> dict[str, str]:
     return {key: text for key, text in found.items() if key not in _NOT_IN_FILE}
 
 
-class Certificates:
-    """The context of new connections, made anew when one of its files has changed.
+class TlsContexts(Protocol):
+    """The TLS contexts of new connections."""
+
+    async def context(self) -> ssl.SSLContext | None:
+        """The context of a connection that is made now; None refuses TLS."""
+
+
+def tls_contexts(settings: TlsSettings) -> TlsContexts | None:
+    """The contexts of a server; None if it does not speak TLS.
+
+    :raises ConfigError: a file is missing or is not what it should be.
+    """
+    if not settings.serves_tls:
+        return None
+    if settings.generates_certificate:
+        return SelfSignedCertificate(lambda context: _add_client_auth(context, settings))
+    return CertificateFiles(settings)
+
+
+class CertificateFiles:
+    """The context of new connections, loaded again when one of its files has changed.
 
     :raises ConfigError: a file is missing or is not what it should be.
     """
@@ -218,8 +252,11 @@ class Certificates:
         self._stamp = self._look()
         self._context = server_context(settings)
 
-    def current(self) -> ssl.SSLContext:
-        """The context as the files are now. Files that cannot be used are logged once; what was good stays in use."""
+    async def context(self) -> ssl.SSLContext:
+        """The context of the files as they are now.
+
+        Files that cannot be used are logged once; the context before stays in use.
+        """
         stamp = self._look()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -252,10 +289,18 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     load_certificate(
         context, settings.server_cert_path, settings.server_key_path or None, settings.server_key_password or None
     )
+    _add_client_auth(context, settings)
+    return context
+
+
+def _add_client_auth(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Set what clients have to prove.
+
+    :raises ConfigError: the file of authorities is missing or is not what it should be.
+    """
     if settings.server_auth_client and settings.server_trust_cert_path:
         load_authorities(context, settings.server_trust_cert_path)
     if settings.server_need_client_auth is ClientAuth.OPTIONAL:
         context.verify_mode = ssl.CERT_OPTIONAL
     elif settings.server_need_client_auth is ClientAuth.REQUIRE:
         context.verify_mode = ssl.CERT_REQUIRED
-    return context

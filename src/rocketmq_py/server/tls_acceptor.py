@@ -1,7 +1,7 @@
-"""Accepting connections on a port that speaks TLS: the first byte of each says whether it does.
+"""Accept connections on a port that serves TLS: the first byte of each connection shows whether it is TLS.
 
-Knows listening sockets. The byte is looked at, not taken, so that whoever the connection is given to reads all of it.
-Refuses to know what is said over a connection. A port without TLS needs none of this and is served by the loop itself.
+The byte is peeked at, so the protocol that gets the connection reads all of it. A port that never serves TLS uses the
+event loop's own server instead.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Callable
 
 from rocketmq_py.server.peer import format_address
-from rocketmq_py.server.tls import Certificates
+from rocketmq_py.server.tls import TlsContexts
 from rocketmq_py.tls import connect_fault
 
 log = logging.getLogger(__name__)
@@ -23,42 +22,44 @@ _HANDSHAKE_SECONDS = 10.0
 
 
 class TlsAcceptor:
-    """Listens on one socket; connections are handed to protocols once they have said their first byte.
+    """Accepts connections of one socket and gives each to a protocol when its first byte has arrived.
 
     :param sock: bound and listening.
-    :param connected: makes the protocol of a connection.
-    :param enforcing: turn away who does not speak TLS.
-    :param silence: seconds a connection may say nothing at all.
+    :param contexts: the TLS contexts of new connections.
+    :param connected: creates the protocol of a connection.
+    :param enforcing: close connections without TLS.
+    :param silence: seconds within which the first byte has to arrive.
+    :raises NotImplementedError: the event loop cannot watch sockets (Windows' proactor).
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        certificates: Certificates,
+        contexts: TlsContexts,
         connected: Callable[[], asyncio.Protocol],
         *,
         enforcing: bool,
         silence: float,
     ) -> None:
         self.sock = sock
-        self._certificates = certificates
+        self._contexts = contexts
         self._connected = connected
         self._enforcing = enforcing
         self._silence = silence
         self._loop = asyncio.get_running_loop()
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._entering: set[asyncio.Task[None]] = set()
+        self._opening: set[asyncio.Task[None]] = set()
         sock.setblocking(False)
         self._loop.add_reader(sock.fileno(), self._accept)
 
     def close(self) -> None:
-        """Stop listening; whoever is not in yet is turned away."""
+        """Stop listening; close connections that have no protocol yet."""
         if self.sock.fileno() >= 0:
             self._loop.remove_reader(self.sock.fileno())
             self.sock.close()
         for sock in tuple(self._silent):
-            self._turn_away(sock)
-        for task in self._entering:
+            self._reject(sock)
+        for task in self._opening:
             task.cancel()
 
     def _accept(self) -> None:
@@ -69,14 +70,14 @@ class TlsAcceptor:
                 return
             except ConnectionAbortedError:
                 continue
-            except OSError as e:  # too many open files, for instance: tried again when somebody else knocks
+            except OSError as e:  # too many open files, for instance: the next connection tries again
                 log.warning("a connection cannot be accepted: %s", e)
                 return
             sock.setblocking(False)
-            self._silent[sock] = self._loop.call_later(self._silence, self._turn_away, sock)
-            self._loop.add_reader(sock.fileno(), self._spoken, sock)
+            self._silent[sock] = self._loop.call_later(self._silence, self._reject, sock)
+            self._loop.add_reader(sock.fileno(), self._first_byte, sock)
 
-    def _spoken(self, sock: socket.socket) -> None:
+    def _first_byte(self, sock: socket.socket) -> None:
         try:
             first = sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
@@ -84,33 +85,44 @@ class TlsAcceptor:
         except OSError:
             first = b""
         if not first:
-            self._turn_away(sock)
+            self._reject(sock)
             return
         tls = first[0] == _HANDSHAKE
         if self._enforcing and not tls:
             log.warning("turning %s away: it does not speak TLS, which this port asks for", _who(sock))
-            self._turn_away(sock)
+            self._reject(sock)
             return
         self._loop.remove_reader(sock.fileno())
         self._silent.pop(sock).cancel()
-        task = self._loop.create_task(self._enter(sock, self._certificates.current() if tls else None))
-        self._entering.add(task)
-        task.add_done_callback(self._entering.discard)
+        task = self._loop.create_task(self._open_tls(sock) if tls else self._open(sock))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
 
-    async def _enter(self, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+    async def _open(self, sock: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._connected, sock)
+        except OSError as e:
+            sock.close()
+            log.warning("no connection with %s: %s", _who(sock), e)
+
+    async def _open_tls(self, sock: socket.socket) -> None:
         who = _who(sock)
         try:
+            context = await self._contexts.context()
             if context is None:
-                await self._loop.connect_accepted_socket(self._connected, sock)
-            else:
-                await self._loop.connect_accepted_socket(
-                    self._connected, sock, ssl=context, ssl_handshake_timeout=_HANDSHAKE_SECONDS
-                )
-        except OSError as e:  # ssl's errors and a handshake that takes too long are some
+                sock.close()  # the log says why, once
+                return
+            await self._loop.connect_accepted_socket(
+                self._connected, sock, ssl=context, ssl_handshake_timeout=_HANDSHAKE_SECONDS
+            )
+        except OSError as e:  # includes ssl.SSLError and a handshake that takes too long
             sock.close()
             log.warning("no TLS connection with %s: %s", who, _why(e))
+        except asyncio.CancelledError:
+            sock.close()
+            raise
 
-    def _turn_away(self, sock: socket.socket) -> None:
+    def _reject(self, sock: socket.socket) -> None:
         self._loop.remove_reader(sock.fileno())
         self._silent.pop(sock).cancel()
         sock.close()

@@ -10,7 +10,8 @@ def test_the_defaults_are_java_s():
     settings = TlsSettings.of({})
     assert settings.server_mode is TlsMode.PERMISSIVE
     assert settings.server_need_client_auth is ClientAuth.NONE
-    assert not settings.serves_tls
+    assert settings.serves_tls
+    assert settings.generates_certificate
     assert settings.client_context() is None
 
 

@@ -119,7 +119,7 @@ def _part(chance: random.Random, master: MessageStore, slave: MessageStore) -> i
     return chance.randint(slave.replica.end, master.max_physical_offset)
 
 
-def test_a_record_is_seen_when_the_last_of_its_bytes_is_there(masters, slaves) -> None:
+def test_a_record_is_readable_when_its_last_byte_has_arrived(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     [one, two] = fill(master, 2)
     arrivals: list[Arrival] = []
@@ -145,7 +145,7 @@ def test_an_empty_slave_begins_with_the_masters_last_file(masters, slaves) -> No
     assert numbers(read_queue(slave)) == list(range(low, 60))
 
 
-def test_what_does_not_belong_at_its_end_is_refused(masters, slaves) -> None:
+def test_bytes_that_do_not_continue_the_log_are_refused(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     fill(master, 3)
     replica = slave.replica
@@ -171,20 +171,20 @@ def test_the_store_of_a_slave_takes_no_messages_of_its_own(slaves) -> None:
         slave.append(record())
 
 
-def test_a_full_disk_ends_and_replication_goes_on(masters, slaves) -> None:
+def test_replication_continues_after_a_full_disk(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     fill(master, 1)
     replicate(master, slave)
     fill(master, 2, start=1)
     slaves.fs.failing = {"write"}
-    with pytest.raises(StoreNotWritable, match="cannot take what its master sends"):
+    with pytest.raises(StoreNotWritable, match="the bytes of the master cannot be written"):
         replicate(master, slave)
     slaves.fs.failing = set()
     replicate(master, slave)
     assert numbers(read_queue(slave)) == [0, 1, 2]
 
 
-def test_a_record_without_its_last_bytes_is_cut_whoever_opens_the_store(masters, slaves) -> None:
+def test_an_incomplete_record_is_truncated_on_slave_and_master(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     [_, two] = fill(master, 2)
     replicate(master, slave, until=two.physical_offset + two.size - 1)
@@ -222,7 +222,7 @@ def test_under_sync_flush_everything_is_seen_in_the_end(masters, slaves) -> None
         assert slave.queue_range(*queue) == master.queue_range(*queue)
 
 
-def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> None:
+def test_a_damaged_log_is_readable_up_to_the_damage(masters, slaves, caplog) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     appended = fill(master, 4)
     broken = bytearray(master.log_view(0, 4096))
@@ -233,7 +233,7 @@ def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> 
     fill(master, 1)
     replicate(master, slave)
     assert slave.replica.end == master.max_physical_offset
-    assert [r.message for r in caplog.records if "no record at" in r.message] == [caplog.records[-1].message]
+    assert [r.message for r in caplog.records if "no valid record at" in r.message] == [caplog.records[-1].message]
 
 
 @pytest.mark.parametrize("queue_offset", [2 + 1_000_001, 1 << 40, (1 << 63) - 1, -1])

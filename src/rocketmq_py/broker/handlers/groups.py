@@ -9,6 +9,7 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import group_fault
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.table_file import check_written
 from rocketmq_py.broker.metadata.table_pages import page
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
@@ -72,6 +73,7 @@ class GroupHandlers:
                 raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
         if wanted:
             self._groups.put(wanted)
+            check_written(self._groups.write_fault, "consumer groups")
 
     @handles(Code.DELETE_SUBSCRIPTIONGROUP)
     def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.record_permissions import MOST_ENDS
 from rocketmq_py.broker.send.reply_messages import ReplyService
-from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.errors import BrokerError
@@ -18,10 +18,24 @@ from rocketmq_py.server.requests.failures import rejected
 from rocketmq_py.wire.command import ONEWAY_FLAG
 
 
+class Sender(Protocol):
+    """Stores messages; see :class:`~rocketmq_py.broker.send.send.SendService`."""
+
+    def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
+    def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
+    def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
+
+
+class Puller(Protocol):
+    """Answers pulls; see :class:`~rocketmq_py.broker.pull.pull.PullService`."""
+
+    def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold: ...
+
+
 class SendHandlers:
     """Handlers of the codes 10, 36, 310, 320 and 300320."""
 
-    def __init__(self, sender: SendService, send_back: SendBackService) -> None:
+    def __init__(self, sender: Sender, send_back: SendBackService) -> None:
         self._send = sender.send
         self._send_batch = sender.send_batch
         self._send_halves = sender.send_halves
@@ -81,7 +95,7 @@ class SlaveSendHandlers:
 class PullHandlers:
     """Handlers of the codes 11 and 361."""
 
-    def __init__(self, pull_service: PullService) -> None:
+    def __init__(self, pull_service: Puller) -> None:
         self._pull = pull_service.pull
 
     @handles(Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, lane="pull")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
+from rocketmq_py.broker.metadata.table_file import TableFile
 from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
 from rocketmq_py.core.queue_limits import clamp_queue_number, topic_queues_fault
 from rocketmq_py.protocol import names
@@ -53,7 +54,7 @@ class TopicConfigs:
         clock: Callable[[], int],
         on_change: Callable[[list[TopicConfig]], None] = lambda _: None,
     ) -> None:
-        self._file = file
+        self._file = TableFile(file, self._tree)
         self._config = config
         self._clock = clock
         self.version = DataVersion(timestamp=clock())
@@ -85,13 +86,18 @@ class TopicConfigs:
         found = self.table.get(topic)
         return found is not None and has_batch_queues(found.attributes)
 
+    @property
+    def write_fault(self) -> str | None:
+        """Why the file lacks changes, which a restart would lose; None if it has all of them."""
+        return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
+
     def persist(self) -> None:
         """Write the file as a whole."""
-        self._file.save(self._tree)
+        self._file.save()
 
     def catch_up(self) -> None:
         """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
-        self._file.catch_up(self._tree)
+        self._file.catch_up()
 
     def _tree(self) -> dict[str, object]:
         return {"dataVersion": bean(self.version), _TABLE: {name: bean(topic) for name, topic in self.table.items()}}
@@ -187,7 +193,7 @@ class TopicConfigs:
         step: dict[str, object] = {topic.topic_name: bean(topic) for topic in topics}
         if deleted is not None:
             step[deleted] = None
-        self._file.change(bean(self.version), {_TABLE: step}, self._tree)
+        self._file.change(bean(self.version), {_TABLE: step})
         self._on_change(topics)
 
 

@@ -27,7 +27,8 @@ class Producer(DirectProducer):
     """Sends messages: ``with Producer("shop", "127.0.0.1:9876") as producer``.
 
     :param group: producer group; names the application to brokers.
-    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, a URL that the addresses are fetched from, or None for the
+        environment's NAMESRV_ADDR.
     :param send_timeout: seconds a send may take, all attempts together.
     :param retries: attempts after the first one failed, at other brokers where there are any, else with growing pauses.
         Attempts that reach no broker do not count: unless ``retries`` is 0 they follow each other until
@@ -39,6 +40,10 @@ class Producer(DirectProducer):
     :param default_queue_nums: queues of a topic that the first message creates; at most as many as TBW102 has.
     :param create_topic: the topic whose settings brokers copy when a first message creates one.
     :param instance_name: part of the client id after ``ip@``; unique by default.
+    :param unit_name: appended to the client id, and to a URL that name servers are fetched from.
+    :param client_ip: the address in the client id; found out by default.
+    :param namespace: prefix of topics and of the group (``namespace%topic``), as Java's ``setNamespace`` adds it;
+        invisible in messages, results and queues.
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
     :param credentials: sign requests, for servers with access control.
@@ -77,6 +82,9 @@ class Producer(DirectProducer):
         default_queue_nums: int = 4,
         create_topic: str = names.AUTO_CREATE_TOPIC,
         instance_name: str | None = None,
+        unit_name: str | None = None,
+        client_ip: str | None = None,
+        namespace: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
@@ -103,6 +111,9 @@ class Producer(DirectProducer):
                 default_queue_nums=default_queue_nums,
                 create_topic=create_topic,
                 instance_name=instance_name,
+                unit_name=unit_name,
+                client_ip=client_ip,
+                namespace=namespace,
                 address_map=address_map,
                 tls=tls,
                 credentials=credentials,

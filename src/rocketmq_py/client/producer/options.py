@@ -29,6 +29,9 @@ class ProducerOptions(TypedDict, total=False):
     default_queue_nums: int
     create_topic: str
     instance_name: str | None
+    unit_name: str | None
+    client_ip: str | None
+    namespace: str | None
     address_map: Mapping[str, str] | None
     tls: Tls
     credentials: Credentials | None

@@ -9,6 +9,7 @@ thin layers on this.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import math
 import os
@@ -17,7 +18,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +45,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.model import Message, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace
 from rocketmq_py.remoting.connection import Connection, answer_callback
 from rocketmq_py.remoting.single_flight import SingleFlight, own_copy
 from rocketmq_py.wire.compression import CompressionType
@@ -79,12 +81,17 @@ class Options(NamedTuple):
     max_pending_sends: int | None = MAX_PENDING_SENDS
     max_pending_bytes: int | None = MAX_PENDING_BYTES
     raises_when_full: bool = False
+    namespace: str | None = None
 
 
 class Target(NamedTuple):
-    """The queue and the broker of an attempt."""
+    """The queue and the broker of an attempt.
+
+    :ivar shown: the queue as applications see it: without the namespace.
+    """
 
     queue: MessageQueue
+    shown: MessageQueue
     address: str
     head: SendHead
 
@@ -165,6 +172,8 @@ class Sender:
         options = self.options
         deadline = time.monotonic() + (options.send_timeout if timeout is None else timeout)
         now_ms = time.time_ns() // 1_000_000
+        if options.namespace is not None:
+            message, queue, choose = _in_namespace(options.namespace, message, queue, choose)
         if isinstance(message, Message):
             outgoing = self._packer.pack(message, now_ms, sys_flag)
         else:
@@ -210,7 +219,7 @@ class Sender:
         head = SendHead(
             self._group, queue, options.create_topic, options.default_queue_nums, self.connections.credentials
         )
-        return Target(queue, address, head)
+        return Target(queue, queue_without_namespace(options.namespace, queue), address, head)
 
     # -- back pressure
 
@@ -574,7 +583,7 @@ def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkEr
     failure: RocketMQError
     if isinstance(answer, Reply):
         try:
-            result = delivery.outgoing.result(target.queue, answer, target.address)
+            result = delivery.outgoing.result(target.shown, answer, target.address)
         except RocketMQError as e:
             failure = e
         else:
@@ -592,6 +601,36 @@ def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkEr
             "have been stored"
         )
     return failure
+
+
+def _in_namespace(
+    namespace: str,
+    message: Message | Iterable[Message],
+    queue: MessageQueue | None,
+    choose: QueueChooser | None,
+) -> tuple[Message | Iterable[Message], MessageQueue | None, QueueChooser | None]:
+    """What is sent in a namespace: copies of messages that share their properties, and the queue with its prefix."""
+    if isinstance(message, Message):
+        message = _renamed(namespace, message)
+    else:
+        message = [_renamed(namespace, each) for each in message]
+    if queue is not None:
+        queue = queue._replace(topic=with_namespace(namespace, queue.topic))
+    return message, queue, None if choose is None else _choose_in_namespace(namespace, choose)
+
+
+def _renamed(namespace: str, message: Message) -> Message:
+    renamed = copy.copy(message)
+    renamed.topic = with_namespace(namespace, message.topic)
+    return renamed
+
+
+def _choose_in_namespace(namespace: str, choose: QueueChooser) -> QueueChooser:
+    def chosen(queues: Sequence[MessageQueue]) -> MessageQueue:
+        queue = choose([queue_without_namespace(namespace, each) for each in queues])
+        return queue._replace(topic=with_namespace(namespace, queue.topic))
+
+    return chosen
 
 
 def _end_of(task: asyncio.Task[SendResult]) -> SendResult | Exception:

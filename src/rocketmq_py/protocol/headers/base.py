@@ -59,8 +59,12 @@ class NoHeader(Header, kw_only=True):
 
 
 class TopicHeader(Header, kw_only=True):
-    """Base of requests about a topic, with fields that 5.x clients add; brokers use them for static topics only."""
+    """Base of requests about a topic, with fields that 5.x clients add; brokers use them for static topics only.
+
+    :ivar bname: the broker the request is for. :ivar lo: False if the queue is a physical one, whatever the topic.
+    """
 
     bname: str | None = None
+    lo: bool | None = None
     ns: str | None = None
     nsd: bool | None = None

@@ -83,6 +83,7 @@ class TopicQueues:
             queue = self._queues[self._next]
             if avoid is None or queue.broker_name != avoid.broker_name:
                 return queue
+        self._next = (self._next + 1) % len(self._queues)  # there is no other broker
         return self._queues[self._next]
 
 
