@@ -19,7 +19,7 @@ from rocketmq_py.core.log_limiter import LogLimiter
 from rocketmq_py.errors import ConfigError, CorruptFrame
 from rocketmq_py.protocol.ha import ReportReader, pack_header
 from rocketmq_py.server.peer import format_address
-from rocketmq_py.server.tls import Certificates, TlsMode, TlsSettings
+from rocketmq_py.server.tls import CertificateFiles, TlsMode, TlsSettings
 from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.store import MessageStore
 
@@ -210,7 +210,7 @@ class HaMaster:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.create_server((host, port), family=family)
         self._server = TlsAcceptor(
-            sock, Certificates(tls), lambda: SlaveLink(self), enforcing=tls.server_mode is TlsMode.ENFORCING,
+            sock, CertificateFiles(tls), lambda: SlaveLink(self), enforcing=tls.server_mode is TlsMode.ENFORCING,
             silence=self.config.ha_housekeeping_interval / 1000,
         )  # fmt: skip
         return int(sock.getsockname()[1])
