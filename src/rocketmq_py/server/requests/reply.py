@@ -7,10 +7,10 @@ form the request had: so does Apache RocketMQ, whose every side writes in its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeAlias, cast
+from types import NoneType
+from typing import Annotated, Any, TypeAlias, cast, get_args, get_origin
 
 import msgspec
-import msgspec.inspect
 from msgspec import UNSET, UnsetType
 
 from rocketmq_py.protocol.headers.base import Header
@@ -133,12 +133,19 @@ def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
 
 
 def _as_text(field: msgspec.structs.FieldInfo) -> str:
-    """The expression for one field of header ``h`` as a string or None."""
+    """The expression for one field of header ``h`` as a string or None; every type but text and bool is a number."""
     value = f"h.{field.name}"
-    described = msgspec.inspect.type_info(field.type)
-    kinds = described.types if isinstance(described, msgspec.inspect.UnionType) else (described,)
-    if any(isinstance(kind, msgspec.inspect.StrType) for kind in kinds):
+    kinds = _kinds(field.type)
+    if str in kinds:
         return value
-    is_bool = any(isinstance(kind, msgspec.inspect.BoolType) for kind in kinds)
-    text = f"('true' if {value} else 'false')" if is_bool else f"str({value})"
-    return text if kinds == (described,) else f"None if {value} is None else {text}"
+    text = f"('true' if {value} else 'false')" if bool in kinds else f"str({value})"
+    return f"None if {value} is None else {text}" if NoneType in kinds else text
+
+
+def _kinds(annotation: Any) -> frozenset[type]:
+    """The types of a field, without their bounds: ``Annotated[int, ...] | None`` is an int or None."""
+    if get_origin(annotation) is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if get_args(annotation):
+        return frozenset().union(*map(_kinds, get_args(annotation)))
+    return frozenset({annotation})
