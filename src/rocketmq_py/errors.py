@@ -84,6 +84,10 @@ class CorruptRecord(ProtocolError):
     """A stored message whose bytes contradict themselves."""
 
 
+class DecompressionLimit(CorruptRecord):
+    """A compressed body that would take more memory than its reader allows."""
+
+
 class BadHeader(ProtocolError):
     """A well-formed frame whose header or body lacks a required field or has a value of the wrong type."""
 

@@ -167,6 +167,25 @@ def _body_bytes(body: object) -> bytes:
         ) from None
 
 
+def _priority_text(priority: object) -> str:
+    """Return the property of a priority.
+
+    :raises ConfigError: it is not a whole number, or negative (Message.setPriority).
+    """
+    if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority < 2**31:
+        raise ConfigError(f"priority={shortened(repr(priority))}: 0 to 2147483647 is expected")
+    return str(priority)
+
+
+def _priority(properties: Mapping[str, str]) -> int | None:
+    """Return the priority in properties; None if there is none, or it is not a whole number."""
+    text = properties.get("_SYS_MSG_PRIORITY_", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _PRIORITY_DIGITS else None
+
+
+_PRIORITY_DIGITS = 10
+
+
 class Message:
     """A message to send.
 
@@ -179,11 +198,13 @@ class Message:
     :param delay: delay of the delivery in seconds or as a timedelta, counted by the broker, to the millisecond.
     :param deliver_at: time of delivery: a datetime (local time if it has no time zone) or milliseconds since the epoch.
         A past time is delivered immediately; brokers refuse times beyond their limit (3 days).
+    :param priority: 0 or more; brokers that support topics of type PRIORITY deliver higher ones first.
     :param flag: 32 bits for the application.
     :param wait_store_ok: wait for flush and replication as the broker is configured (default True).
     :param properties: further properties; names of :class:`Property` are reserved.
     :raises TypeError: ``body`` is neither bytes-like nor ``str``.
-    :raises ConfigError: more than one of ``delay_level``, ``delay`` and ``deliver_at``, or one of them is invalid.
+    :raises ConfigError: more than one of ``delay_level``, ``delay`` and ``deliver_at``; one of these or ``priority`` is
+        invalid.
     """
 
     __slots__ = ("body", "flag", "properties", "topic", "transaction_id")
@@ -199,6 +220,7 @@ class Message:
         delay_level: int = 0,
         delay: float | datetime.timedelta | None = None,
         deliver_at: datetime.datetime | int | None = None,
+        priority: int | None = None,
         flag: int = 0,
         wait_store_ok: bool = True,
         properties: Mapping[str, str] | None = None,
@@ -220,6 +242,8 @@ class Message:
             props["DELAY"] = str(delay_level)
         if delay is not None or deliver_at is not None:
             props.update(_timed(delay_level, delay, deliver_at))
+        if priority is not None:
+            props["_SYS_MSG_PRIORITY_"] = _priority_text(priority)
         props["WAIT"] = "true" if wait_store_ok else "false"
         self.properties = props
 
@@ -243,6 +267,11 @@ class Message:
     @property
     def sharding_key(self) -> str | None:
         return self.properties.get("__SHARDINGKEY")
+
+    @property
+    def priority(self) -> int | None:
+        """Priority of the message; None if it has none."""
+        return _priority(self.properties)
 
     @property
     def delay_level(self) -> int:
@@ -346,6 +375,11 @@ class MessageExt:
     @property
     def sharding_key(self) -> str | None:
         return self.properties.get("__SHARDINGKEY")
+
+    @property
+    def priority(self) -> int | None:
+        """Priority of the message; None if it has none."""
+        return _priority(self.properties)
 
     @property
     def delay_level(self) -> int:

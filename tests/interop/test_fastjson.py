@@ -56,6 +56,7 @@ SINGLE: dict[tuple[str, str, str], str] = {
     ("CheckPoint", "bm", '"2147483648"'): "the same, as a text",
 }
 WHOLE_MEMBERS = {
+    ("MessageRequestMode", "mode"): "any text, of which the broker refuses what is neither PULL nor POP by name",
     ("BatchAck", "b"): "decoded and checked by pop_handle.decode_bits, when it is used",
     ("GroupRetryPolicy", "customizedRetryPolicy"): "kept as it is, for Java's tools",
     ("GroupRetryPolicy", "exponentialRetryPolicy"): "kept as it is, for Java's tools",

@@ -6,6 +6,7 @@ import array
 
 import pytest
 
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import Message
 
 
@@ -20,3 +21,21 @@ def test_another_body_is_refused_by_name(body: object) -> None:
         Message("t", body)  # type: ignore[arg-type]
     assert repr(body) in str(caught.value)
     assert type(body).__name__ in str(caught.value)
+
+
+def test_a_priority_is_javas_property() -> None:
+    message = Message("t", b"x", priority=3)
+    assert message.properties["_SYS_MSG_PRIORITY_"] == "3"
+    assert message.priority == 3
+    assert Message("t", b"x").priority is None
+
+
+@pytest.mark.parametrize("priority", [-1, 2**31, 1.5, "3", True])
+def test_another_priority_is_refused_by_name(priority: object) -> None:
+    with pytest.raises(ConfigError, match="priority="):
+        Message("t", b"x", priority=priority)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "priority"), [("7", 7), ("", None), ("-1", None), ("x", None), ("9" * 5000, None)])
+def test_a_stored_priority_is_read_or_absent(text: str, priority: int | None) -> None:
+    assert Message("t", b"x", properties={"_SYS_MSG_PRIORITY_": text}).priority == priority

@@ -22,7 +22,8 @@ from rocketmq_py.core.access.plain_acl import PlainAcl, read_plain_acl
 from rocketmq_py.core.access.required_permissions import required_permissions
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.bodies.client import describe_client
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.reply import Reply
 from rocketmq_py.wire.command import Command
@@ -213,7 +214,11 @@ class AccessControl:
             why = f"its permissions cannot be told: {e}"
         if why is None:
             return None
-        log.debug("request %d of %s is refused: %s", request.code, peer.address, why)
+        if request.code == RequestCode.HEART_BEAT:
+            client = describe_client(request.body, request.language)
+            log.warning("the heartbeat of %s at %s is refused: %s", client, peer.address, why)
+        else:
+            log.debug("request %d of %s is refused: %s", request.code, peer.address, why)
         return Reply(ResponseCode.NO_PERMISSION, why)
 
     def _refusal(self, peer: Peer, request: Command, record_permissions: RecordPermissions) -> str | None:

@@ -18,6 +18,3 @@ Int32 = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)]
 
 Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)]
 """Java's ``long``."""
-
-NonNegative64 = Annotated[int, Meta(ge=0, le=INT64_MAX)]
-"""A ``long`` that makes no sense below zero, such as a duration."""

@@ -13,7 +13,7 @@ from zlib import crc32
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import MessageExt, RecordHead
 from rocketmq_py.wire.batch import unwrap_inner_batch
-from rocketmq_py.wire.compression import decompress
+from rocketmq_py.wire.compression import DEFAULT_LIMITS, DecompressionBudget, DecompressionLimits, decompress
 
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
@@ -73,30 +73,39 @@ def encode_record(head: RecordHead, topic: str, body: bytes, properties: bytes) 
     return b"".join((fixed, body, topic_bytes, _U16.pack(len(properties)), properties))
 
 
-def decode_record(buffer: bytes | memoryview, position: int = 0, broker_name: str = "") -> MessageExt:
+def decode_record(
+    buffer: bytes | memoryview, position: int = 0, broker_name: str = "", budget: DecompressionBudget | None = None
+) -> MessageExt:
     """Decode one record to a message with a decompressed body.
 
+    :param budget: what the compressed bodies of the response may still take; None for the default limit of one body.
     :raises CorruptRecord: the bytes contradict themselves.
     """
     try:
-        return _decode(memoryview(buffer), position, broker_name)
+        return _decode(memoryview(buffer), position, broker_name, budget)
     except (StructError, IndexError, UnicodeDecodeError) as e:
         raise CorruptRecord(f"record at byte {position} of {len(buffer)}: {e}") from e
 
 
-def decode_records(body: bytes, broker_name: str = "") -> list[MessageExt]:
+def decode_records(
+    body: bytes, broker_name: str = "", limits: DecompressionLimits = DEFAULT_LIMITS
+) -> list[MessageExt]:
     """Decode the records of a pull body, and unwrap inner batches.
 
+    :param limits: for compressed bodies, each and together.
+    :raises DecompressionLimit: the bodies would take more memory.
     :raises CorruptRecord: the bytes contradict themselves.
     """
     messages: list[MessageExt] = []
     position, end, unpack = 0, len(body), HEAD_V4.unpack_from
+    budget: DecompressionBudget | None = None
     topic, prefixed = "", b""  # almost always the same for a whole body: decoded when it changes
     try:
         while position < end:
             head = unpack(body, position)
             if head[7] & _ODD or head[1] != MAGIC_V1 or head[14] < 0:
-                messages += unwrap(decode_record(body, position, broker_name))
+                budget = budget or limits.budget()
+                messages += unwrap(decode_record(body, position, broker_name, budget))
             else:
                 at = position + FIXED_SIZE + head[14]
                 topic_end = at + 1 + body[at]
@@ -125,7 +134,7 @@ def _disagreeing(at: int) -> CorruptRecord:
     return CorruptRecord(f"lengths of a record disagree near byte {at}")
 
 
-def _decode(view: memoryview, position: int, broker_name: str) -> MessageExt:
+def _decode(view: memoryview, position: int, broker_name: str, budget: DecompressionBudget | None) -> MessageExt:
     (sys_flag,) = _I32.unpack_from(view, position + SYS_FLAG_AT)
     layout = head_struct(sys_flag)
     head = layout.unpack_from(view, position)
@@ -139,7 +148,7 @@ def _decode(view: memoryview, position: int, broker_name: str) -> MessageExt:
     _check(end - topic_end - 2, view, topic_end)
     body = bytes(view[position + layout.size : at])
     if sys_flag & COMPRESSED:
-        body = decompress(body, sys_flag)
+        body = decompress(body, sys_flag, budget)
         head = (*head[:7], sys_flag & ~COMPRESSED, *head[8:])
     topic = bytes(view[topic_at:topic_end]).decode()
     return MessageExt(head, topic, body, bytes(view[topic_end + 2 : end]), broker_name)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.namespaces import (
     check_namespace,
+    namespace_of,
     queue_without_namespace,
+    retry_topic_with_namespace,
     with_namespace,
     without_namespace,
 )
+from tests.golden import files
 
 
 @pytest.mark.parametrize(
@@ -52,3 +57,16 @@ def test_queues_lose_it_too() -> None:
 def test_an_illegal_namespace_is_refused(namespace: str) -> None:
     with pytest.raises(ConfigError, match="namespace"):
         check_namespace(namespace)
+
+
+@pytest.mark.parametrize(
+    "fact", files.facts("namespace"), ids=lambda fact: f"{fact['namespace'] or 'none'}-{fact['resource'] or 'empty'}"
+)
+def test_names_are_translated_as_the_java_client_does(fact: dict[str, Any]) -> None:
+    namespace, name = fact["namespace"], fact["resource"]
+    assert with_namespace(namespace, name) == fact["wrapped"]
+    assert without_namespace(namespace, name) == fact["without"]
+    assert namespace_of(name) == fact["of"]
+    assert without_namespace(namespace_of(name), name) == fact["withoutAny"]
+    if fact["retry"] is not None:
+        assert retry_topic_with_namespace(namespace, name) == fact["retry"]

@@ -48,3 +48,12 @@ def test_what_needs_no_permission_at_all_is_open_without_a_signature():
 def test_a_request_that_is_signed_wrongly_is_nobodys_also_where_no_signature_is_needed():
     access = control(authenticationWhitelist="105")
     assert not admits(access, Code.GET_ROUTEINFO_BY_TOPIC, Credentials("root", "guess"))
+
+
+def test_a_heartbeat_without_a_permission_is_one_warning(caplog):
+    access = control()
+    body = b'{"clientID":"me"}'
+    assert access.admit(Peer(), Command(Code.HEART_BEAT, body=body, language="GO")) is not None
+    assert access.admit(Peer(), Command(Code.GET_ROUTEINFO_BY_TOPIC, ext={"topic": "t"})) is not None
+    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith("the heartbeat of client 'me' (GO) at ")

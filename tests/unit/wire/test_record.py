@@ -5,11 +5,12 @@ import struct
 import pytest
 from hypothesis import given, strategies as st
 
-from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.errors import CorruptRecord, DecompressionLimit
 from rocketmq_py.model import MessageExt, RecordHead
 from rocketmq_py.properties import encode_properties
 from rocketmq_py.wire import record as r
 from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.compression import DecompressionLimits, compress
 from tests.golden import files
 
 I32 = st.integers(-(2**31), 2**31 - 1)
@@ -194,3 +195,31 @@ def test_a_record_whose_lengths_walk_backwards() -> None:
 ])  # fmt: skip
 def test_hosts(ip: str, packed: str) -> None:
     assert r.pack_host(ip, 10911) == bytes.fromhex(packed) + struct.pack(">i", 10911)
+
+
+def compressed_records(count: int, size: int) -> bytes:
+    head = RecordHead(0, 0, 0, 0, 0, 0, 0, r.COMPRESSED, 0, b"\x7f\0\0\1\0\0\0\1", 0, b"\x7f\0\0\1\0\0\0\1", 0, 0, 0)
+    body = compress(bytes(size))
+    return b"".join(r.encode_record(head._replace(queue_offset=i), "t", body, b"") for i in range(count))
+
+
+def test_the_bodies_of_a_pull_share_a_budget() -> None:
+    """Eight small records may stand for gigabytes."""
+    limits = DecompressionLimits(max_body=1 << 20, max_total=4 << 20)
+    assert len(r.decode_records(compressed_records(4, 1 << 20), limits=limits)) == 4
+    with pytest.raises(DecompressionLimit, match=r"\(max_total\)"):
+        r.decode_records(compressed_records(5, 1 << 20), limits=limits)
+    with pytest.raises(DecompressionLimit, match=r"\(max_body\)"):
+        r.decode_records(compressed_records(1, (1 << 20) + 1), limits=limits)
+
+
+def test_each_pull_has_a_budget_of_its_own() -> None:
+    limits = DecompressionLimits(max_body=1 << 20, max_total=1 << 20)
+    for _ in range(3):
+        assert len(r.decode_records(compressed_records(1, 1 << 20), limits=limits)) == 1
+
+
+def test_one_record_has_the_limit_of_one_body() -> None:
+    budget = DecompressionLimits(max_body=10).budget()
+    with pytest.raises(DecompressionLimit, match=r"more than 10 bytes, the limit of one body"):
+        r.decode_record(compressed_records(1, 11), budget=budget)

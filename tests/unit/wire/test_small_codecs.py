@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 import zlib
 
 import pytest
 from hypothesis import given, strategies as st
 
-from rocketmq_py.errors import ConfigError, CorruptRecord
+from rocketmq_py.errors import ConfigError, CorruptRecord, DecompressionLimit
 from rocketmq_py.properties import decode_properties, encode_properties
-from rocketmq_py.wire import compression
-from rocketmq_py.wire.compression import CompressionType, compress, decompress
+from rocketmq_py.wire.compression import CompressionType, DecompressionLimits, compress, decompress
 from rocketmq_py.wire.java_hash import index_hash, string_hash, tags_code
 from rocketmq_py.wire.signing import sign, signed_content
 from tests.golden import files
@@ -102,9 +102,51 @@ def test_a_signature_covers_values_in_the_order_of_their_names() -> None:
     assert sign(ext, b"body", "secret") != sign(ext, b"Body", "secret")
 
 
-@pytest.mark.parametrize("kind", CompressionType)
-def test_a_body_that_would_fill_the_memory(kind: CompressionType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", list(CompressionType))
+def test_a_body_beyond_the_limit_is_refused_by_name(kind: CompressionType) -> None:
+    limits = DecompressionLimits(max_body=1 << 16, max_total=1 << 30)
     bomb = compress(bytes(1 << 20), kind)
-    monkeypatch.setattr(compression, "_MAX_BODY", 1 << 16)
-    with pytest.raises(CorruptRecord, match="more than 65536 bytes"):
-        decompress(bomb, 1 | kind << 8)
+    with pytest.raises(
+        DecompressionLimit, match=rf"a body of {len(bomb)} bytes .* more than 65536 bytes.*\(max_body\)"
+    ):
+        decompress(bomb, 1 | kind << 8, limits.budget())
+    assert decompress(bomb, 1 | kind << 8) == bytes(1 << 20)
+
+
+@pytest.mark.parametrize("kind", list(CompressionType))
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536])
+def test_a_body_at_the_limit_is_not(kind: CompressionType, size: int) -> None:
+    budget = DecompressionLimits(max_body=1 << 16, max_total=1 << 16).budget()
+    assert decompress(compress(bytes(size), kind), 1 | kind << 8, budget) == bytes(size)
+    assert budget.left == (1 << 16) - size
+
+
+@pytest.mark.parametrize("kind", list(CompressionType))
+def test_the_bodies_of_one_response_share_a_budget(kind: CompressionType) -> None:
+    budget = DecompressionLimits(max_body=1 << 20, max_total=3 << 20).budget()
+    body = compress(bytes(1 << 20), kind)
+    for _ in range(3):
+        decompress(body, 1 | kind << 8, budget)
+    with pytest.raises(DecompressionLimit, match=r"more than 3145728 bytes, their limit together \(max_total\)"):
+        decompress(body, 1 | kind << 8, budget)
+
+
+@pytest.mark.parametrize("kind", list(CompressionType))
+def test_a_bomb_takes_no_more_memory_than_the_limit(kind: CompressionType) -> None:
+    bomb = compress(bytes(256 << 20), kind)
+    budget = DecompressionLimits(max_body=1 << 20).budget()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecompressionLimit):
+            decompress(bomb, 1 | kind << 8, budget)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 << 20
+
+
+@pytest.mark.parametrize("limits", [DecompressionLimits(0, 1), DecompressionLimits(1, 0), DecompressionLimits(-1, 5)])
+def test_limits_that_allow_nothing_are_refused(limits: DecompressionLimits) -> None:
+    with pytest.raises(ConfigError, match="allows no compressed body"):
+        limits.check()
+    assert DecompressionLimits(1, 1).check() == (1, 1)

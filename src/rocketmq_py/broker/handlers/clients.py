@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
@@ -14,7 +15,7 @@ from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.core.broker.client_registry import RegisteredClient
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.consumer.subscription import is_tag_type
-from rocketmq_py.errors import BrokerError, ConfigError
+from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.client import (  # fmt: skip
     CheckClientConfig,
@@ -26,12 +27,15 @@ from rocketmq_py.protocol.bodies.client import (  # fmt: skip
     LockBatchResponse,
     MessageQueueBody,
     ProducerConnection,
+    describe_client,
 )
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.wire.fastjson import dumps_java
+
+_log = logging.getLogger(__name__)
 
 
 class ClientHandlers:
@@ -46,7 +50,12 @@ class ClientHandlers:
     @handles(Code.HEART_BEAT, lane="heartbeat")
     def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Register a client: its producer groups, its consumer groups and their subscriptions."""
-        changed = self._clients.heartbeat(peer, request, HeartbeatData.decode(checked(request.code, body)))
+        try:
+            changed = self._clients.heartbeat(peer, request, HeartbeatData.decode(checked(request.code, body)))
+        except (BadHeader, BrokerError) as e:
+            client = describe_client(body, request.language)
+            _log.warning("the heartbeat of %s at %s is refused: %s", client, peer.address, e)
+            raise
         return Reply(ext={"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
 
     @handles(Code.UNREGISTER_CLIENT, lane="client")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.protocol.coercion import java_enum
-from rocketmq_py.wire.command import LANGUAGES
+from rocketmq_py.wire.command import LANGUAGES, language_name
 from rocketmq_py.wire.integers import Int32, Int64
 from rocketmq_py.wire.java_hash import string_hash
+
+_CLIENT_ID = re.compile(rb"""["']?clientID["']?\s*:\s*(["'])([^"'\\]{1,256})\1""")
+_CLIENT_ID_WITHIN = 64 * 1024
 
 ConsumeType = Annotated[str, java_enum("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")]
 """How a consumer gets messages: pull, push or POP."""
@@ -85,6 +89,16 @@ class HeartbeatData(Body, kw_only=True, rename={
     consumer_data_set: list[ConsumerData] = []
     heartbeat_fingerprint: Int32 = 0
     without_sub: bool = False
+
+
+def describe_client(body: bytes, language: str | int | None) -> str:
+    """Describe the client of a heartbeat that may not be decodable, for the log.
+
+    :param language: of the request's header.
+    """
+    found = _CLIENT_ID.search(body[:_CLIENT_ID_WITHIN])
+    client_id = repr(found[2].decode("utf-8", "replace")) if found else "of unknown id"
+    return f"client {client_id} ({language_name(language)})"
 
 
 class CheckClientConfig(Body, kw_only=True):

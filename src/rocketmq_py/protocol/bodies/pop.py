@@ -79,7 +79,7 @@ class MessageRequestMode(Body, kw_only=True):
 
     topic: str
     consumer_group: str
-    mode: RequestMode = PULL
+    mode: str = PULL
     pop_share_queue_num: Int32 = 0
 
 

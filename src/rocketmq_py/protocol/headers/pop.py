@@ -7,7 +7,7 @@ like are texts in the formats of :mod:`rocketmq_py.protocol.pop_handle`.
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
-from rocketmq_py.wire.integers import Int32, Int64, NonNegative64
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class PopMessage(TopicHeader, kw_only=True):
@@ -21,8 +21,8 @@ class PopMessage(TopicHeader, kw_only=True):
     topic: str
     queue_id: Int32
     max_msg_nums: Int32
-    invisible_time: NonNegative64
-    poll_time: NonNegative64
+    invisible_time: Int64
+    poll_time: Int64
     init_mode: Int32
     born_time: Int64 = 0
     exp_type: str | None = None
@@ -63,7 +63,7 @@ class ChangeInvisibleTime(TopicHeader, kw_only=True):
     queue_id: Int32
     extra_info: str
     offset: Int64
-    invisible_time: NonNegative64
+    invisible_time: Int64
 
 
 class ChangeInvisibleTimeResponse(Header, kw_only=True):
@@ -89,7 +89,7 @@ class Notification(TopicHeader, kw_only=True):
     consumer_group: str
     topic: str
     queue_id: Int32
-    poll_time: NonNegative64
+    poll_time: Int64
     born_time: Int64 = 0
     order: bool = False
     attempt_id: str | None = None

@@ -23,6 +23,7 @@ import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.protocol.LanguageCode;
+import org.apache.rocketmq.remoting.protocol.NamespaceUtil;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 import org.apache.rocketmq.remoting.protocol.SerializeType;
@@ -50,6 +51,7 @@ public final class Facts {
         for (String s : List.of("", "A", "TagA", "k-1", "flights#AA-1", "résumé", "漢字", "😀", "polygenelubricants")) {
             Util.emit(Util.row("type", "hash", "text", s, "hash", s.hashCode()));
         }
+        namespaces();
         properties();
         ids();
         allocations();
@@ -68,6 +70,24 @@ public final class Facts {
         String text = MessageDecoder.messageProperties2String(plain);
         Util.emit(Util.row("type", "properties", "map", plain, "encoded", base64(utf8(text)),
             "decoded", MessageDecoder.string2messageProperties(text)));
+    }
+
+    private static void namespaces() {
+        String[] resources = {
+            "", "t", "%RETRY%g", "%DLQ%g", "ns%t", "%RETRY%ns%g", "%DLQ%ns%g", "TBW102", "RMQ_SYS_TRACE_TOPIC",
+            "rmq_sys_x", "CID_RMQ_SYS_X", "%RETRY%", "a%b%c", "%t", "t%", "other%t", "%RETRY%%RETRY%g",
+            "%DLQ%%RETRY%g", "TOOLS_CONSUMER", "%RETRY%CID_RMQ_SYS_X", "%RETRY%TBW102", "nsx%t", " "
+        };
+        for (String resource : resources) {
+            for (String namespace : new String[] {"", "ns", "MQ_INST_1_2", " "}) {
+                Util.emit(Util.row("type", "namespace", "resource", resource, "namespace", namespace,
+                    "wrapped", NamespaceUtil.wrapNamespace(namespace, resource),
+                    "retry", NamespaceUtil.wrapNamespaceAndRetry(namespace, resource),
+                    "without", NamespaceUtil.withoutNamespace(resource, namespace),
+                    "withoutAny", NamespaceUtil.withoutNamespace(resource),
+                    "of", NamespaceUtil.getNamespaceFromResource(resource)));
+            }
+        }
     }
 
     private static void ids() {

@@ -1,0 +1,58 @@
+"""Queue selectors for sends: functions of the writable queues, the message and the caller's key.
+
+Java has SelectMessageQueueByHash and SelectMessageQueueByRandom; its SelectMessageQueueByMachineRoom is an empty shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rocketmq_py.core.producer.send_attempts import select_by_hash
+from rocketmq_py.model import Message, MessageQueue
+
+ROOM_SEPARATOR = "@"
+"""Separates the machine room from the rest of a broker name, as the allocation strategy MACHINE_ROOM expects it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectByHash:
+    """The same queue for the same key, as long as the topic's queues do not change."""
+
+    def __call__(self, queues: Sequence[MessageQueue], message: Message, key: str | int) -> MessageQueue:
+        del message
+        return select_by_hash(queues, key)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectRandomly:
+    """Any queue, all with the same probability.
+
+    :param below: returns a random number from 0 up to, but not including, its argument: ``random.randrange``.
+    """
+
+    below: Callable[[int], int]
+
+    def __call__(self, queues: Sequence[MessageQueue], message: Message, key: Any = None) -> MessageQueue:
+        del message, key
+        return queues[self.below(len(queues))]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectByMachineRoom:
+    """A queue on a broker named ``room@name`` with a room of ``rooms``; any queue while none of them has one.
+
+    :param inner: chooses among the queues in these rooms.
+    """
+
+    rooms: frozenset[str]
+    inner: Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
+
+    def __call__(self, queues: Sequence[MessageQueue], message: Message, key: Any = None) -> MessageQueue:
+        near = [queue for queue in queues if self._is_near(queue.broker_name)]
+        return self.inner(near or queues, message, key)
+
+    def _is_near(self, broker_name: str) -> bool:
+        room, separator, _ = broker_name.partition(ROOM_SEPARATOR)
+        return bool(separator) and room in self.rooms
