@@ -82,6 +82,7 @@ class Gates:
                 else:
                     self._fail(key, send, failure)
             await asyncio.sleep(0)
+        gate.timer.cancel()  # sends that came meanwhile have set it again
         del self.closed[key]
 
     def _expire(self, key: str) -> None:

@@ -332,3 +332,21 @@ def test_a_fault_of_the_look_up_fails_the_sends_and_no_later_ones(caplog: pytest
         await producer.send(message())
 
     with_producer(body, cluster(t={"b": 1}))
+
+
+def test_an_open_gate_has_no_timer() -> None:
+    """Sends that come while others go on have short timeouts; none of them is over, so nothing is left to expire."""
+    faults: list[object] = []
+
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        delay_connects(network, producer, 0.01)
+        futures = [producer.send_async(message()) for _ in range(3000)]
+        while "b:1" not in network.transports:  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0)
+        futures += [producer.send_async(message(), timeout=0.2) for _ in range(10)]
+        await asyncio.gather(*futures)
+        await asyncio.sleep(0.3)
+
+    with_producer(body, cluster(t={"b": 1}))
+    assert faults == []
