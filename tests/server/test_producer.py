@@ -29,6 +29,7 @@ from rocketmq_py import (
     SendStatus,
     aio,
 )
+from rocketmq_py.errors import ConnectError, ConnectionLost
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.remoting import blocking
@@ -289,6 +290,48 @@ def test_an_advertised_address_nobody_listens_at(rocketmq: Cluster, rocketmq_top
         refused = pytest.raises(NetworkError, match=r"mapped to .*refused.*brokerIP1.*address_map")
         with Producer("g", rocketmq.namesrv, address_map=mapped) as producer, refused:
             producer.send(Message(rocketmq_topic, "x"))
+
+
+def test_the_only_broker_restarts_within_the_timeout(rocketmq_topic: str) -> None:
+    """With shipped options it costs time only, for blocking sends and for those in the background."""
+    with Cluster() as cluster:
+        cluster.create_topic(rocketmq_topic)
+        with Producer("g", cluster.namesrv) as producer:
+            producer.send(Message(rocketmq_topic, "before"))
+            cluster.stop_broker()
+            futures = [producer.send_async(Message(rocketmq_topic, "while"), timeout=30) for _ in range(100)]
+            restart = threading.Timer(0.5, cluster.start_broker)
+            restart.start()
+            producer.send(Message(rocketmq_topic, "while"), timeout=30)
+            assert all(future.result(30).status is SendStatus.SEND_OK for future in futures)
+            restart.join()
+
+
+def test_a_broker_as_name_server_is_named_as_the_mistake(rocketmq: Cluster, rocketmq_topic: str) -> None:
+    with (
+        Producer("g", rocketmq.addresses[0]) as producer,
+        pytest.raises(ConfigError, match=rf"{rocketmq.addresses[0]} is not a name server"),
+    ):
+        producer.send(Message(rocketmq_topic, "x"))
+
+
+def test_a_silent_broker_fills_no_memory(rocketmq: Cluster, rocketmq_topic: str) -> None:
+    """``send_async`` waits until there is room; what is in progress stays below the limit."""
+    limit, size = 1 << 20, 21_000
+    with TcpProxy(rocketmq.addresses[0]) as proxy:
+        mapped = {rocketmq.addresses[0]: proxy.address}
+        with Producer(
+            "g", rocketmq.namesrv, address_map=mapped, retries=0, send_timeout=0.2, max_pending_bytes=limit,
+            compress_over=None,
+        ) as producer:  # fmt: skip
+            producer.send(Message(rocketmq_topic, "x"))
+            proxy.silence()
+            window, futures = producer._aio.sender._window, []
+            for _ in range(200):
+                futures.append(producer.send_async(Message(rocketmq_topic, bytes(size))))
+                assert window.bytes <= limit + size
+            assert {type(future.exception(30)) for future in futures} <= {RequestTimeout, ConnectError, ConnectionLost}
+            proxy.resume()
 
 
 # -- processes and the interpreter

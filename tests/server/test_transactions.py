@@ -460,5 +460,6 @@ async def test_a_producer_killed_after_the_end(cluster, topic, group):
 
 def test_the_options_of_every_producer():
     """All of them are options of transaction producers, by the same names."""
-    options = set(inspect.signature(Producer.__init__).parameters) - {"self", "group", "namesrv"}
+    options = set(inspect.signature(Producer.__init__).parameters) - {"self", "group", "namesrv", "topics"}
+    assert "topics" in inspect.signature(TransactionProducer.__init__).parameters
     assert set(ProducerOptions.__annotations__) == options

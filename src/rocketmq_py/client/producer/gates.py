@@ -7,6 +7,7 @@ in which they came, a bounded number in each turn of the loop.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from rocketmq_py.core.peer import InFlight
 from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.remoting.deadline_timer import DeadlineTimer
+
+_log = logging.getLogger(__name__)
 
 _SENDS_IN_A_TURN = 1000
 """Sends that go on in one turn of the loop, about 10 ms of work."""
@@ -68,6 +71,9 @@ class Gates:
             await self._work(key, seconds)
         except RocketMQError as e:
             failure = e
+        except Exception as e:  # noqa: BLE001 - a fault of ours must not leave sends at a closed gate
+            _log.exception("what sends of %s wait for has failed", key)
+            failure = RocketMQError(f"{type(e).__name__}: {e}")
         gate.timer.cancel()
         while waiting := gate.take(_SENDS_IN_A_TURN):
             for send in waiting:
@@ -76,6 +82,7 @@ class Gates:
                 else:
                     self._fail(key, send, failure)
             await asyncio.sleep(0)
+        gate.timer.cancel()  # sends that came meanwhile have set it again
         del self.closed[key]
 
     def _expire(self, key: str) -> None:

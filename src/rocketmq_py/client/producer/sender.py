@@ -143,8 +143,10 @@ class Sender:
         self._room = threading.Condition(self._lock)
         self._blocked = 0
         self._parked: deque[tuple[SendAttempts, SendFuture, float]] = deque()
-        self._looking_up = Gates(self._look_up, self.start, self._route_failed, self._late_route)
-        self._connecting = Gates(self.connections.get, self.start, self._connect_failed, self._late_connection)
+        self._looking_up = Gates(self._look_up, self._send_over_route, self._route_failed, self._late_route)
+        self._connecting = Gates(
+            self.connections.get, self._send_over_connection, self._connect_failed, self._late_connection
+        )
         self._refreshing = SingleFlight(self._refresh)
         self._refreshed_at: dict[str, float] = {}
         self._idle: asyncio.Event | None = None
@@ -314,26 +316,48 @@ class Sender:
         self.start(delivery, future)
 
     def start(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send an admitted delivery; ``future`` gets the result, after retries, or what a queue selector raises."""
+        """Send an admitted delivery; ``future`` gets the result, after retries, or what a queue selector raises.
+
+        While others wait for the route, it waits behind them.
+        """
+        topic = delivery.outgoing.topic
+        if self._looking_up.closed and topic in self._looking_up.closed:
+            self._looking_up.wait(topic, delivery, future)
+        else:
+            self._send_over_route(delivery, future)
+
+    def _send_over_route(self, delivery: SendAttempts, future: SendFuture) -> None:
+        """Send over the known route, behind others that wait for the same connection."""
         try:
-            self._start(delivery, future)
+            target = self.target(delivery)
         except Exception as e:  # noqa: BLE001 - selectors are code of applications
             self.leave(delivery)
             resolve(future, e)
-
-    def _start(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send over the fast path, or wait for what it lacks."""
-        target = self.target(delivery)
+            return
         if target is None:
             if self._routes.known(delivery.outgoing.topic) is None:
                 self._looking_up.wait(delivery.outgoing.topic, delivery, future)
             else:
                 self.retry(delivery, None, future)
-            return
-        connection = self.connections.ready(target.address)
-        if connection is None:
+        elif self._connecting.closed and target.address in self._connecting.closed:
             self._connecting.wait(target.address, delivery, future)
-            return
+        else:
+            connection = self.connections.ready(target.address)
+            if connection is None:
+                self._connecting.wait(target.address, delivery, future)
+            else:
+                self._write(delivery, target, connection, future)
+
+    def _send_over_connection(self, delivery: SendAttempts, future: SendFuture) -> None:
+        """Send a delivery that has waited for a connection."""
+        target = self.target(delivery)
+        connection = self.connections.ready(target.address) if target is not None else None
+        if target is None or connection is None:
+            self.retry(delivery, None, future)
+        else:
+            self._write(delivery, target, connection, future)
+
+    def _write(self, delivery: SendAttempts, target: Target, connection: Connection, future: SendFuture) -> None:
         opaque = connection.expect(self._attempt_of(self, delivery, target, connection, future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
 

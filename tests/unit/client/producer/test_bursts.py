@@ -11,7 +11,15 @@ from concurrent.futures import Future
 import pytest
 
 from rocketmq_py.aio import ClientInstance, Message, Producer
-from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, NoRouteError, RequestTimeout, TooManySends
+from rocketmq_py.errors import (
+    ClosedError,
+    ConfigError,
+    ConnectError,
+    NoRouteError,
+    RequestTimeout,
+    RocketMQError,
+    TooManySends,
+)
 from rocketmq_py.model import SendResult
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.connection import Connection
@@ -306,3 +314,39 @@ def test_a_thread_that_must_not_block_is_refused_when_full() -> None:
             await future
 
     with_producer(body, cluster(t={"b": 1}), max_pending_sends=1, retries=0)
+
+
+def test_a_fault_of_the_look_up_fails_the_sends_and_no_later_ones(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        gates = producer.sender._looking_up
+        work = gates._work
+
+        async def faulty(topic: str, seconds: float) -> None:
+            raise ValueError("a fault")
+
+        gates._work = faulty
+        with pytest.raises(RocketMQError, match="ValueError: a fault"):
+            await producer.send(message())
+        assert "what sends of t wait for has failed" in caplog.text
+        gates._work = work
+        await producer.send(message())
+
+    with_producer(body, cluster(t={"b": 1}))
+
+
+def test_an_open_gate_has_no_timer() -> None:
+    """Sends that come while others go on have short timeouts; none of them is over, so nothing is left to expire."""
+    faults: list[object] = []
+
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        delay_connects(network, producer, 0.01)
+        futures = [producer.send_async(message()) for _ in range(3000)]
+        while "b:1" not in network.transports:  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0)
+        futures += [producer.send_async(message(), timeout=0.2) for _ in range(10)]
+        await asyncio.gather(*futures)
+        await asyncio.sleep(0.3)
+
+    with_producer(body, cluster(t={"b": 1}))
+    assert faults == []
