@@ -12,13 +12,13 @@ from rocketmq_py.aio import Admin, ClientInstance, Message, Producer, PushConsum
 from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
 VICTIM = textwrap.dedent("""
-    import sys, time
+    import os, sys, time
     from rocketmq_py import ConsumeFromWhere, PushConsumer
 
     namesrv, group, topic, orderly = sys.argv[1:]
 
     def listen(message):
-        print(message.body.decode(), flush=True)
+        os.write(1, message.body + b"\\n")  # a print of several threads may mix lines
         time.sleep(600)
 
     with PushConsumer(

@@ -28,6 +28,7 @@ from rocketmq_py.client.consumer.pull_calls import (
 )
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.core.consumer.flow_control import (
+    NOT_SUBSCRIBED,
     FlowLimits,
     PullDecision,
     PullStep,
@@ -85,6 +86,7 @@ class PullLoop:
         self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._sent_commit = 0
         self._has_pulled = False
+        self._is_unsubscribed = False
         self._failures = group.failure_log(("queue", queue.queue), queue.queue.broker_name)
         self._flow = FlowControlLog(group.name, queue)
         self._pause = WakeUp()
@@ -108,6 +110,9 @@ class PullLoop:
         decision = self._decide()
         if decision.step is PullStep.WAIT:
             self._flow.waits(decision, self._limits, now)
+            if decision is NOT_SUBSCRIBED and not self._is_unsubscribed:
+                _log.warning("%s is not pulled: topic %s is not subscribed", self._queue.queue, self._queue.queue.topic)
+            self._is_unsubscribed = decision is NOT_SUBSCRIBED
             await self._pause.wait(decision.delay)
             return
         self._flow.pulls(now)

@@ -262,3 +262,16 @@ def test_the_rebalance_interval_is_an_option():
                                broker.network.codes(BROKER).count(Code.GET_CONSUMER_LIST_BY_GROUP) > 6)  # fmt: skip
 
     scenario(run)
+
+
+def test_a_queue_whose_topic_is_not_subscribed_is_logged_once(caplog):
+    async def run(broker):
+        broker.pulls[TOPIC, 0] = [pulled(ResponseCode.PULL_NOT_FOUND, 0)]
+        async with broker.consumer() as member:
+            known = member._group.announced.pop(TOPIC)
+            await eventually(lambda: lines(caplog, "T@b:0 is not pulled: topic T is not subscribed"))
+            await asyncio.sleep(0.05)
+            member._group.announced[TOPIC] = known
+        assert len(lines(caplog, "is not subscribed")) == 1
+
+    scenario(run)
