@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocketmq_py.testing.node import CrampedFileSystem
+from tests.chaoskit.node import CrampedFileSystem
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata import table_file
