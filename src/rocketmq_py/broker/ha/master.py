@@ -199,7 +199,7 @@ class HaMaster:
         :raises ConfigError: the port cannot be listened on.
         """
         try:
-            if self._tls is not None and self._tls.serves_tls:
+            if self._tls is not None and self._tls.serves_tls and self._tls.server_cert_path:
                 return self._listen_tls(self._tls, host, port)
             self._server = await asyncio.get_running_loop().create_server(lambda: SlaveLink(self), host, port)
         except OSError as e:
