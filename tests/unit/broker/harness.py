@@ -45,7 +45,10 @@ class Client:
         assert answer is not None
         return answer
 
-    ask_task = ask
+    def ask_task(self, code: int, header: Header | None = None, body: bytes = b"", **more: Any) -> Command:
+        """The answer to a request that a task answers, whatever its handler is."""
+        command = Command(code, 1, ext=header.to_ext() if header else {}, body=body, **more)
+        return asyncio.run(self._serve_tasks([command], 1))[0]
 
     def read(self, commands: list[Command]) -> list[Command]:
         """The answers to requests that arrive in one read; those of tasks are the last."""
@@ -64,16 +67,16 @@ class Client:
     async def _serve_tasks(self, commands: list[Command], tasks: int) -> list[Command]:
         before = len(self.heard)
         answers = self._serve(commands)
-        while True:
+        if len(answers) == len(commands):
+            return answers
+        while tasks > 0:
+            await asyncio.sleep(0)
+            self._broker.run_callbacks()
             answered = [received for received in self.heard[before:] if received.is_response]
             for answer in answered:
                 self.heard.remove(answer)
             answers += answered
             tasks -= len(answered)
-            if tasks <= 0:
-                break
-            await asyncio.sleep(0)
-            self._broker.run_callbacks()
         return answers
 
     def leave(self) -> None:
