@@ -21,6 +21,7 @@ from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Guard, OnHold
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Router
+from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.server.tls import TlsContexts, TlsMode, TlsSettings, tls_contexts
 from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.wire.frame import MAX_FRAME
@@ -55,6 +56,7 @@ class Server:
     :param full_lanes: asked many times a second for lanes that can take no more for now; they are refused.
     :param tls: whether and how connections with TLS are served; without, they are not.
     :param guard: says of every request whether it is let in; None lets all in.
+    :param slow_turns: counts long turns of the event loop; a new counter by default.
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
@@ -76,8 +78,11 @@ class Server:
         writing_limit_ms: int = 1_000,
         tls: TlsSettings | None = None,
         guard: Guard | None = None,
+        slow_turns: SlowTurns | None = None,
     ) -> None:
-        self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes, guard=guard)
+        self.dispatcher = Dispatcher(
+            router, after_read=after_read, on_hold=on_hold, lanes=lanes, guard=guard, slow_turns=slow_turns
+        )
         self.buffers = Buffers(buffer_limit)
         self._pace = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
         self.host = host

@@ -80,6 +80,7 @@ class LoopMonitor:
         now, worked = self._clock.now(), self._clock.worked()
         late, busy = now - self._now - _LOOK_SECONDS, worked - self._worked
         self._now, self._worked = now, worked
+        self._dispatcher.slow_turns.turn_ended(late, busy)
         if self._dispatcher.refuses:
             self._dispatcher.refuse({})
             self._turns.refused()

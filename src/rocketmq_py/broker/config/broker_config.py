@@ -376,7 +376,7 @@ def _value(cls: type[msgspec.Struct], field: str, key: str, text: str) -> Any:
 def _build(cls: type[Any], values: dict[str, Any]) -> Any:
     odd = values.keys() - set(cls.__struct_fields__)
     if odd:
-        raise ConfigError(java_config.unknown_key(min(odd), map(java_key, cls.__struct_fields__)))
+        raise ConfigError(java_config.unknown_key(min(odd), cls.__struct_fields__))
     return cls(**values)
 
 

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from rocketmq_py.errors import CorruptFrame
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
 from rocketmq_py.server.go_away import GoAway
 from rocketmq_py.server.peer import Peer, Responder
@@ -22,6 +22,7 @@ from rocketmq_py.server.requests.failures import failure, overloaded, unsupporte
 from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
 from rocketmq_py.server.requests.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
 from rocketmq_py.server.requests.router import Outcome, Route, Router
+from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
 from rocketmq_py.wire.frame import Frame
 
@@ -31,6 +32,10 @@ OnHold = Callable[[Hold, Responder], None]
 
 Guard = Callable[[Peer, Command], Reply | None]
 """Says why a request is not let in; None when it is."""
+
+SLICE_SECONDS = 0.02
+"""Working time for the handlers of one read. When it is over, the other frames wait for the next turn of the event
+loop, so that one connection does not keep all others waiting."""
 
 _BODIES = 32
 """Answers with a body that are made at one go. A body may be hundreds of KiB (a pull's), and one read may ask for
@@ -48,6 +53,20 @@ class Served(NamedTuple):
     rest: Sequence[Frame]
 
 
+def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
+    """What a long read spent its time on.
+
+    :param late: the request whose handler ended after the time for a read, or None if all handlers were quick.
+    """
+    if late is None:
+        return f"storing what {answers} requests of {peer.address} brought"
+    try:
+        name = RequestCode(late.code).name
+    except ValueError:
+        name = "unknown request"
+    return f"{name} ({late.code}) of {peer.address}"
+
+
 class Dispatcher:
     """Handles the requests of all connections of a server.
 
@@ -56,6 +75,7 @@ class Dispatcher:
         are written. If it raises, every one of these answers becomes that error.
     :param on_hold: keeps what handlers want to answer later.
     :param lanes: limits of asynchronous work by lane name.
+    :param slow_turns: gets the reads that took long.
     :param guard: asked before each request; a server without access control has none. What it sees is what the handler
         gets: each frame is decoded once.
     """
@@ -68,7 +88,9 @@ class Dispatcher:
         on_hold: OnHold | None = None,
         lanes: Mapping[str, LaneLimit] | None = None,
         guard: Guard | None = None,
+        slow_turns: SlowTurns | None = None,
     ) -> None:
+        self.slow_turns = slow_turns or SlowTurns()
         self._all_routes = self._routes = {int(route.code): route for route in router.routes}
         self._decoder = RequestDecoder(router.codes)
         self._decode = self._decoder.decode
@@ -84,13 +106,14 @@ class Dispatcher:
         """Seconds of the longest ``after_read`` since :meth:`time_writes`."""
 
     def serve(self, peer: Peer, frames: list[Frame]) -> Served:
-        """Handle the frames of one read, in order."""
+        """Handle the frames of one read, in order, for :data:`SLICE_SECONDS` at most."""
         answers: list[tuple[int, Reply]] = []
         fault = None
-        rest: Sequence[Frame] = ()
         room = _BODIES
         guarded = self._guard is not None
-        request: Request | Command
+        request: Request | Command | None = None
+        begin = monotonic()
+        end = begin + SLICE_SECONDS
         left = iter(frames)
         for frame in left:
             try:
@@ -108,13 +131,15 @@ class Dispatcher:
                 break
             if reply is not None and not request.flag & ONEWAY_FLAG:
                 answers.append((request.opaque, reply))
-                if reply.body:
-                    room -= 1
-                    if not room:
-                        rest = list(left)
-                        break
+                room -= bool(reply.body)
+            if not room or monotonic() > end:
+                break
+        rest = [] if fault is not None else list(left)
+        late = request if monotonic() > end else None
         if self._after_read is not None:
             answers = self._settle(peer, answers)
+        if monotonic() > end:
+            self.slow_turns.note(_work_name(late, peer, len(answers)), monotonic() - begin)
         output: list[Buffer] = []
         for opaque, reply in answers:
             output += reply_buffers(reply, opaque)
