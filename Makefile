@@ -6,6 +6,7 @@ SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+STOPS ?=
 UNIT := tests/unit tests/property tests/test_house.py
 ONLY ?=
 # Test files side by side: most wait for timers of servers, so more of them run than there are cores. Each takes about
@@ -74,8 +75,9 @@ chaos: $(VENV)/.dev ## failures under load, judged (ARGS="--minutes 10 --scenari
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 .PHONY: crashes
-crashes: $(VENV)/.dev ## kill -9 in every phase of Spark's micro-batches (ARGS="--runs 100 --guarantee at-least-once --seed 7")
+crashes: $(VENV)/.dev ## Spark's processes and servers killed (ARGS="--runs 100 --seed 7") and stopped (STOPS="--runs 100 --java")
 	$(BIN)/python -m tests.spark.crashes $(ARGS)
+	$(BIN)/python -m tests.spark.stops $(STOPS)
 
 .PHONY: format
 format: $(VENV)/.dev ## sort imports and format

@@ -34,7 +34,7 @@ _ROWS_PER_BATCH = 25_000
 def session(jars: str, cores: int) -> SparkSession:
     """A session on ``cores`` cores with the Kafka source's packages."""
     spark: SparkSession = (
-        session_builder().master(f"local[{cores}]").appName("benchmarks")
+        session_builder(compiled_home=True).master(f"local[{cores}]").appName("benchmarks")
         .config("spark.jars", jars)
         .config("spark.ui.enabled", "false")
         .getOrCreate()

@@ -47,7 +47,7 @@ def start_session(log: Path) -> SparkSession:
 
 def _session() -> SparkSession:
     spark: SparkSession = (
-        session_builder()
+        session_builder(compiled_home=True)
         .master("local[2]")
         .appName("rocketmq-demo")
         .config("spark.sql.shuffle.partitions", "2")

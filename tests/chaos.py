@@ -1,7 +1,7 @@
 """Scenarios of failure, again and again for some minutes: ``python -m tests.chaos --minutes 10``.
 
 With ``--java`` the servers are Apache RocketMQ's, the clients ours: what both kinds of server do to the same clients
-can be compared. The scenarios are those of :mod:`rocketmq_py.testing.scenarios`.
+can be compared. The scenarios are those of :mod:`tests.chaoskit.scenarios`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import click
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.cluster import ExchangeHaInfo
 from rocketmq_py.remoting.rpc_client import RpcClient
-from rocketmq_py.testing.chaos import Chaos, Outcome
-from rocketmq_py.testing.ledger import Figures
-from rocketmq_py.testing.machines import OurServers, Servers
-from rocketmq_py.testing.scenarios import ALL, NEED_SEAMS, PAIRED
 from rocketmq_py.wire.command import Command
+from tests.chaoskit.chaos import Chaos, Outcome
+from tests.chaoskit.ledger import Figures
+from tests.chaoskit.machines import OurServers, Servers
+from tests.chaoskit.scenarios import ALL, NEED_SEAMS, PAIRED
 from tests.interop.javapeer import PEER, QUICK, QUICK_CONF, JavaPeer, options
 
 SCENARIOS = ALL | PAIRED

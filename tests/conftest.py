@@ -73,7 +73,7 @@ def spark() -> Iterator[SparkSession]:
     root = str(TESTS.parent)  # workers import data sources of tests
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     session: SparkSession = (
-        session_builder("rocketmq-tests")
+        session_builder("rocketmq-tests", compiled_home=True)
         .master("local[2]")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")

@@ -106,8 +106,8 @@ FACADES = (
         intro="The transaction producer for programs without an event loop: the same methods as asyncio's.",
         without=frozenset(
             {
-                "address_of", "check_requested", "is_known_to", "register_with_brokers", "require_address",
-                "require_listener", "send_end", "send_half", "start", "close", "topics",
+                "address_of", "check_requested", "end_header", "is_known_to", "register_with_brokers",
+                "require_address", "require_listener", "send_end", "send_half", "start", "close", "topics",
             }
         ),
         note=_WAITS,

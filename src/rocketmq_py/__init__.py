@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.consumer.pull.blocking import PullConsumer as PullConsumer
     from rocketmq_py.client.consumer.push.blocking import PushConsumer as PushConsumer
     from rocketmq_py.client.consumer.simple.blocking import SimpleConsumer as SimpleConsumer
+    from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook as FilterMessageHook
     from rocketmq_py.client.hooks.hooks import ConsumeHook as ConsumeHook, SendHook as SendHook
     from rocketmq_py.client.producer.blocking import Producer as Producer
     from rocketmq_py.client.producer.blocking_transaction import TransactionProducer as TransactionProducer
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         OffsetIllegal as OffsetIllegal,
         RequestTimeout as RequestTimeout,
         RocketMQError as RocketMQError,
+        TooManySends as TooManySends,
     )
     from rocketmq_py.model import (
         ConsumeFromWhere as ConsumeFromWhere,
@@ -69,6 +71,7 @@ __all__ = [
     "ConsumeHook",
     "ConsumeResult",
     "Credentials",
+    "FilterMessageHook",
     "ForkedError",
     "InvalidReceipt",
     "LatencyFaultTolerance",
@@ -96,6 +99,7 @@ __all__ = [
     "SendStatus",
     "SimpleConsumer",
     "TlsOptions",
+    "TooManySends",
     "TransactionListener",
     "TransactionProducer",
     "TransactionSendResult",
@@ -108,6 +112,7 @@ _HOMES = {
     "client.admin.blocking": ("Admin",),
     "client.consumer.dispatch.listeners": ("ConsumeContext",),
     "client.consumer.dispatch.orderly_listeners": ("OrderlyContext",),
+    "client.hooks.filter_hooks": ("FilterMessageHook",),
     "client.hooks.hooks": ("ConsumeHook", "SendHook"),
     "client.consumer.lite_pull.blocking": ("LitePullConsumer",),
     "client.consumer.pull.blocking": ("PullConsumer",),
@@ -120,6 +125,7 @@ _HOMES = {
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
         "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",
+        "TooManySends",
     ),
     "model": (
         "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",

@@ -10,6 +10,7 @@ from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer
 from rocketmq_py.client.consumer.pull.consumer import PullConsumer
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.client.hooks.hooks import ConsumeHook, SendHook
 from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.client.producer.request_reply import reply
@@ -29,6 +30,7 @@ from rocketmq_py.errors import (
     OffsetIllegal,
     RequestTimeout,
     RocketMQError,
+    TooManySends,
 )
 from rocketmq_py.model import (
     ConsumeFromWhere,
@@ -61,6 +63,7 @@ __all__ = [
     "ConsumeHook",
     "ConsumeResult",
     "Credentials",
+    "FilterMessageHook",
     "ForkedError",
     "InvalidReceipt",
     "LatencyFaultTolerance",
@@ -88,6 +91,7 @@ __all__ = [
     "SendStatus",
     "SimpleConsumer",
     "TlsOptions",
+    "TooManySends",
     "TransactionListener",
     "TransactionProducer",
     "TransactionSendResult",

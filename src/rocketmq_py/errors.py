@@ -114,6 +114,12 @@ class RequestTimeout(NetworkError, TimeoutError):
     """No response in time; the request may or may not have been executed."""
 
 
+class TooManySends(RocketMQError):
+    """A producer has as many sends in progress as it may have (``when_full="raise"``); send again later."""
+
+    retryable = True
+
+
 class NoRouteError(RocketMQError):
     """No name server has a route with a queue that could serve the call."""
 

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, shortened
 from rocketmq_py.properties import Property as Property, decode_properties  # noqa: PLC0414  (part of the model)
 
 
@@ -150,6 +150,23 @@ def _timed(
     return {"TIMER_DELIVER_MS": str(deliver_at)}
 
 
+def _body_bytes(body: object) -> bytes:
+    """The bytes of a message body.
+
+    :raises TypeError: it is neither bytes-like nor text: ``bytes(3)`` would be three zero bytes.
+    """
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    try:
+        return bytes(memoryview(body))  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            f"body={shortened(repr(body))} is of type {type(body).__name__}: bytes-like or str is expected"
+        ) from None
+
+
 class Message:
     """A message to send.
 
@@ -165,6 +182,7 @@ class Message:
     :param flag: 32 bits for the application.
     :param wait_store_ok: wait for flush and replication as the broker is configured (default True).
     :param properties: further properties; names of :class:`Property` are reserved.
+    :raises TypeError: ``body`` is neither bytes-like nor ``str``.
     :raises ConfigError: more than one of ``delay_level``, ``delay`` and ``deliver_at``, or one of them is invalid.
     """
 
@@ -186,7 +204,7 @@ class Message:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self.topic = topic
-        self.body = body.encode() if isinstance(body, str) else bytes(body)
+        self.body = body if type(body) is bytes else _body_bytes(body)
         self.flag = flag
         self.transaction_id: str | None = None
         props: dict[str, str] = dict(properties) if properties else {}

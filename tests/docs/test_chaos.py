@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rocketmq_py.testing.scenarios import ALL, PAIRED
+from tests.chaoskit.scenarios import ALL, PAIRED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "chaos.md").read_text()
 

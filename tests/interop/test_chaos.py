@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketmq_py.testing import Chaos
-from rocketmq_py.testing.scenarios import ALL, PAIRED
 from tests.chaos import JavaServers
+from tests.chaoskit.chaos import Chaos
+from tests.chaoskit.scenarios import ALL, PAIRED
 from tests.interop.javapeer import JavaPeer
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # JVMs that start on a busy machine take their time

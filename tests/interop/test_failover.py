@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py import Admin
-from rocketmq_py.testing import Machines
+from tests.chaoskit.machines import Machines
 from tests.interop.javapeer import JavaPeer, JavaProcess, Row, options
 
 N = 2000

@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from rocketmq_py.remoting.portal import Portal
-from rocketmq_py.testing.chaos import Member
-from rocketmq_py.testing.ledger import Ledger, Mark
-from rocketmq_py.testing.load import ORDERED, PLAIN, READERS, Load
-from rocketmq_py.testing.member import Orders
+from tests.chaoskit.chaos import Member
+from tests.chaoskit.ledger import Ledger, Mark
+from tests.chaoskit.load import ORDERED, PLAIN, READERS, Load
+from tests.chaoskit.member import Orders
 from tests.interop.javapeer import PEER, JavaPeer, free_port_block
 
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(1200)]

@@ -194,7 +194,7 @@ def test_after_a_kill_nothing_is_lost(before, after):
 
 @settings(max_examples=examples(150), deadline=None)
 @given(before=steps, after=steps, seed=st.integers(0, 1 << 32), operations=st.lists(st.integers(1, 60), min_size=3))
-def test_after_a_loss_of_power_what_was_flushed_is_there(before, after, seed, operations):
+def test_flushed_messages_survive_a_power_failure(before, after, seed, operations):
     world = World()
     chance = random.Random(seed)
     for script, operation in zip((before, after, after), operations, strict=False):
@@ -206,7 +206,7 @@ def test_after_a_loss_of_power_what_was_flushed_is_there(before, after, seed, op
 
 @settings(max_examples=examples(100), deadline=None)
 @given(before=steps, after=steps, seed=st.integers(0, 1 << 32), operations=st.lists(st.integers(1, 60), min_size=3))
-def test_with_sync_flush_no_loss_of_power_takes_away_what_a_reader_saw(before, after, seed, operations):
+def test_with_sync_flush_no_power_failure_loses_a_message_that_was_read(before, after, seed, operations):
     world = World(SYNC)
     chance = random.Random(seed)
     for script, operation in zip((before, after, after), operations, strict=False):
@@ -220,7 +220,7 @@ def test_with_sync_flush_no_loss_of_power_takes_away_what_a_reader_saw(before, a
 
 @settings(max_examples=examples(50), deadline=None)
 @given(script=untrimmed)
-def test_after_a_clean_end_everything_is_there_and_the_files_say_so(script):
+def test_after_a_clean_shutdown_everything_is_there_in_the_files(script):
     world = World()
     world.run(script)
     world.reopen()
@@ -254,7 +254,7 @@ configs = st.sampled_from([CONFIG, SYNC])
 
 @settings(max_examples=examples(150), deadline=None)
 @given(script=steps, failure=failures, config=configs)
-def test_a_disk_that_fails_for_a_while_costs_refusals_and_no_message(script, failure, config):
+def test_a_disk_that_fails_for_a_while_causes_refusals_but_loses_no_message(script, failure, config):
     """Writes, new files and allocations fail; syncs do not: what a failed sync leaves nobody knows."""
     world = World(config)
     begin, count = world.fs.operations + failure[0], failure[1]
@@ -272,7 +272,7 @@ def test_a_disk_that_fails_for_a_while_costs_refusals_and_no_message(script, fai
 
 @settings(max_examples=examples(100), deadline=None)
 @given(before=steps, after=steps, number=st.integers(1, 30), config=configs)
-def test_a_sync_that_fails_ends_writing_and_the_next_start_has_all_there_was(before, after, number, config):
+def test_a_failed_sync_stops_appends_and_the_next_start_loses_nothing(before, after, number, config):
     world = World(config)
     syncs = []
 

@@ -237,7 +237,7 @@ operations = st.lists(st.integers(1, 120), min_size=3, max_size=3)
 
 @settings(max_examples=examples(60), deadline=None)
 @given(script=killed)
-def test_a_kill_costs_nothing_and_doubles_nothing(script: list[tuple[str, int, int]]) -> None:
+def test_a_kill_neither_loses_nor_repeats_timers(script: list[tuple[str, int, int]]) -> None:
     world = World()
     world.run(script)
     world.kill()
@@ -249,7 +249,7 @@ def test_a_kill_costs_nothing_and_doubles_nothing(script: list[tuple[str, int, i
     scripts=st.tuples(steps, steps, steps), seed=st.integers(0, 1 << 32), at=operations,
     flush=st.sampled_from([SYNC_FLUSH, SYNC_FLUSH, ASYNC_FLUSH]),
 )  # fmt: skip
-def test_a_loss_of_power_loses_no_acknowledged_timer(
+def test_a_power_failure_loses_no_acknowledged_timer(
     scripts: tuple[list[tuple[str, int, int]], ...], seed: int, at: list[int], flush: str
 ) -> None:
     """Under ASYNC_FLUSH messages are acknowledged before they are on disk; those that are come all the same."""

@@ -120,7 +120,7 @@ def test_a_message_is_sent_pulled_and_there_after_a_restart(tmp_path: Path) -> N
             await broker.stop()
             await broker.stop()
         caller.close()
-        with pytest.raises(ClosedError, match="does not run"):
+        with pytest.raises(ClosedError, match="is not running"):
             _ = broker.services
 
     asyncio.run(scenario())

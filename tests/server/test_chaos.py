@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketmq_py.testing import Chaos
-from rocketmq_py.testing.scenarios import ALL
+from tests.chaoskit.chaos import Chaos
+from tests.chaoskit.scenarios import ALL
 
 pytestmark = [
     pytest.mark.timeout(900),  # what is waited for comes in seconds; on a busy machine it may take minutes

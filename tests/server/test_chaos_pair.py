@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketmq_py.testing import Chaos
-from rocketmq_py.testing.scenarios import PAIRED
+from tests.chaoskit.chaos import Chaos
+from tests.chaoskit.scenarios import PAIRED
 
 pytestmark = [
     pytest.mark.timeout(900),  # as in test_chaos.py

@@ -15,7 +15,7 @@ import pytest
 from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageExt, MessageQueue, Producer, PushConsumer
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.testing import Machines
+from tests.chaoskit.machines import Machines
 from tests.interop.side import eventually
 from tests.server.rawpeer import RawPeer
 

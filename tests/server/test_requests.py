@@ -134,7 +134,7 @@ async def test_closing_ends_the_wait(cluster, topic, group, face):
             waiting = asyncio.ensure_future(asyncio.to_thread(blocking.request, Message(topic, "x"), PATIENCE))
             await eventually(lambda: replier.requests)
             await asyncio.to_thread(blocking.close)
-        with pytest.raises(ClosedError, match="producer asker is closed: no reply can come any more"):
+        with pytest.raises(ClosedError, match="producer asker is closed: it can receive no reply"):
             await waiting
         replier.may.set()
         await eventually(lambda: replier.failures)
@@ -164,7 +164,7 @@ async def test_a_forged_reply_harms_nobody(cluster, topic, caplog):
         forged.properties["CORRELATION_ID"] = "never asked"
         with caplog.at_level(logging.WARNING):
             await forger.send(forged)
-            told = "that no request here waits for: correlation id never asked, 1 bytes"
+            told = "that no request of this client waits for: correlation id never asked, 1 bytes"
             await eventually(lambda: told in caplog.text)
 
 

@@ -172,7 +172,7 @@ def drive(namesrv: str, work: Path, guarantee: str) -> None:
     from rocketmq_py.spark import session_builder
     from tests.spark.crashing import CrashingDataSource
 
-    spark = session_builder("crashes").master("local[2]").config(map=SHORT_LIVED).getOrCreate()
+    spark = session_builder("crashes", compiled_home=True).master("local[2]").config(map=SHORT_LIVED).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(CrashingDataSource)
     print("READY", spark.sparkContext._gateway.proc.pid, flush=True)

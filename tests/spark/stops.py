@@ -26,8 +26,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -35,16 +34,14 @@ import pyarrow.parquet as pq
 
 from rocketmq_py import Admin, Message, Producer
 from rocketmq_py.errors import RocketMQError
-from tests.interop.javapeer import JavaPeer, free_port_block
-from tests.interop.ours import READY, first_line
+from tests.interop.ours import first_line
+from tests.spark.stop_servers import QUEUES, TOPIC, Servers, eventually, java_servers, our_servers
 
 ROOT = Path(__file__).parents[2]
-TOPIC = "stops"
-QUEUES = 4
 PAUSES = (0.5, 25.0)
 """Seconds: the shortest and the longest time processes are stopped."""
-CATCH_UP_SECONDS = 240.0
-"""Longer than the stream takes to read what is left; only a round that fails waits for it."""
+SEND_SECONDS = 60.0
+"""In this time after a stop a producer must be able to send again."""
 VICTIMS = ("jvm", "workers", "spark", "master", "slave", "brokers", "namesrv", "all")
 MESSAGES_AT_ONCE = 20
 SPARK = {
@@ -60,12 +57,6 @@ SPARK = {
     "spark.sql.streaming.fileSink.log.compactInterval": "7",
 }
 """A tenth of the defaults; small logs of the sink, so that some are compacted."""
-SERVER = {
-    "serverChannelMaxIdleTimeSeconds": "12", "brokerNotActiveTimeoutMillis": "2000",
-    "sendHeartbeatTimeoutMillis": "500",
-    "slaveReadEnable": "true", "mappedFileSizeCommitLog": str(16 << 20),
-}  # fmt: skip
-NAMESRV = {"serverChannelMaxIdleTimeSeconds": "12", "scanNotActiveBrokerInterval": "500"}
 
 
 class Entry(NamedTuple):
@@ -73,110 +64,6 @@ class Entry(NamedTuple):
 
     queue: int
     offset: int
-
-
-# -- servers
-
-
-@dataclass
-class Servers:
-    """A name server, a master and its slave; ``pids`` by role."""
-
-    namesrv: str = ""
-    pids: dict[str, int] = field(default_factory=dict)
-    closing: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.close()
-
-
-def settings_of(role: str, *, slave_reads: bool, acting: bool) -> dict[str, str]:
-    """The keys of broker.conf for a master or a slave."""
-    found = dict(SERVER)
-    if slave_reads and role == "master":
-        found["accessMessageInMemoryMaxRatio"] = "0"  # nothing counts as in memory: it suggests its slave
-    if acting:
-        found |= {"enableSlaveActingMaster": "true"}
-        if role == "master":
-            found |= {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
-    return found
-
-
-def our_servers(work: Path, *, slave_reads: bool, acting: bool) -> Servers:
-    """Processes of this project."""
-    servers = Servers()
-
-    def start(role: str, *words: str, **settings: str) -> str:
-        pairs = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        with (work / f"{role}.log").open("ab") as log:
-            command = [sys.executable, "-m", "rocketmq_py.cli", *words, *pairs]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        servers.closing.callback(_end, process)
-        servers.pids[role] = process.pid
-        found = READY.search(first_line(process))
-        assert found is not None, (work / f"{role}.log").read_text()[-3000:]
-        return found[1]
-
-    names = NAMESRV | ({"supportActingMaster": "true"} if acting else {}) | {"kvConfigPath": str(work / "kv.json")}
-    servers.namesrv = start("namesrv", "namesrv", "--port", "0", **names)
-    for role, more in (("master", ()), ("slave", ("--role", "SLAVE", "--id", "1"))):
-        words = ("serve", "--namesrv", servers.namesrv, "--port", "0", "--store", str(work / role), *more)
-        settings = settings_of(role, slave_reads=slave_reads, acting=acting)
-        start(role, *words, **settings)
-        if role == "master":
-            _eventually(lambda: _create_topic(servers.namesrv))
-    return servers
-
-
-def java_servers(work: Path, *, slave_reads: bool, acting: bool) -> Servers:
-    """Stock ones."""
-    java = JavaPeer(work)
-    servers = Servers()
-    servers.closing.callback(java.close)
-    names = {**NAMESRV, "supportActingMaster": str(acting).lower()}
-    namesrv = java.namesrv(conf=names)
-    servers.namesrv, servers.pids["namesrv"] = namesrv.address, namesrv.process.pid
-    for role in ("master", "slave"):
-        conf = settings_of(role, slave_reads=slave_reads, acting=acting)
-        named: dict[str, Any] = {"role": conf.pop("brokerRole", "ASYNC_MASTER")}
-        if role == "slave":
-            named = {"role": "SLAVE", "id": 1}
-        broker = java.broker(servers.namesrv, store=work / role, port=free_port_block(), conf=conf, **named)
-        servers.pids[role] = broker.process.pid
-        if role == "master":
-            _eventually(lambda: _create_topic(servers.namesrv))
-    return servers
-
-
-def _create_topic(namesrv: str) -> bool:
-    with Admin(namesrv) as admin:
-        admin.create_topic(TOPIC, QUEUES)
-        return len(list(admin.queues(TOPIC))) == QUEUES
-
-
-def _eventually(look: Callable[[], bool], seconds: float = CATCH_UP_SECONDS) -> None:
-    """:raises AssertionError: what is looked for does not come in time."""
-    deadline, last = time.monotonic() + seconds, None
-    while True:
-        try:
-            if look():
-                return
-        except RocketMQError as e:
-            last = e
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s; the last error is {last}"
-        time.sleep(0.1)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process.pid, signal.SIGCONT)
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
 
 
 # -- the producer
@@ -187,6 +74,7 @@ class Load:
 
     def __init__(self, namesrv: str) -> None:
         self.acknowledged: set[int] = set()
+        self.last_error: RocketMQError | None = None
         self._namesrv = namesrv
         self._next = 0
         self._may_send = threading.Event()
@@ -224,7 +112,8 @@ class Load:
         self._next += MESSAGES_AT_ONCE
         try:
             producer.send_batch([Message(TOPIC, b"%d" % number) for number in numbers])
-        except RocketMQError:
+        except RocketMQError as e:
+            self.last_error = e
             return  # they may be stored, or not
         self.acknowledged.update(numbers)
 
@@ -238,7 +127,7 @@ def drive(namesrv: str, work: Path) -> None:
 
     from rocketmq_py.spark import session_builder
 
-    spark = session_builder("stops").master("local[3]").config(map=SPARK).getOrCreate()
+    spark = session_builder("stops", compiled_home=True).master("local[3]").config(map=SPARK).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     print("READY", spark.sparkContext._gateway.proc.pid, flush=True)
     options = {
@@ -409,10 +298,18 @@ class Rounds:
         with stopped(self._pids(victim)):
             time.sleep(seconds)
         time.sleep(self._chance.uniform(0, 2))
+        self._wait_for_sends()
         self._load.pause()
         count = self.check()
         failed = [*self._driver.failures[failures:], *["driver started again"] * (self._driver.starts - starts)]
         return f"{victim} for {seconds:.1f} s, {count} rows" + "".join(f"\n    {line[:220]}" for line in failed)
+
+    def _wait_for_sends(self) -> None:
+        """:raises AssertionError: the producer does not get anything stored any more."""
+        before, deadline = len(self._load.acknowledged), time.monotonic() + SEND_SECONDS
+        while len(self._load.acknowledged) == before:
+            assert time.monotonic() < deadline, f"nothing is sent any more: {self._load.last_error}"
+            time.sleep(0.05)
 
     def _pids(self, victim: str) -> list[int]:
         pids = self._servers.pids
@@ -423,7 +320,7 @@ class Rounds:
     def check(self) -> int:
         """Wait until the stream has read everything, and count."""
         ends = self._ends_of_master()
-        _eventually(lambda: self._has_reached(ends))
+        eventually(lambda: self._has_reached(ends))
         entries, bodies = self._rows.found()
         expected = {Entry(queue, offset) for queue, end in self._rows.ends().items() for offset in range(end)}
         missing, twice = sorted(expected - entries.keys()), [entry for entry, n in entries.items() if n > 1]
@@ -441,7 +338,7 @@ class Rounds:
                 found.update({queue.queue_id: admin.max_offset(queue) for queue in admin.queues(TOPIC)})
                 return len(found) == QUEUES
 
-        _eventually(ask)
+        eventually(ask)
         return found
 
     def _has_reached(self, ends: dict[int, int]) -> bool:

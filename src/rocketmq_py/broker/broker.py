@@ -14,16 +14,19 @@ from collections.abc import Callable
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.lane_limits import lane_limits
 from rocketmq_py.broker.handlers.access import AccessHandlers
+from rocketmq_py.broker.handlers.body_limits import body_fault
 from rocketmq_py.broker.metadata.access_store import open_access
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.rpc_client import RpcClient
-from rocketmq_py.server import Server
+from rocketmq_py.server import Peer, Reply, Server
 from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.requests.dispatcher import Guard
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import FileSystem, StoreConfig
+from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
@@ -116,6 +119,7 @@ class Broker:
             call_soon,
             lambda: RpcClient(client_tls, access.inner),
             self._fs,
+            self._tls,
             store_ip=await _resolved(config.broker_ip1),
         )
         services.open()
@@ -125,7 +129,7 @@ class Broker:
             after_read=services.store.commit_pending,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
-            tls=self._tls, guard=access.admit if access.guards else None, slow_turns=slow_turns,
+            tls=self._tls, guard=self._guard(access, services), slow_turns=slow_turns,
         )  # fmt: skip
         self._limit(server)
         try:
@@ -152,6 +156,19 @@ class Broker:
         if config.ignored:
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", config.ignored_text())
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
+
+    def _guard(self, access: AccessControl, services: Services) -> Guard | None:
+        """The check of every request; None without access control."""
+        if not access.guards:
+            return None
+
+        def guard(peer: Peer, request: Command) -> Reply | None:
+            fault = body_fault(request.code, request.body)  # permissions may depend on the body, which is decoded then
+            if fault is not None:
+                return Reply(ResponseCode.INVALID_PARAMETER, fault)
+            return access.admit(peer, request, services.record_permissions.required)
+
+        return guard
 
     def _limit(self, server: Server) -> None:
         """Apply the current limits of requests to the server."""
@@ -201,6 +218,7 @@ class Broker:
             await services.slave_sync.stop()
             await services.membership.stop()
             await services.pop.remote_fetcher.stop()
+            await services.forwarder.stop()
             await services.acting.stop()
             await services.registration.stop()
             services.pull_request_hold.release()

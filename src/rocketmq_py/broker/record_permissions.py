@@ -1,8 +1,7 @@
 """Permissions for the topics of stored records that a request names by commit log offset or message id.
 
-The header of such a request has a topic, too, or none at all, and both are what the client says. What the client
-gets is the record, so its permissions must cover the topic that the record really has. Java's brokers check the
-header alone.
+The header of such a request may have a topic, which the client chooses. The request is about the record, so the
+permissions must cover the topic that the record really has. Java's brokers check the header alone.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class RecordPermissions:
         self._store = store
         self._unknown = Resource(Kind.CLUSTER, cluster)
 
-    def needs(self, request: Command) -> list[RequiredPermission]:
+    def required(self, request: Command) -> list[RequiredPermission]:
         """The permissions for the records that a request names; none for requests that name none.
 
         An offset without a record needs nothing: the handler refuses it.
@@ -75,8 +74,8 @@ class RecordPermissions:
         except CorruptRecord:
             return self._unknown
         head = record.head
-        # A client chooses the offset, and may have put the bytes of a record into the body of a message of its own.
-        # Only the consume queue tells that a record of this topic begins here.
+        # The offset may be inside the body of the client's own message, which may look like a record. Only the consume
+        # queue shows that a record of this topic begins here.
         if self._store.physical_offset(record.topic, head.queue_id, head.queue_offset) != offset:
             return self._unknown
         return topic(_real_topic(record))

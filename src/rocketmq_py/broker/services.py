@@ -34,13 +34,12 @@ from rocketmq_py.broker.handlers.messages import (
     SlaveSendHandlers,
     TransactionHandlers,
 )
-from rocketmq_py.broker.handlers.offsets import OffsetHandlers, ResetHandlers
+from rocketmq_py.broker.handlers.offsets import ResetHandlers
 from rocketmq_py.broker.handlers.pop import PopHandlers
 from rocketmq_py.broker.handlers.query import QueryHandlers
 from rocketmq_py.broker.handlers.relay import RelayHandlers
 from rocketmq_py.broker.handlers.statistics import StatisticsHandlers
 from rocketmq_py.broker.handlers.timers import TimerHandlers
-from rocketmq_py.broker.handlers.topics import TopicHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
@@ -52,6 +51,7 @@ from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.message_properties import PropertyWriter
@@ -60,6 +60,10 @@ from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
+from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold, TranslatingResponder
+from rocketmq_py.broker.static_topic.handlers import StaticOffsetHandlers, StaticTopicHandlers
+from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
+from rocketmq_py.broker.static_topic.messages import StaticTopicPuller, StaticTopicSender
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.recall import RecallService
@@ -72,11 +76,14 @@ from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
 from rocketmq_py.core.timer.delay_levels import DelayLevels
+from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.server.slow_turns import SlowTurns
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
@@ -95,6 +102,7 @@ class Services:
     :param call_soon: runs a callback in the next turn of the event loop.
     :param new_rpc_client: creates a client for requests to other servers.
     :param fs: the file system.
+    :param tls: TLS settings, for replication.
     :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
     """
 
@@ -107,6 +115,7 @@ class Services:
         call_soon: CallSoon,
         new_rpc_client: Callable[[], RpcClient] = RpcClient,
         fs: FileSystem | None = None,
+        tls: TlsSettings | None = None,
         *,
         store_ip: str | None = None,
     ) -> None:
@@ -118,6 +127,7 @@ class Services:
         self._store_config = store_config
         self._clock = clock
         self._call_soon = call_soon
+        self.slices = SlicedWork(call_soon)
         self.address = f"[{config.broker_ip1}]:{port}" if ":" in config.broker_ip1 else f"{config.broker_ip1}:{port}"
         self._store_host = pack_host(store_ip or config.broker_ip1, port)
         self.store = MessageStore(
@@ -127,7 +137,8 @@ class Services:
         self.saver = ConfigFileSaver()
         self.settings = LiveSettings(config, store_config, port, clock)
         self.role = Role(config, port)
-        self.replication = Replication(config, self.store, self.role, self.address, clock)
+        self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
+        self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -155,10 +166,13 @@ class Services:
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
-        self.clients = Clients(config, self.topics, self.groups, self.filters, clock)
+        self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
-        self.registration = Registration(config, self.topics, self._new_rpc_client(), self.address, self.role)
+        self.mappings = TopicQueueMappings(self._file("topicQueueMapping.json"), config.broker_name, clock)
+        self.registration = Registration(
+            config, self.topics, self.mappings.infos, self._new_rpc_client(), self.address, self.role
+        )
 
     def _make_timers(self) -> None:
         config, clock, store, save = self._config, self._clock, self.store, self.saver.save
@@ -190,13 +204,15 @@ class Services:
         )
 
     def _make_pull_path(self) -> None:
+        self.forwarder = Forwarder(self._config, self._new_rpc_client(), self._clock)
         config, store = self._config, self.store
         make = partial(SlavePullService, self.role) if self.role.is_slave else PullService
         self.pull_service = make(
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
+        self._static_puller = StaticTopicPuller(self.pull_service, self.mappings, self.forwarder, self._clock)
         self.pull_request_hold = PullRequestHoldService(
-            self.pull_service, store, self._call_soon, lambda: config.pull_thread_pool_queue_capacity
+            self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
         )
 
     def _make_transactions(self) -> None:
@@ -229,7 +245,7 @@ class Services:
             config, self.escape, self.delay, self.transactions, self.transaction_check, self.pop, timers, clock
         )
         self.acting.watch(self.role)
-        tables = Tables(self.topics, self.groups, self.offsets, self.delay, self.modes, self.timers)
+        tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client(), self.address, register_again)
 
     def router(self, *others: object) -> Router:
@@ -241,15 +257,15 @@ class Services:
         return Router(
             self._send_handlers(),
             ReplyHandlers(self.reply_service),
-            PullHandlers(self.pull_service),
+            PullHandlers(self._static_puller),
             PopHandlers(self.pop),
             AssignmentHandlers(
                 QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,
             ),
-            OffsetHandlers(config, store, self.topics, self.groups, self.offsets),
+            StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
             ClientHandlers(config, self.clients, self.locks, self._clock),
-            TopicHandlers(config, self.topics, store, self.offsets, stats, self.registration),
+            StaticTopicHandlers(config, self.topics, store, self.offsets, stats, self.registration, self.mappings),
             GroupHandlers(config, self.groups, self.topics, store, self.offsets, self.clients, stats, self.address),
             BrokerHandlers(self.replication, self.membership),
             QueryHandlers(store, self.clients),
@@ -273,7 +289,7 @@ class Services:
             return SlaveSendHandlers(self._config)
         redirect = self.timers.redirect
         back = SendBackService(self._config, self.store, self.topics, self.groups, redirect, self.stats)
-        return SendHandlers(self.sender, back)
+        return SendHandlers(StaticTopicSender(self.sender, self.mappings), back)
 
     # -- life
 
@@ -282,12 +298,26 @@ class Services:
 
         :raises StoreLocked: another process uses the store.
         :raises StoreCorrupt: the store contradicts itself or the configuration.
+        :raises StoreNotWritable: the disk is full or fails.
         """
+        try:
+            self._open_files()
+        except OSError as e:
+            what = f"the store at {self._config.store_root} cannot be opened for writing: {e}"
+            raise StoreNotWritable(f"{what}; free disk space or repair the disk, then start again") from e
+        self.settings.on_change = self._settings_changed
+        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
+        self.role.add_master_listener(self._master_is)
+        self.replication.open()
+
+    def _open_files(self) -> None:
         self.topics.read_file()  # recovery needs the type of the queues of each topic
         self.store.open()
         messages_end = self.store.max_physical_offset
         try:
-            for table in (self.topics, self.groups, self.offsets, self.filters, self.delay, self.modes):
+            for table in (
+                self.topics, self.mappings, self.groups, self.offsets, self.filters, self.delay, self.modes,
+            ):  # fmt: skip
                 table.load()
             self.transactions.load()
             self.pop.load()
@@ -295,10 +325,6 @@ class Services:
         except BaseException:
             self.store.close()
             raise
-        self.settings.on_change = self._settings_changed
-        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
-        self.role.add_master_listener(self._master_is)
-        self.replication.open()
 
     async def take_back(self) -> None:
         """Continue, as a starting master, where the slave that acted for it has got to."""
@@ -339,12 +365,13 @@ class Services:
         """Answer requests on hold that timed out, and sample the counters; called several times a second."""
         now = self._clock()
         self.pull_request_hold.expire(now)
+        self.clients.tick(now)
         self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
 
     def sweep(self) -> None:
         """Wake pulls that missed an arrival; called every few seconds."""
-        self.pull_request_hold.sweep(self._clock())
+        self.pull_request_hold.sweep()
 
     def close(self) -> None:
         """Write everything to disk and close the store."""
@@ -367,7 +394,11 @@ class Services:
 
     def keep_hold(self, hold: Hold, responder: Responder) -> None:
         """Hold a request until it can be answered."""
-        if hold.key == ACK_WAIT:
+        if isinstance(hold, TranslatedHold):
+            responder = TranslatingResponder(responder, hold.translate)
+        if hold.key == FORWARDED:
+            self.forwarder.run(hold, responder)
+        elif hold.key == ACK_WAIT:
             self.waiting_sends.keep(hold, responder)
         elif isinstance(hold.key, PollKey):
             self.pop.hold_request(hold, responder)

@@ -1,7 +1,4 @@
-"""What the producers and consumers of one client id share: connections, routes, heartbeats, periodic jobs.
-
-Knows who is a member and when to speak for all of them. Refuses to know what members send and consume.
-"""
+"""What the producers and consumers of one client id share: connections, routes, heartbeats, periodic jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypedDict, runtime_checkable
 
-from rocketmq_py.client.routes import NameServers, Routes, name_servers
+from rocketmq_py.client.name_servers import FETCH_INTERVAL_SECONDS, NameServers, name_servers
+from rocketmq_py.client.routes import Routes
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RocketMQError
 from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData, ProducerData
@@ -38,45 +36,52 @@ class GroupMembership(Protocol):
         ...
 
     def heartbeat(self) -> ProducerData | ConsumerData:
-        """What the brokers are to know of it."""
+        """Its part of heartbeats."""
         ...
 
     def topics(self) -> set[str]:
-        """Topics whose routes it needs kept fresh."""
+        """Topics whose routes are refreshed periodically."""
         ...
 
     async def on_ids_changed(self) -> None:
-        """A broker says that the members of its group have changed."""
+        """Called when a broker reports that the members of the group have changed."""
         ...
 
 
 @runtime_checkable
 class KeepsOffsets(Protocol):
-    """A member whose offsets are to be persisted from time to time."""
+    """A member whose offsets are persisted periodically."""
 
     async def persist_offsets(self) -> None: ...
 
 
 class ClientSettings(TypedDict, total=False):
-    """What is to be said of a client beside its name servers, for keyword arguments; see :class:`ClientInstance`."""
+    """Options of a client by keyword, besides its name servers; see :class:`ClientInstance`."""
 
     instance_name: str | None
     unit_name: str | None
+    client_ip: str | None
     address_map: Mapping[str, str] | None
     tls: Tls
     credentials: Credentials | None
     timeout: float
+    connect_timeout: float
+    route_interval: float
+    heartbeat_interval: float
+    offset_interval: float
 
 
 class ClientInstance:
     """One client id and everything its members share. Belongs to one event loop.
 
-    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
-    :param instance_name: the part of the client id after ``ip@``; by default unique.
-    :param unit_name: appended to the client id.
-    :param address_map: other addresses for the ones brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
+    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, a URL that the addresses are fetched from, or None for the
+        environment's NAMESRV_ADDR; see :func:`~rocketmq_py.client.name_servers.name_servers`.
+    :param instance_name: the part of the client id after ``ip@``; unique by default.
+    :param unit_name: appended to the client id, and to a URL that addresses are fetched from.
+    :param client_ip: the address in the client id; found out by default.
+    :param address_map: connect elsewhere than brokers advertise.
+    :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
+    :param credentials: sign requests, for servers with access control.
     :param timeout: seconds to wait for an answer of a name server, and of a broker to a heartbeat.
     :param connect_timeout: seconds to wait for a connection.
     :param route_interval: seconds between refreshes of the routes.
@@ -90,6 +95,7 @@ class ClientInstance:
         *,
         instance_name: str | None = None,
         unit_name: str | None = None,
+        client_ip: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
@@ -99,29 +105,29 @@ class ClientInstance:
         heartbeat_interval: float = 30.0,
         offset_interval: float = 5.0,
     ) -> None:
-        self.client_id = make_client_id(instance_name, unit_name)
+        self.client_id = make_client_id(instance_name, unit_name, client_ip)
         self.timeout = timeout
         self.connections = ConnectionPool(
             connect_timeout=connect_timeout, address_map=address_map, tls=tls, credentials=credentials, hint=self._hint
         )
-        self.name_servers = NameServers(name_servers(namesrv), self.connections, timeout)
+        self.name_servers = NameServers(name_servers(namesrv), self.connections, timeout, unit_name)
         self.routes = Routes(self.name_servers)
         self._intervals = (route_interval, heartbeat_interval, offset_interval)
         self._producers: dict[str, GroupMembership] = {}
         self._consumers: dict[str, GroupMembership] = {}
-        self.lost: set[str] = set()
-        """Names of brokers of which members have told that their queues cannot be reached."""
+        self.outages: dict[str, float] = {}
+        """When members last logged that a broker cannot be reached: monotonic seconds by broker name."""
         self._versions: dict[str, int] = {}
-        self._untold: set[str] = set()
-        """Brokers of which it was said that they do not hear us."""
+        self._unreachable: set[str] = set()
+        """Addresses of brokers for which a failed heartbeat was logged."""
         self._jobs = Background()
         self.connections.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._ids_changed)
-        self.connections.on_open = self._greet
+        self.connections.on_open = self._heartbeat_first
 
     # -- members
 
     def register(self, member: GroupMembership) -> None:
-        """Make ``member`` part of this client.
+        """Add a member.
 
         :raises ConfigError: the client already has a member of that kind and group.
         """
@@ -134,14 +140,14 @@ class ClientInstance:
         members[member.group] = member
 
     async def unregister(self, member: GroupMembership) -> None:
-        """End the membership and tell the brokers, as far as they can be reached."""
+        """Remove a member and unregister it from the brokers that can be reached."""
         kind, members = self._kind(member)
         if members.get(member.group) is not member:
             return
         del members[member.group]
         header = UnregisterClient(client_id=self.client_id)
         setattr(header, f"{kind}_group", member.group)
-        await self._tell_brokers(RequestCode.UNREGISTER_CLIENT, header, b"", self._all_brokers())
+        await self._send_to_brokers(RequestCode.UNREGISTER_CLIENT, header, b"", self._all_brokers())
 
     @property
     def members(self) -> list[GroupMembership]:
@@ -161,10 +167,10 @@ class ClientInstance:
             return "producer", self._producers
         return "consumer", self._consumers
 
-    # -- life
+    # -- start and stop
 
     async def start(self) -> None:
-        """Begin the periodic jobs. May be called more than once."""
+        """Start the periodic jobs. May be called more than once."""
         self.connections.check_usable()
         if self._jobs.runs:
             return
@@ -174,9 +180,11 @@ class ClientInstance:
             every(min(1.0, heartbeat), heartbeat, self.heartbeat_all),
             every(2 * offsets, offsets, self._persist_offsets),
         )
+        if self.name_servers.url is not None:
+            self._jobs.start(every(FETCH_INTERVAL_SECONDS, FETCH_INTERVAL_SECONDS, self.name_servers.refresh))
 
     async def stop(self) -> None:
-        """End the periodic jobs and all connections. Members close themselves first. May be called more than once."""
+        """Stop the periodic jobs and close all connections; close members before. May be called more than once."""
         await self._jobs.stop()
         await self.connections.close()
 
@@ -187,14 +195,14 @@ class ClientInstance:
         await self.routes.refresh_all(set().union(*(member.topics() for member in self.members)))
 
     async def heartbeat_all(self) -> None:
-        """Tell every known broker who our members are; a client without consumers tells masters only.
+        """Send a heartbeat to every known broker; a client without consumers sends it to masters only.
 
-        Brokers that cannot be reached are logged, not raised.
+        Failures are logged.
         """
         if not self.members:
             return
         brokers = self._all_brokers() if self._consumers else self._masters()
-        await self._tell_brokers(RequestCode.HEART_BEAT, None, self._heartbeat(), brokers)
+        await self._send_to_brokers(RequestCode.HEART_BEAT, None, self._heartbeat(), brokers)
 
     def _heartbeat(self) -> bytes:
         beats = [member.heartbeat() for member in self.members]
@@ -204,8 +212,8 @@ class ClientInstance:
             consumer_data_set=[beat for beat in beats if isinstance(beat, ConsumerData)],
         ).encode()
 
-    def _greet(self, connection: Connection) -> None:
-        """A broker that had to be connected to again may have been started anew and would refuse a stranger's pulls."""
+    def _heartbeat_first(self, connection: Connection) -> None:
+        """Send a heartbeat over a new connection: a broker that has restarted does not know this client."""
         if connection.address in self._versions and self.members:
             deadline = time.monotonic() + self.timeout
             connection.request(RequestCode.HEART_BEAT, None, self._heartbeat(), lambda _: None, deadline)
@@ -217,7 +225,7 @@ class ClientInstance:
 
     async def _ids_changed(self, address: str, request: Command) -> None:
         group = GroupHeader.from_ext(request.ext).consumer_group
-        _log.debug("broker %s says the members of group %s have changed", address, group)
+        _log.debug("broker %s reports that the members of group %s have changed", address, group)
         member = self._consumers.get(group)
         if member is not None:
             await member.on_ids_changed()
@@ -225,7 +233,7 @@ class ClientInstance:
     # -- brokers
 
     def broker_version(self, address: str) -> int | None:
-        """The ordinal of the version a broker said it is of; None as long as it has not answered a heartbeat."""
+        """The ordinal of a broker's version; None as long as it has not answered a heartbeat."""
         return self._versions.get(address) or None
 
     def _masters(self) -> list[str]:
@@ -234,7 +242,7 @@ class ClientInstance:
     def _all_brokers(self) -> list[str]:
         return [address for ids in self.routes.broker_addresses().values() for address in ids.values()]
 
-    async def _tell_brokers(
+    async def _send_to_brokers(
         self, code: RequestCode, header: UnregisterClient | None, body: bytes, addresses: Sequence[str]
     ) -> None:
         results = await asyncio.gather(
@@ -243,19 +251,19 @@ class ClientInstance:
         )
         for address, result in zip(addresses, results, strict=True):
             if isinstance(result, NetworkError | BrokerError):
-                level = logging.DEBUG if address in self._untold else logging.WARNING
-                self._untold.add(address)
+                level = logging.DEBUG if address in self._unreachable else logging.WARNING
+                self._unreachable.add(address)
                 _log.log(level, "%s to broker %s failed: %s", code.name, address, result)
             elif isinstance(result, BaseException):
                 raise result
             else:
                 self._versions[address] = result.version
-                if address in self._untold:
-                    self._untold.discard(address)
+                if address in self._unreachable:
+                    self._unreachable.discard(address)
                     _log.warning("broker %s answers again", address)
 
     def _hint(self, address: str) -> str:
-        """What to try when ``address`` cannot be reached."""
+        """What to check if ``address`` cannot be reached."""
         if address in self.name_servers.addresses:
             return "Does a name server run there? Check the namesrv option (or NAMESRV_ADDR)"
         broker = self.routes.broker_name(address)
@@ -276,22 +284,22 @@ async def every(first: float, interval: float, job: Callable[[], Awaitable[None]
             await job()
         except RocketMQError as e:
             _log.warning("%s failed: %s", getattr(job, "__name__", job), e)
-        except Exception:  # noqa: BLE001 - one failure must not end the job
+        except Exception:  # noqa: BLE001 - a failure must not end the job
             _log.exception("%s failed", getattr(job, "__name__", job))
         await asyncio.sleep(interval)
 
 
-def make_client_id(instance_name: str | None = None, unit_name: str | None = None) -> str:
-    """``ip@instance[@unit]``; without an instance name ``pid#nanoseconds``, which is unique, stands for it."""
+def make_client_id(instance_name: str | None = None, unit_name: str | None = None, client_ip: str | None = None) -> str:
+    """``ip@instance[@unit]``; the instance name is ``pid#nanoseconds`` by default, which is unique."""
     name = instance_name or f"{os.getpid()}#{time.time_ns()}"
-    return "@".join(part for part in (local_ip(), name, unit_name) if part)
+    return "@".join(part for part in (client_ip or local_ip(), name, unit_name) if part)
 
 
 def local_ip() -> str:
-    """The address of this host as others may see it, loopback if it has no other."""
+    """The address of this host in its network; the loopback address if it has no other."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("198.51.100.1", 9))  # sends nothing: it asks which interface would be used
+            probe.connect(("198.51.100.1", 9))  # sends nothing, but selects the interface
             return str(probe.getsockname()[0])
         except OSError:
             return "127.0.0.1"

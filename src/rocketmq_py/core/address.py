@@ -11,6 +11,6 @@ def parse_address(address: str) -> tuple[str, int]:
     :raises ConfigError: the text has another form.
     """
     host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ConfigError(f"{address!r} is not an address: host:port is expected, for example 127.0.0.1:9876")
     return host.strip("[]"), int(port)

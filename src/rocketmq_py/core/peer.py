@@ -17,6 +17,7 @@ from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, decode_ext
 from rocketmq_py.wire.frame import JSON, MAX_FRAME, Frame, FrameDecoder
+from rocketmq_py.wire.integers import Int32
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Header)
@@ -28,13 +29,13 @@ NEVER = float("inf")
 class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
     """A response whose header fields are decoded on demand."""
 
-    code: int
-    opaque: int
-    flag: int = 0
+    code: Int32
+    opaque: Int32
+    flag: Int32 = 0
     remark: str | None = None
     fields: msgspec.Raw = msgspec.Raw(b"{}")
     body: bytes = b""
-    version: int = 0
+    version: Int32 = 0
 
     @property
     def ext(self) -> dict[str, str]:
@@ -142,6 +143,10 @@ class InFlight(Generic[T]):
         """Remove and return all tokens, because the connection is closed."""
         self.next_deadline = NEVER
         return self._take_all(list(self._waiting))
+
+    def take_first(self, number: int) -> list[T]:
+        """Take the ``number`` tokens that were added first."""
+        return self._take_all(list(itertools.islice(self._waiting, number)))
 
     def _take_all(self, opaques: Iterable[int]) -> list[T]:
         tokens = (self.take(opaque) for opaque in opaques)

@@ -15,6 +15,7 @@ for a response about all of them. A topic gets more queues from more brokers.
 MAX_ROUTE_QUEUES = 131_072
 """Queues of a topic on all brokers: 16 brokers with the maximum each."""
 _MAX_PERM = 7
+_QUEUE_ID_DIGITS = 10
 
 
 def topic_queues_fault(topic: str, read: int, write: int) -> str | None:
@@ -37,6 +38,14 @@ def retry_queues_fault(group: str, number: int) -> str | None:
     if 0 <= number <= MAX_QUEUES:
         return None
     return f"retryQueueNums of group {shortened(group)} is {number}: 0 to {MAX_QUEUES} is expected"
+
+
+def parse_queue_id(text: str | None) -> int | None:
+    """The queue id that a property contains; None if it is not a number from 0 to ``MAX_QUEUES`` - 1."""
+    if text is None or not text.isdecimal() or len(text) > _QUEUE_ID_DIGITS:
+        return None
+    queue_id = int(text)
+    return queue_id if queue_id < MAX_QUEUES else None
 
 
 def clamp_queue_number(number: int) -> int:

@@ -43,6 +43,14 @@ class TopicRoute:
             else _write_queues(topic, queue_datas, self.brokers)
         )
 
+    @property
+    def lacks_master(self) -> bool:
+        """True if a broker whose queues may be written has no master at the moment."""
+        return any(
+            queue.perm & PERM_WRITE and MASTER_ID not in self.brokers.get(queue.broker_name, {})
+            for queue in self.data.queue_datas
+        )
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicRoute) and self._key() == other._key()
 

@@ -311,6 +311,7 @@ class Registry:
         """Forget a topic, or only its queues in one cluster."""
         if not cluster:
             self._topics.pop(topic, None)
+            self._mappings.pop(topic, None)
             return
         for broker_name in self._clusters.get(cluster, ()):
             self._remove_queues(broker_name, {topic})

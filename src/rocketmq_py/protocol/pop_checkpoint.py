@@ -6,13 +6,14 @@ JSON members and names are those of PopCheckPoint, AckMsg, BatchAckMsg and PopAc
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.protocol.names import SYSTEM_GROUP_PREFIX, SYSTEM_TOPIC_PREFIX
+from rocketmq_py.wire.integers import INT32_MIN, Int32, Int64
 
 REVIVE_GROUP = f"{SYSTEM_GROUP_PREFIX}REVIVE_GROUP"
 CK_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
@@ -20,6 +21,9 @@ CK_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 _encode = msgspec.json.Encoder(order="sorted").encode
 _TRIES_UNREADABLE = 127
 """The number of tries that Java assumes for one it cannot parse."""
+
+_BitMap = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=2**32 - 1)]
+"""32 bits, which Java writes as a signed number."""
 
 
 def revive_topic(cluster: str) -> str:
@@ -49,17 +53,17 @@ class CheckPoint(Body, kw_only=True, rename={
     attempts to make the messages visible again.
     """
 
-    bit_map: int = 0
+    bit_map: _BitMap = 0
     broker_name: str
     group: str
-    diffs: list[int] = msgspec.field(default_factory=list)
-    invisible_ms: int
-    count: int
-    pop_time: int
-    queue_id: int
-    revive_offset: int = 0
+    diffs: list[Int32] = msgspec.field(default_factory=list)
+    invisible_ms: Int64
+    count: Int32
+    pop_time: Int64
+    queue_id: Int32
+    revive_offset: Int64 = 0
     re_put_times: str | UnsetType = UNSET
-    start_offset: int
+    start_offset: Int64
     topic: str
 
     @property
@@ -122,12 +126,12 @@ class AckRecord(Body, kw_only=True, rename={
 }):  # fmt: skip
     """The ack of one message of a check-point; ``offset`` is the message's."""
 
-    offset: int
+    offset: Int64
     broker_name: str = ""
     group: str
-    pop_time: int
-    queue_id: int
-    start_offset: int
+    pop_time: Int64
+    queue_id: Int32
+    start_offset: Int64
     topic: str
 
     @property
@@ -159,8 +163,8 @@ class BatchAckRecord(AckRecord, kw_only=True, rename={
 }):  # fmt: skip
     """The ack of several messages of a check-point."""
 
-    offset: int = -1
-    offset_list: list[int]
+    offset: Int64 = -1
+    offset_list: list[Int64]
 
     @classmethod
     def of(cls, one: AckRecord, offsets: list[int]) -> Self:

@@ -78,6 +78,7 @@ from rocketmq_py.protocol.headers.transaction import (
 )
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import Frame
+from rocketmq_py.wire.integers import Int32
 
 REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.SEND_MESSAGE: SendMessage,
@@ -117,6 +118,7 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.GET_TOPIC_STATS_INFO: TopicName,
     Code.QUERY_TOPIC_CONSUME_BY_WHO: TopicName,
     Code.GET_TOPIC_CONFIG: TopicName,
+    Code.UPDATE_AND_CREATE_STATIC_TOPIC: CreateTopic,
     Code.DELETE_SUBSCRIPTIONGROUP: DeleteGroup,
     Code.GET_SUBSCRIPTIONGROUP_CONFIG: GroupName,
     Code.QUERY_TOPICS_BY_CONSUMER: GroupName,
@@ -277,7 +279,7 @@ def _shape(code: int, header: type[Header]) -> type[Any]:
     ext = ("header", header) if required else ("header", header, msgspec.field(default_factory=header))
     return msgspec.defstruct(
         f"Request{code}",
-        [("opaque", int, 0), ("flag", int, 0), ("version", int, 0), ("language", str | int | None, "JAVA"),
+        [("opaque", Int32, 0), ("flag", Int32, 0), ("version", Int32, 0), ("language", str | int | None, "JAVA"),
          ("remark", str | None, None), ext],
         namespace={"is_oneway": Request.is_oneway, "code": code},
         rename={"header": "extFields"},

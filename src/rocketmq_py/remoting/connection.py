@@ -11,9 +11,10 @@ from typing import cast
 
 import msgspec
 
-from rocketmq_py.core.peer import NEVER, Peer, Reply
+from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
 from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.remoting.deadline_timer import DeadlineTimer
 from rocketmq_py.tls import connect_fault, early_close_fault, tls_fault
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
@@ -61,14 +62,14 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._peer: Peer[Answered] = Peer()
         self._out: list[bytes] = []
-        self._paused = False
+        self._can_write = asyncio.Event()
+        self._can_write.set()
         self._retiring = False
         self._ended = False
         self._gone = asyncio.Event()
         self._heard = False
         self._cause: Exception | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = NEVER
+        self._timer = DeadlineTimer(self._expire)
         self._silence: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
 
@@ -131,8 +132,8 @@ class Connection(asyncio.Protocol):
         opaque = self._peer.add(answered, deadline)
         if self.closed:
             self._loop.call_soon(self._abandon)
-        elif deadline < self._timer_at:
-            self._arm()
+        elif deadline < self._timer.at:
+            self._timer.set(self._peer.next_deadline)
         return opaque
 
     def number(self) -> int:
@@ -149,6 +150,10 @@ class Connection(asyncio.Protocol):
         out.append(frame)
         if len(out) == _FRAMES_AHEAD:
             self._flush()
+
+    async def drain(self) -> None:
+        """Wait until the peer reads what was written before; return immediately while it keeps up."""
+        await self._can_write.wait()
 
     # -- closing
 
@@ -202,10 +207,10 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def pause_writing(self) -> None:
-        self._paused = True
+        self._can_write.clear()
 
     def resume_writing(self) -> None:
-        self._paused = False
+        self._can_write.set()
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -217,14 +222,15 @@ class Connection(asyncio.Protocol):
             return
         self._ended = self.closed = True
         self._cause = cause
-        for timer in (self._timer, self._silence):
-            if timer is not None:
-                timer.cancel()
+        self._timer.cancel()
+        if self._silence is not None:
+            self._silence.cancel()
+        self._can_write.set()
         self._on_lost(self)
         self._abandon()
 
     def _flush(self) -> None:
-        if not self._paused:
+        if self._can_write.is_set():
             self._write_out()
 
     def _write_out(self) -> None:
@@ -235,18 +241,9 @@ class Connection(asyncio.Protocol):
 
     # -- deadlines
 
-    def _arm(self) -> None:
-        """Set the timer to the earliest deadline; one timer serves all requests."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_at = self._peer.next_deadline
-        if self._timer_at < NEVER:
-            self._timer = self._loop.call_later(max(0.0, self._timer_at - time.monotonic()), self._expire)
-
     def _expire(self) -> None:
         late = self._peer.expire(time.monotonic())
-        self._arm()
+        self._timer.set(self._peer.next_deadline)
         self._fail(late, lambda: RequestTimeout(f"{self.address} did not answer in time"))
         if late and self._silence is None and not self.closed:
             self._silence = self._loop.call_later(SILENCE_SECONDS, self._give_up)

@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, RequestTimeout
+from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, ConnectionLost, RequestTimeout
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.forks import Process
+from rocketmq_py.remoting.single_flight import SingleFlight, WorkCancelled
 from rocketmq_py.remoting.sockets import set_no_delay
 from rocketmq_py.tls import Tls, client_context, connect_fault, tls_fault
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, encode_command
@@ -61,7 +62,7 @@ class ConnectionPool:
         self._hint = hint
         self._open: dict[str, Connection] = {}
         self._retired: set[Connection] = set()
-        self._opening: dict[str, asyncio.Task[Connection]] = {}
+        self._opening = SingleFlight(self._connect)
         self._push_handlers: dict[int, PushHandler] = {}
         self.on_open: Callable[[Connection], None] = lambda _: None
         """Called with every new connection before anything is sent over it."""
@@ -144,19 +145,15 @@ class ConnectionPool:
         connection = self.ready(address)
         if connection is not None:
             return connection
-        task = self._opening.get(address)
-        if task is None:
-            task = self._opening[address] = asyncio.ensure_future(self._connect(address))
-            task.add_done_callback(lambda done: self._opened(address, done))
         wait = self.connect_timeout if timeout is None else max(0.0, min(timeout, self.connect_timeout))
         try:
-            return await asyncio.wait_for(asyncio.shield(task), wait)
+            return await self._opening.get(address, wait)
         except TimeoutError as e:
-            raise self.cannot_connect(address, f"no connection within {wait:g} s") from e
-        except asyncio.CancelledError as e:
-            if task.cancelled():
+            raise self.cannot_connect(address, f"no connection within {wait:.3g} s") from e
+        except WorkCancelled as e:
+            if self._closed:
                 raise ClosedError("this client was closed while it was connecting") from e
-            raise
+            raise ConnectionLost(f"the connection to {address} was closed here while it was opened") from e
 
     def where(self, address: str) -> tuple[str, int]:
         """Host and port to connect to for an address, after the address map.
@@ -202,8 +199,7 @@ class ConnectionPool:
 
     def drop_all(self) -> None:
         """Close all connections, those being opened, too. Requests in flight fail with ConnectionLost."""
-        for task in self._opening.values():
-            task.cancel()
+        self._opening.cancel()
         for connection in [*self._open.values(), *self._retired]:
             connection.close()
         self._open.clear()
@@ -211,7 +207,7 @@ class ConnectionPool:
     async def close(self) -> None:
         """Close all connections for good. Requests in flight fail with ConnectionLost."""
         self._closed = True
-        tasks = [*self._opening.values(), *self._answering]
+        tasks = [*self._opening.tasks, *self._answering]
         connections = [*self._open.values(), *self._retired]
         self.drop_all()
         for task in self._answering:
@@ -248,11 +244,6 @@ class ConnectionPool:
             if isinstance(e, ConnectionRefusedError):
                 raise
             raise OSError("the other end closed it during the TLS handshake; does it serve TLS there?") from e
-
-    def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
-        self._opening.pop(address, None)
-        if not task.cancelled():
-            task.exception()  # mark it as retrieved: those who waited for it may all be gone
 
     def _lost(self, connection: Connection) -> None:
         self._forget(connection)

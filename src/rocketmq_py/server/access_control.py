@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ import msgspec
 
 from rocketmq_py.core import java_config
 from rocketmq_py.core.access import permissions
-from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Resource, User
+from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, RequiredPermission, Resource, User
 from rocketmq_py.core.access.plain_acl import PlainAcl, read_plain_acl
 from rocketmq_py.core.access.required_permissions import required_permissions
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError
@@ -53,6 +53,10 @@ MIGRATE = "migrateAuthFromV1Enabled"
 
 KEYS = frozenset({*_SWITCHES, *_LISTS, *_SECRETS, *PROVIDERS, *WITHOUT_EFFECT, MIGRATE, PLAIN, _PLAIN_FILE})
 """All keys of access control."""
+
+
+RecordPermissions = Callable[[Command], list[RequiredPermission]]
+"""Returns the permissions for the stored records that a request names."""
 
 
 class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,10 +197,18 @@ class AccessControl:
 
     # -- the look at a request
 
-    def admit(self, peer: Peer, request: Command) -> Reply | None:
-        """Why a request is not let in; None when it is."""
+    def admit(
+        self,
+        peer: Peer,
+        request: Command,
+        record_permissions: RecordPermissions = lambda _: [],
+    ) -> Reply | None:
+        """Why a request is not let in; None when it is.
+
+        :param record_permissions: returns the permissions for the stored records that a request names.
+        """
         try:
-            why = self._refusal(peer, request)
+            why = self._refusal(peer, request, record_permissions)
         except (BadHeader, ValueError) as e:  # text that is none (a lone surrogate), too
             why = f"its permissions cannot be told: {e}"
         if why is None:
@@ -204,7 +216,7 @@ class AccessControl:
         log.debug("request %d of %s is refused: %s", request.code, peer.address, why)
         return Reply(ResponseCode.NO_PERMISSION, why)
 
-    def _refusal(self, peer: Peer, request: Command) -> str | None:
+    def _refusal(self, peer: Peer, request: Command, record_permissions: RecordPermissions) -> str | None:
         settings, code = self._settings, request.code
         is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
         may_be_unsigned = code in settings.authentication_whitelist
@@ -218,9 +230,18 @@ class AccessControl:
         wanted = required_permissions(code, request.ext, request.body, self._cluster)
         if isinstance(user, str):
             return user if wanted else None  # nobody has a permission
-        return permissions.denial_reason(
-            user, self._acls.get(user.name), wanted, peer.address.rpartition(":")[0].strip("[]")
-        )
+        ip = peer.address.rpartition(":")[0].strip("[]")
+        return self._denial(user, wanted, ip) or self._record_denial(user, request, record_permissions, ip)
+
+    def _denial(self, user: User, wanted: Iterable[RequiredPermission], ip: str) -> str | None:
+        return permissions.denial_reason(user, self._acls.get(user.name), wanted, ip)
+
+    def _record_denial(
+        self, user: User, request: Command, record_permissions: RecordPermissions, ip: str
+    ) -> str | None:
+        if user.is_super or self._denial(user, record_permissions(request), ip) is None:
+            return None
+        return f"User:{user.name} has no permission for the topic of the stored message"  # without the topic's name
 
     def _signed_by(self, request: Command) -> User | str:
         """Who has signed a request, or what is wrong with that."""

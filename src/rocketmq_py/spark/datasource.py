@@ -1,4 +1,4 @@
-"""The data source as Spark sees it: a name, a schema, and the readers and writers of each kind."""
+"""The data source class that Spark loads: its name, schema, readers and writers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from rocketmq_py.spark.runtime.workers import keep_imports
 class RocketMQDataSource(DataSource):
     """``format("rocketmq")``.
 
-    Options are judged when the query is defined; readers and writers are imported when Spark asks for one, so that
-    Spark's search for data sources stays quick.
+    Options are checked when the query is defined. Readers and writers are imported on first use, so that Spark's search
+    for data sources stays quick.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""Spark's names for the columns: the default schema, and what is wrong with a schema a user gives.
+"""The default schema of a read, and checks of a user's schema.
 
-A user's schema picks columns: what it leaves out is neither decoded nor handed to Spark.
+A user's schema picks columns: others are neither decoded nor passed to Spark.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ READ_TYPES: dict[str, DataType] = {
 
 _WHEN_ASKED_FOR = frozenset({"properties", CORRUPT_RECORD, CORRUPT_REASON})
 _OF_ANY_RECORD = frozenset({"topic", "brokerName", "queueId", "queueOffset"})
-"""What is known of a message that cannot be decoded, too."""
+"""Columns that are known even if a message cannot be decoded."""
 
 BODY = "body"
 
@@ -90,7 +90,7 @@ def check_read_schema(schema: StructType) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """The Arrow schema of what is read for Spark's ``schema``; Spark insists on exactly this one."""
+    """The Arrow schema for Spark's ``schema``; Spark accepts no other."""
     import pyarrow as pa
 
     from rocketmq_py.spark.decode import COLUMNS

@@ -1,7 +1,4 @@
-"""The message store: commit log, consume queues and index in the files of Apache RocketMQ.
-
-Imports ``wire`` and below; knows nothing of requests, clients and consumers.
-"""
+"""The message store: commit log, consume queues and index in the files of Apache RocketMQ."""
 
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.fs.filesystem import File, FileSystem

@@ -1,7 +1,6 @@
-"""The store of one broker: one object over log, queues, index, checkpoint and flush thread.
+"""The message store of one broker: commit log, consume queues, index, checkpoint and flush thread as one object.
 
-Knows how the parts work together and in which order they open, settle and close. Refuses to know requests and
-consumers. All calls come from one thread; only syncs run in another.
+All methods must be called from one thread; only syncs and removals of files run in another, the flush thread.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rocketmq_py.errors import StoreCorrupt, StoreLocked, StoreNotWritable
+from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
 from rocketmq_py.store.fs.layout import StoreLayout
@@ -24,30 +23,35 @@ from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.confirm_offset import ConfirmOffset
 from rocketmq_py.store.log.flusher import Flusher
+from rocketmq_py.store.log.scan import Found, LogScan
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_table import QueueTable
-from rocketmq_py.store.read.reader import Reader
-from rocketmq_py.store.read.reading import StoreReads
+from rocketmq_py.store.read.reader import Accepts, MessageFilter, Reader
+from rocketmq_py.store.read.tag_search import offsets_by_tag
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
 from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
+from rocketmq_py.store.write.dispatch_fields import tags_code
 from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
     Arrival,
+    Boundary,
+    GetResult,
     NewBatch,
     NewRecord,
+    QueryResult,
     UniformBatch,
 )  # fmt: skip
 from rocketmq_py.store.write.writer import Writer
 
 _log = logging.getLogger(__name__)
 
-_OF_SLAVE = b" slave"
-"""Behind the process id in the abort file: bytes of its master may have come without the rest of their record."""
+_SLAVE_MARK = b" slave"
+"""Follows the process id in the abort file of a slave, whose log can end within a record."""
 
 
 def wall_clock() -> int:
@@ -55,15 +59,17 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MessageStore(StoreReads):
+class MessageStore:
     """Messages on disk, in the files of Apache RocketMQ.
 
+    Reads commit pending appends first, so that they see them.
+
     :param root: the store directory (``storePathRootDir``).
-    :param store_host: this broker's address as records hold it, 8 bytes for IPv4, 20 for IPv6.
-    :param fs: where the files are.
+    :param store_host: this broker's address as in records, packed: 8 bytes for IPv4, 20 for IPv6.
+    :param fs: file operations.
     :param clock: milliseconds since the epoch.
-    :param is_batched: tells of a topic whether it has batch consume queues; asked from :meth:`open` on.
-    :param is_slave: whether its messages come from a master, through :attr:`replica`, and from nobody else.
+    :param is_batched: returns whether a topic has batch consume queues; called from :meth:`open` on.
+    :param is_slave: whether messages come only from a master, through :attr:`replica`.
     """
 
     def __init__(
@@ -80,9 +86,9 @@ class MessageStore(StoreReads):
         self.config = config or StoreConfig()
         self.layout = StoreLayout(Path(root), self.config.commit_log_directory)
         self.on_arrival: Callable[[list[Arrival]], None] | None = None
-        """Called at each settle with what has become readable."""
+        """Called with the messages that have become readable, once per :meth:`commit_pending`."""
         self.on_written: Callable[[], None] | None = None
-        """Called at each settle that has made the commit log longer, before anybody is told."""
+        """Called after each write to the commit log, before messages become readable."""
         self._fs = fs or OsFileSystem()
         self._clock = clock
         self._is_batched = is_batched
@@ -95,12 +101,13 @@ class MessageStore(StoreReads):
         self._is_slave = is_slave
         self._replica: Replica | None = None
 
-    # -- life
+    # -- opening and closing
 
     def open(self) -> None:
-        """Lock the directory, load what is there, recover.
+        """Lock the directory, load the files and recover.
 
-        :raises StoreLocked: another process has it. :raises StoreCorrupt: its files contradict the configuration.
+        :raises StoreLocked: another process uses the store.
+        :raises StoreCorrupt: files contradict the configuration or cannot be read.
         """
         try:
             self._lock = self._fs.lock(self.layout.lock)
@@ -110,9 +117,9 @@ class MessageStore(StoreReads):
         clean = unclean is None
         try:
             self._check_log_place()
-            # From here on files change: who opens the store after a crash in the middle must not trust them.
-            self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_OF_SLAVE if self._is_slave else b""))
-            self._load(clean=clean, torn_anywhere=self._is_slave or _OF_SLAVE in (unclean or b""))
+            # Files change from here on: after a crash during recovery the next start must not trust them.
+            self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_SLAVE_MARK if self._is_slave else b""))
+            self._load(clean=clean, torn_anywhere=self._is_slave or _SLAVE_MARK in (unclean or b""))
         except BaseException:
             if clean:
                 self._fs.remove(self.layout.abort)
@@ -120,15 +127,15 @@ class MessageStore(StoreReads):
             raise
 
     def _check_log_place(self) -> None:
-        """Refuse an empty directory for the log of a store whose log is in the usual place.
+        """Refuse an empty log directory if the default directory has a commit log.
 
         :raises StoreCorrupt: opening it would leave all messages behind.
         """
-        usual, here = self.layout.root / "commitlog", self.layout.commit_log
-        if here != usual and self._fs.names(usual) and not self._fs.names(here):
+        default, configured = self.layout.root / "commitlog", self.layout.commit_log
+        if configured != default and self._fs.names(default) and not self._fs.names(configured):
             raise StoreCorrupt(
-                f"storePathCommitLog names {here}, which is empty, but {usual} holds a commit log: move it there, or "
-                "leave storePathCommitLog out"
+                f"storePathCommitLog names {configured}, which is empty, but {default} holds a commit log: move it "
+                "there, or leave storePathCommitLog out"
             )
 
     def _load(self, *, clean: bool, torn_anywhere: bool) -> None:
@@ -161,20 +168,20 @@ class MessageStore(StoreReads):
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
     def close(self) -> None:
-        """Put everything on disk, say so, and let go of the directory. Idempotent."""
+        """Flush everything, remove the abort file and unlock the directory. Idempotent."""
         if not self._is_open:
             return
         unwritten = self._commit_pending()
         self._is_open = False
         self._writer.refuse("it is closing")
         if self._replica is not None:
-            self._replica.cut()
+            self._replica.truncate()
         failure = self._flush_everything() or unwritten
         if failure is None:
             self._fs.remove(self.layout.abort)
         else:
-            # The abort file stays, so that the next to open the store takes queues and index from the log.
-            _log.error("store %s was not closed in good order: %s", self.layout.root, failure)
+            # The abort file stays, so that the next start rebuilds queues and index from the log.
+            _log.error("store %s was not closed cleanly: %s", self.layout.root, failure)
         self._queues.close()
         self._index.close()
         self._commit_log.close()
@@ -182,7 +189,7 @@ class MessageStore(StoreReads):
             self._lock.release()
 
     def _flush_everything(self) -> OSError | None:
-        """Put everything on disk and end the flush thread; what went wrong."""
+        """Flush everything and end the flush thread; returns the error, if any."""
         failure = None
         self._confirm_everything()
         try:
@@ -193,14 +200,14 @@ class MessageStore(StoreReads):
         return self._flusher.failure or failure
 
     def flush(self) -> bool:
-        """Put the log on disk and wait for it, before an end; whether it is there."""
+        """Flush the log and block until that is done, before a shutdown; True if it is on disk."""
         unwritten, done = self._commit_pending(), threading.Event()
         self._flusher.request(self._commit_log.end, done.set)
         done.wait()
         return unwritten is None and self._flusher.failure is None
 
     def _confirm_everything(self) -> None:
-        """Flush what waits to be readable, and wait for it."""
+        """Flush messages that are not confirmed yet, and block until they are readable."""
         if self._unconfirmed:
             flushed = threading.Event()
             self._flusher.request(self._commit_log.end, flushed.set)
@@ -211,66 +218,66 @@ class MessageStore(StoreReads):
 
     @property
     def replica(self) -> Replica:
-        """The way in for the messages of its master.
+        """Writer of the bytes that a slave receives from its master.
 
-        :raises StoreNotWritable: it is not the store of a slave.
+        :raises StoreNotWritable: this is not the store of a slave.
         """
         if self._replica is None:
             raise StoreNotWritable(f"the store {self.layout.root} is not that of a slave: it has no master")
         return self._replica
 
     def _commit_replica(self) -> None:
-        """Make everything readable that a replica has taken; now, though it has to wait for the disk."""
+        """Make all dispatched records of a replica readable, blocking until the disk has them."""
         assert self._replica is not None
         self._replica.hand_over()
         self.commit_pending()
         self._confirm_everything()
 
     def now(self) -> int:
-        """The store timestamp of the next append."""
+        """Store timestamp of the next append, milliseconds since the epoch."""
         return self._writer.now()
 
     def append(self, record: NewRecord) -> Appended:
-        """Give a message its place; it becomes readable with the next :meth:`commit_pending`.
+        """Append a message; it becomes readable with the next :meth:`commit_pending`.
 
         :raises MessageIllegal: it is too large. :raises StoreNotWritable: the store refuses writes.
         """
         return self._writer.append(record)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
-        """As :meth:`append` for several messages that are to lie next to each other."""
+        """As :meth:`append`, for several messages that are adjacent in the log."""
         return self._writer.append_many(records)
 
     def append_batch(self, batch: NewBatch) -> AppendedBatch:
-        """As :meth:`append` for the messages in the body of a batch send.
+        """As :meth:`append`, for the messages in the body of a batch send.
 
-        :raises CorruptRecord: the body is no batch; nothing is stored.
+        :raises CorruptRecord: the body is not a batch; nothing is stored.
         """
         return self._writer.append_batch(batch)
 
     def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
-        """As :meth:`append_batch`, for messages that are known to be of one shape."""
+        """As :meth:`append_batch`, for uniform messages."""
         return self._writer.append_uniform(batch)
 
     def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
-        """As :meth:`append` for a batch of ``count`` messages that stays one record, for batch consume queues."""
+        """As :meth:`append`, for a batch of ``count`` messages stored as one record, in topics with batch queues."""
         return self._writer.append_inner_batch(record, count)
 
     def commit_pending(self) -> None:
-        """Write what was appended and make it readable; under SYNC_FLUSH as soon as it is on disk.
+        """Write pending appends to the log and make them readable; under SYNC_FLUSH as soon as they are on disk.
 
-        A disk on which queues and index cannot be written shows in the next append, which is refused: what is in the
-        log is safe.
+        If queues or index cannot be written, this raises no error, because the log has the messages; the next append is
+        refused.
 
-        :raises StoreNotWritable: the log cannot be written. What was appended is kept, and becomes readable if a later
-            call succeeds; until then no producer may be told that it is stored.
+        :raises StoreNotWritable: the log cannot be written. Appends stay pending and become readable if a later call
+            succeeds; until then no producer may get a success response.
         """
         failure = self._commit_pending()
         if failure is not None:
             raise StoreNotWritable(f"the commit log cannot be written: {failure}") from failure
 
     def _commit_pending(self) -> OSError | None:
-        """As :meth:`commit_pending`; what was against it, for those who only want to read."""
+        """As :meth:`commit_pending`, but returns the error, for reads."""
         writer = self._writer
         touched = writer.touched
         if not touched and not writer.has_chunks:
@@ -305,12 +312,12 @@ class MessageStore(StoreReads):
         return [Arrival(q.topic, q.queue_id, q.max_offset, q.next_offset, now, q.pending) for q in touched]
 
     def _hold_back(self, unconfirmed: ConfirmOffset, touched: list[ConsumeQueue]) -> None:
-        """Let what was written wait for its flush."""
+        """Keep written messages unreadable until they are flushed."""
         end = self._whole_end()
         unconfirmed.add(end, self._writer.last_timestamp, touched)
         try:
             flushed = self._flusher.wait(end)
-        except RuntimeError:  # no event loop runs in which to be told: the next to read or to settle looks again
+        except RuntimeError:  # no event loop runs: the next read or commit_pending checks again
             flushed = None
         if flushed is not None:
             flushed.add_done_callback(self._flush_ended)
@@ -321,7 +328,7 @@ class MessageStore(StoreReads):
             self._confirm()
 
     def _confirm(self) -> None:
-        """Make readable what is on disk by now."""
+        """Make the messages readable that are on disk now."""
         unconfirmed = self._unconfirmed
         parts = unconfirmed.take(self._flusher.flushed_offset) if unconfirmed is not None else []
         for end, timestamp, entries in parts:
@@ -336,32 +343,162 @@ class MessageStore(StoreReads):
                 self.on_arrival(arrivals)
 
     def _readable(self) -> Readable:
-        """Up to where messages may be read."""
+        """End of the readable messages, and the store timestamp of the newest."""
         if self._unconfirmed is not None:
             return Readable(self._unconfirmed.end, self._unconfirmed.timestamp)
         return Readable(self._whole_end(), self._writer.last_timestamp)
 
     def _whole_end(self) -> int:
-        """Where the last whole record of the log ends."""
+        """Offset after the last whole record of the log."""
         return self._commit_log.end if self._replica is None else self._replica.whole_end
+
+    # -- reading
+
+    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        if not self._is_open:
+            raise ClosedError(f"the store {self.layout.root} is closed")
+        self._commit_pending()
+        return self._queues.by_key.get((topic, queue_id))
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        accepts: Accepts | None = None,
+        max_bytes: int | None = None,
+        message_filter: MessageFilter | None = None,
+        allow_view: bool = False,
+        bulk: bool = False,
+    ) -> GetResult:
+        """Read messages of a queue from ``offset`` on, by Java's rules and limits.
+
+        :param accepts: returns by the tags code whether a message may match.
+        :param message_filter: returns by the bytes of the record whether it matches.
+        :param allow_view: allows a view of the log as body instead of a copy; it keeps that part of the log mapped.
+        :param bulk: limit the number of messages by ``max_count`` only, not by the settings; the limits on bytes apply.
+        """
+        queue = self._queue(topic, queue_id)
+        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter, allow_view, bulk)
+
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        """True if the queue has or had messages."""
+        return self._queue(topic, queue_id) is not None
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Topic and id of every queue that has or had messages."""
+        return list(self._queues.by_key)
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Minimum offset of a queue, and offset of the next message; (0, 0) for an unknown queue."""
+        queue = self._queue(topic, queue_id)
+        return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
+        """Queue offset for a store timestamp: LOWER the first message not before it, UPPER the last not after it."""
+        queue = self._queue(topic, queue_id)
+        return self._reader.offset_by_time(queue, timestamp, boundary) if queue is not None else 0
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store timestamp of a message, in milliseconds; -1 if there is no such message."""
+        queue = self._queue(topic, queue_id)
+        return self._reader.store_time(queue, offset) if queue is not None else -1
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """Store timestamp of the oldest message of a queue; -1 if it is empty."""
+        queue = self._queue(topic, queue_id)
+        return self._reader.store_time(queue, queue.min_offset) if queue is not None else -1
+
+    def earliest_message_time(self) -> int:
+        """Store timestamp of the oldest message of the log; -1 if it is empty."""
+        self._commit_pending()
+        return self._commit_log.store_time(self._commit_log.min_offset)
+
+    def message_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
+        """Record at an offset of the log; None if there is none."""
+        if physical_offset >= self._commit_log.end:  # else the record is already in the log
+            self._commit_pending()
+        return self._reader.message_at(physical_offset, size)
+
+    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int | None:
+        """Offset in the log of the message at an offset of a queue; None if there is none, or if it is pending.
+
+        Unlike other reads this does not commit pending appends: the write path uses it, which commits many at once.
+        """
+        queue = self._queues.by_key.get((topic, queue_id))
+        entry = queue.entry(offset) if queue is not None else None
+        return None if entry is None else entry[0]
+
+    def record_at_queue(self, topic: str, queue_id: int, offset: int) -> bytes | None:
+        """Record at an offset of a queue; None if there is none."""
+        queue = self._queue(topic, queue_id)
+        return self._reader.record_of(queue, offset) if queue is not None else None
+
+    def queue_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
+        """Physical offset, size and tags code of at most ``count`` messages of a queue."""
+        queue = self._queue(topic, queue_id)
+        return list(queue.entries(offset, count)) if queue is not None else []
+
+    def in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """True if a message exists and is near enough to the end of the log to be in memory."""
+        queue = self._queue(topic, queue_id)
+        return queue is not None and self._reader.in_memory(queue, offset)
+
+    def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
+        """Records with a key, stored between ``begin`` and ``end``; may include other keys with the same hash."""
+        self._commit_pending()
+        return self._reader.query(topic, key, max_num, begin, end)
+
+    def query_by_tag(self, topic: str, tag: str, max_num: int, begin: int, end: int) -> QueryResult:
+        """Newest records with a tag, stored between ``begin`` and ``end``; compared by hash as in :meth:`query`."""
+        self._commit_pending()
+        limit = min(max_num, self.config.max_msgs_num_batch)
+        offsets = offsets_by_tag(self._reader, self._queues.of_topic(topic), tags_code(tag.encode()), limit, begin, end)
+        records = [record for record in map(self._reader.message_at, offsets) if record is not None]
+        return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+
+    def log_view(self, offset: int, most: int) -> memoryview | None:
+        """View of at most ``most`` bytes of the commit log from ``offset`` on, within one file; None if there are none.
+
+        Unlike other reads this does not commit pending appends. The view keeps its file mapped.
+        """
+        return self._commit_log.view(offset, most)
+
+    def scan(self, start: int) -> Iterator[Found]:
+        """Records of the commit log from ``start`` on, where a record must begin; CRCs are not verified."""
+        self._commit_pending()
+        return iter(LogScan(self._commit_log, start, check_crc=False))
+
+    @property
+    def min_physical_offset(self) -> int:
+        """Begin of the commit log."""
+        return self._commit_log.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        """End of the commit log, including appends that were pending."""
+        self._commit_pending()
+        return self._commit_log.end
 
     # -- durability
 
     @property
     def flushed_offset(self) -> int:
-        """Up to which offset the log is known to be on disk."""
+        """Offset up to which the log is on disk."""
         return self._flusher.flushed_offset
 
     def flushed(self, physical_end: int) -> asyncio.Future[None] | None:
-        """A future of the running loop, done when the log is on disk up to ``physical_end``; None when it is already.
+        """Future of the running event loop, done when the log is on disk up to ``physical_end``; None if it already is.
 
-        Under SYNC_FLUSH every settle flushes, so that what one read of a socket brought is flushed together; otherwise
-        the future waits for the next flush that is due. It fails with :class:`StoreNotWritable` when the disk does.
+        Under SYNC_FLUSH every :meth:`commit_pending` requests a flush, which covers all requests of one socket read;
+        otherwise the future waits for the next scheduled flush. It raises :class:`StoreNotWritable` if a sync fails.
         """
         return self._flusher.wait(physical_end)
 
     async def wait_flushed(self, physical_end: int) -> None:
-        """Flush now, and wait until the log is on disk up to ``physical_end``."""
+        """Request a flush and wait until the log is on disk up to ``physical_end``."""
         self.commit_pending()
         self._flusher.request(self._commit_log.end)
         future = self.flushed(physical_end)
@@ -369,7 +506,7 @@ class MessageStore(StoreReads):
             await future
 
     def tick(self, now: int) -> None:
-        """Do what is due: settle, add waiting keys to the index, flush. Call it a few times a second.
+        """Commit pending appends, build the index, flush and clean up as due. Call it a few times a second.
 
         :param now: milliseconds since the epoch.
         """
@@ -384,14 +521,14 @@ class MessageStore(StoreReads):
                 self._queues.spill()
             self._index.build()
             self._schedule.tick(now, self._readable())
-            self._cleaner.go_on()
+            self._cleaner.step()
         except OSError as e:
             self._refuse(e)
         else:
             self._accept()
 
     def _refuse(self, why: OSError) -> None:
-        """Refuse messages while log, queues or index cannot be written; a tick tries again."""
+        """Refuse messages while log, queues or index cannot be written; the next tick tries again."""
         if not self._is_refusing:
             _log.error("the store %s cannot be written, messages are refused: %s", self.layout.root, why)
         self._is_refusing = True
@@ -404,11 +541,11 @@ class MessageStore(StoreReads):
             self._allow()
 
     def _allow(self) -> None:
-        """Take messages again, unless something else is against it."""
+        """Accept messages again, unless there is another reason to refuse them."""
         if self._disk_full is not None:
             self._writer.refuse(self._disk_full)
         elif self._replica is not None:
-            self._writer.refuse("it is that of a slave, and takes messages from its master only")
+            self._writer.refuse("it is that of a slave, which accepts messages from its master only")
         elif not self._is_refusing and self._flusher.failure is None:
             self._writer.allow()
 
@@ -420,32 +557,33 @@ class MessageStore(StoreReads):
         self._queues.remove_topic(topic)
 
     def clean(self, now: int) -> None:
-        """Decide which files have expired, and whether the disk is too full to take messages. Call it every 10 s.
+        """Select expired files, and decide whether the disk is too full to accept messages. Call it every 10 s.
 
         The next ticks remove the files.
 
         :param now: milliseconds since the epoch.
-        :raises OSError: the disk does not say how full it is.
+        :raises OSError: the disk usage cannot be read.
         """
-        verdict = self._cleaner.check(self.config, now)
+        decision = self._cleaner.check(self.config, now)
         was_full, root = self._disk_full is not None, self.layout.root
-        self._disk_full = verdict.disk if verdict.refuse else None
-        if verdict.refuse and not was_full:
+        self._disk_full = decision.disk if decision.refuse else None
+        if decision.refuse and not was_full:
             limit = RetentionLimits.of(self.config).refuse
-            _log.error("%s (%s): messages are refused until it is below %.0f %%", verdict.disk, root, limit * 100)
-        elif was_full and not verdict.refuse:
-            _log.warning("the disk of %s has room again: messages are taken", root)
-        if verdict.refuse or was_full:
+            _log.error("%s (%s): messages are refused until it is below %.0f %%", decision.disk, root, limit * 100)
+        elif was_full and not decision.refuse:
+            _log.warning("the disk of %s has room again: messages are accepted", root)
+        if decision.refuse or was_full:
             self._allow()
 
     def reload_limits(self) -> None:
-        """Take over a changed ``max_message_size``. Most other settings hold as soon as they are changed."""
+        """Apply a changed ``max_message_size``; most other settings apply immediately."""
         self._writer.reload_limits()
 
     def delete_expired(self) -> None:
-        """Let the next passes of :meth:`clean` remove files past ``fileReservedTime``, whatever the hour."""
-        self._cleaner.ask()
+        """Let the next passes of :meth:`clean` remove files past ``fileReservedTime`` at any hour."""
+        self._cleaner.request()
 
     @property
     def is_writable(self) -> bool:
+        """True if the store accepts messages."""
         return self._writer.refusal is None

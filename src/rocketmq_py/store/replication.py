@@ -1,8 +1,7 @@
-"""A slave's way in: the bytes of its master's commit log, put at the same place here.
+"""Replication into a slave's store: bytes of the master's commit log are written at the same offsets.
 
-They come in pieces that know nothing of records. Each is written as it is; queues and index hear of a record when the
-last of its bytes is there. Knows how the log grows by such pieces, and where the last whole record ends. Refuses to
-know how the bytes travel.
+The bytes arrive in pieces whose boundaries are independent of records. Each piece is written as it is; a record is
+dispatched to queues and index when its last byte has been written.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class Replica:
-    """Lets the log of an open store grow by what its master has written.
+    """Appends bytes of a master's log to the log of an open store.
 
-    :param dispatch: takes records; what it touches is settled through the writer.
-    :param commit_pending: makes what was taken readable.
+    :param dispatch: adds records to queues and index; their pending entries are committed through the writer.
+    :param commit_pending: makes dispatched records readable.
     """
 
     def __init__(
@@ -38,19 +37,20 @@ class Replica:
 
     @property
     def end(self) -> int:
-        """Up to where this log has the master's bytes; 0 when it has none."""
+        """Offset up to which this log has the master's bytes; 0 if it is empty."""
         return self._log.end
 
     @property
     def whole_end(self) -> int:
-        """Where the last whole record ends, or the blank end of a file."""
+        """Offset after the last whole record, or after the blank record of a file."""
         return self._scan.end
 
     def append(self, offset: int, data: bytes | bytearray | memoryview) -> None:
-        """Write bytes of the master's log; none is what a master says that has nothing new. :meth:`dispatch` follows.
+        """Write bytes of the master's log; call :meth:`dispatch` afterwards.
 
-        :param offset: where they begin there: at :attr:`end`, or at the begin of any file if this log is empty.
-        :raises ReplicaRefused: they do not belong there. :raises StoreNotWritable: the disk is full or fails.
+        :param offset: their offset in the log: :attr:`end`, or the begin of any file if this log is empty.
+        :param data: empty if the master has nothing new.
+        :raises ReplicaRefused: they do not continue this log. :raises StoreNotWritable: the disk is full or fails.
         """
         log = self._log
         start = self._start_of(offset, len(data))
@@ -62,13 +62,13 @@ class Replica:
             log.allocate(start, offset - start + len(data))
             log.write(start, offset - start, data)
         except OSError as e:
-            raise StoreNotWritable(f"the commit log cannot take what its master sends: {e}") from e
+            raise StoreNotWritable(f"the bytes of the master cannot be written to the commit log: {e}") from e
         if not log.end:
             self._scan.end = offset
         log.end = offset + len(data)
 
     def _start_of(self, offset: int, size: int) -> int:
-        """The start of the file that bytes go to."""
+        """Start of the file that the bytes belong to."""
         log = self._log
         position = offset % log.file_size
         if offset != log.end if log.end else (position and size):
@@ -81,7 +81,7 @@ class Replica:
         return offset - position
 
     def dispatch(self) -> None:
-        """Let queues, index and readers know of the records that have become whole.
+        """Dispatch the records that are complete now to queues and index, and make them readable.
 
         :raises StoreNotWritable: the disk fails.
         """
@@ -90,23 +90,23 @@ class Replica:
             return
         scan.until = self._log.end
         for found in scan:
-            dispatch.take(found)
+            dispatch.dispatch(found)
         if scan.reason is not None:
             self._unreadable = scan.reason
             _log.error(
-                "the log of the master has no record at %d: %s; no message from there on can be read here, and none "
-                "will be: repair the master and begin anew with an empty store", scan.end, scan.reason,
+                "the log of the master has no valid record at %d: %s; messages from there on cannot be read here: "
+                "repair the master and start this slave with an empty store", scan.end, scan.reason,
             )  # fmt: skip
         if dispatch.touched:
             self.hand_over()
             self._commit_pending()
 
     def hand_over(self) -> None:
-        """Let the writer settle what was taken so far."""
+        """Pass the dispatched records on to the writer, which commits them."""
         self._writer.touched, self._dispatch.touched = self._dispatch.touched, []
         self._writer.last_timestamp = max(self._writer.last_timestamp, self._dispatch.last_timestamp)
 
-    def cut(self) -> None:
-        """Forget the bytes of a record that is not whole, as every start does; for an orderly end."""
+    def truncate(self) -> None:
+        """Remove the bytes of an incomplete record at the end of the log, before the store is closed."""
         if self.whole_end < self._log.end:
-            self._log.cut(self.whole_end, erase=True)
+            self._log.truncate(self.whole_end, erase=True)

@@ -1,7 +1,4 @@
-"""What is removed from a store, and when: the rules of Java's CleanCommitLogService.
-
-Pure: time, hour and how full the disk is are passed in. Refuses to know files.
-"""
+"""Rules for the removal of commit log files: those of Java's CleanCommitLogService, as pure functions."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ _HOUR_MS = 3_600_000
 
 
 class RetentionDecision(NamedTuple):
-    """What a look at clock and disk says.
+    """Decision of one clean-up pass.
 
-    :param why: why files past ``fileReservedTime`` go now, in words for the log; empty when they do not.
-    :param at_any_age: the oldest files go however young they are.
-    :param disk: how full the disk is, in words, when that is more than it should be; else empty.
-    :param refuse: it is so full that messages must be refused.
+    :param why: reason, as text for the log, to remove files past ``fileReservedTime`` now; empty to remove none.
+    :param at_any_age: remove the oldest files whatever their age.
+    :param disk: disk usage, as text for the log, if it exceeds a limit; else empty.
+    :param refuse: the disk is so full that messages must be refused.
     """
 
     why: str
@@ -29,7 +26,10 @@ class RetentionDecision(NamedTuple):
 
 
 class RetentionLimits(NamedTuple):
-    """Parts of the disk in use, 0.0 to 1.0, above which something happens; held where Java holds them."""
+    """Limits of the used part of the disk, 0.0 to 1.0, clamped to Java's ranges.
+
+    Above ``expire`` expired files are removed, above ``force`` files of any age; above ``refuse`` messages are refused.
+    """
 
     expire: float
     force: float
@@ -38,27 +38,27 @@ class RetentionLimits(NamedTuple):
     @classmethod
     def of(cls, config: StoreConfig) -> RetentionLimits:
         return cls(
-            _between(10, config.disk_max_used_space_ratio, 95),
-            _between(30, config.disk_space_clean_forcibly_ratio, 85),
-            _between(35, config.disk_space_warning_level_ratio, 90),
+            _clamp(10, config.disk_max_used_space_ratio, 95),
+            _clamp(30, config.disk_space_clean_forcibly_ratio, 85),
+            _clamp(35, config.disk_space_warning_level_ratio, 90),
         )
 
 
-def _between(low: int, percent: int, high: int) -> float:
+def _clamp(low: int, percent: int, high: int) -> float:
     return min(max(low, percent), high) / 100
 
 
-def judge(config: StoreConfig, hour: int, used: float, *, asked: bool = False) -> RetentionDecision:
-    """Whether files are to go now.
+def decide(config: StoreConfig, hour: int, used: float, *, requested: bool = False) -> RetentionDecision:
+    """Decide whether to remove files now.
 
     :param hour: the local hour, 0 to 23.
-    :param used: how full the disk is, 0.0 to 1.0.
-    :param asked: an operator wants expired files removed whatever the hour.
+    :param used: the used part of the disk, 0.0 to 1.0.
+    :param requested: an operator has requested the removal of expired files.
     """
     limits = RetentionLimits.of(config)
     disk = f"the disk is {used * 100:.0f} % full" if used > min(limits) else ""
     time = f"it is deleteWhen {config.delete_when}" if hour in config.delete_hours else ""
-    why = " and ".join(filter(None, (disk, time, "an operator asked for it" if asked else "")))
+    why = " and ".join(filter(None, (disk, time, "an operator requested it" if requested else "")))
     at_any_age = used > min(limits.force, limits.refuse) and config.clean_file_forcibly_enable
     return RetentionDecision(why, at_any_age, disk, used > limits.refuse)
 
@@ -66,9 +66,12 @@ def judge(config: StoreConfig, hour: int, used: float, *, asked: bool = False) -
 def expired(
     files: Iterable[tuple[int, int]], now: int, reserved_hours: int, *, at_any_age: bool, limit: int
 ) -> list[int]:
-    """The files to remove of ``(start, last written)``, given oldest first.
+    """Start offsets of the files to remove.
 
-    Stops at the first that must stay, so that the log never has a hole. Times are milliseconds.
+    The result ends before the first file that must stay, so that the log never has a gap.
+
+    :param files: start offset and time of the last write of each file, oldest first. Times are milliseconds.
+    :param limit: maximum number of files.
     """
     found: list[int] = []
     for start, modified in files:

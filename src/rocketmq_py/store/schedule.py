@@ -1,8 +1,8 @@
-"""When what is flushed, and what the checkpoint says afterwards.
+"""The flush schedule, and the checkpoint written after each flush.
 
-Knows the intervals of Java's flush services. The log is flushed often. Queues, index and checkpoint are flushed in
-rounds: entries of queues are kept in memory until their round, and thousands of queues take their turn over many ticks,
-so that no tick holds up the others. Refuses to know who waits for a flush.
+Intervals are those of Java's flush services. The log is flushed often. Queues, index and checkpoint are flushed in
+rounds: entries of queues stay in memory until their round, and a round of thousands of queues is spread over many
+ticks, so that no tick takes long.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _log = logging.getLogger(__name__)
 _PAGE = 4096
 _SPILLS_PER_TICK = 100
 _ROUND_BYTES, _ROUND_BYTES_PER_QUEUE = 256 * 1024 * 1024, 64 * 1024
-"""So much in the log brings a round before its time: it is what a start after a crash has to walk over. More where many
-queues are, for each of which a round may write to a file."""
+"""A round starts early after this many bytes of log, which bounds the scan after a crash. With many queues the limit is
+higher, because a round can write to a file of each queue."""
 
 
 class Readable(NamedTuple):
-    """Where the messages end that may be read, and the store time of the newest."""
+    """End of the readable messages in the log, and store timestamp of the newest."""
 
     end: int
     timestamp: int
 
 
 class _Round(NamedTuple):
-    """Queues still to be written, and up to where readers saw the log when the round began."""
+    """Queues still to be written, and the end of the readable messages when the round began."""
 
     queues: list[ConsumeQueue]
     readable: Readable
 
 
 class FlushSchedule:
-    """Asks the flush thread for what is due.
+    """Requests due flushes from the flush thread.
 
-    :param now: milliseconds since the epoch; intervals count from here.
+    :param now: milliseconds since the epoch; the intervals start here.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class FlushSchedule:
         self._checkpoint = checkpoint
         self._flusher = flusher
         self._flushed_at = self._round_at = now
-        self._round_end = -1  # where readers saw the log end when the last round began
+        self._round_end = -1  # end of the readable messages when the last round began
         self._round: _Round | None = None
 
     def tick(self, now: int, readable: Readable) -> None:
-        """Ask for what is due.
+        """Request the flushes that are due.
 
         :raises OSError: queues or index cannot be written; the next tick tries again.
         """
@@ -72,7 +72,7 @@ class FlushSchedule:
             self._round_at, self._round_end = now, readable.end
             self._round = _Round(self._queues.with_tail(), readable)
         if self._round is not None:
-            self._go_on(self._round, now)
+            self._continue_round(self._round, now)
         elif self._is_log_due(now):
             self._flushed_at = now
             self._request_log(readable.timestamp)
@@ -82,7 +82,7 @@ class FlushSchedule:
             return True
         return now - self._round_at >= self._config.flush_consume_queue_thorough_interval and end != self._round_end
 
-    def _go_on(self, current: _Round, now: int) -> None:
+    def _continue_round(self, current: _Round, now: int) -> None:
         for _ in range(min(_SPILLS_PER_TICK, len(current.queues))):
             current.queues[-1].spill()
             current.queues.pop()
@@ -100,7 +100,7 @@ class FlushSchedule:
         return now - self._flushed_at >= config.flush_commit_log_thorough_interval
 
     def everything(self, readable: Readable) -> None:
-        """Ask for all at once, for the end.
+        """Write all queues and request a flush of everything, before the store is closed.
 
         :raises OSError: queues or index cannot be written.
         """
@@ -108,20 +108,20 @@ class FlushSchedule:
         self._request_everything(readable)
 
     def _request_log(self, timestamp: int) -> None:
-        def vouch() -> None:
+        def update_checkpoint() -> None:
             if self._flusher.failure is None:
                 self._checkpoint.physic_msg_timestamp = timestamp or self._checkpoint.physic_msg_timestamp
 
-        self._flusher.request(self._log.end, vouch)
+        self._flusher.request(self._log.end, update_checkpoint)
 
     def _request_everything(self, readable: Readable) -> None:
-        """Queues are written up to where ``readable`` ends: sync them with the log and the index, then vouch."""
+        """Request a sync of log, queues and index, then of the checkpoint; queues are written up to ``readable``."""
         end, timestamp = readable
         self._request_log(timestamp)
         index, indexed_until = self._index.take_dirty(), self._index.end_timestamp
         paths = self._queues.take_dirty()
 
-        def vouch() -> None:
+        def sync_and_save() -> None:
             if self._flusher.failure is not None:
                 return
             self._fs.sync(paths)
@@ -132,10 +132,10 @@ class FlushSchedule:
             self._checkpoint.end = end
             self._save_checkpoint()
 
-        self._flusher.request(self._log.end, vouch)
+        self._flusher.request(self._log.end, sync_and_save)
 
     def _save_checkpoint(self) -> None:
-        """Write the checkpoint; an older one that stays costs a longer walk after a crash, and nothing else."""
+        """Write the checkpoint. If that fails, the previous one stays, and a recovery only scans more of the log."""
         try:
             self._checkpoint.save()
         except OSError as e:

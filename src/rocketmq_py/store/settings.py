@@ -1,7 +1,4 @@
-"""The settings of a store, under Apache RocketMQ's own names (MessageStoreConfig) in snake_case.
-
-Knows defaults and which values can never work. Refuses to know how a broker.conf is read.
-"""
+"""Settings of a store, named as in Apache RocketMQ (MessageStoreConfig), but in snake_case."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from rocketmq_py.errors import ConfigError
 ASYNC_FLUSH = "ASYNC_FLUSH"
 SYNC_FLUSH = "SYNC_FLUSH"
 CONSUME_QUEUE_ENTRY = 20
-"""Bytes of one consume queue entry; a consume queue file holds a whole number of them."""
+"""Bytes of one consume queue entry; a consume queue file has a whole number of entries."""
 BATCH_QUEUE_UNIT = 46
 """Bytes of one unit of a batch consume queue."""
 
@@ -23,15 +20,13 @@ _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class StoreConfig(msgspec.Struct, kw_only=True):
-    """Sizes are bytes, intervals milliseconds, ratios percent, ``file_reserved_time`` hours, ``timer_max_delay_sec``
-    seconds.
+    """Settings of a store, shared by its parts; the owner may change them while the store is open.
 
-    ``timer_roll_window_slot`` counts slots of ``timer_precision_ms``; a message further away goes round the timer wheel
-    more than once.
+    Sizes are in bytes, intervals in milliseconds, ratios in percent, ``file_reserved_time`` in hours and
+    ``timer_max_delay_sec`` in seconds. ``timer_roll_window_slot`` counts slots of ``timer_precision_ms``; a message
+    with a longer delay is rolled: it passes the timer wheel more than once.
 
-    The parts of a store share one object; its owner may change settings while it is open.
-
-    :raises ConfigError: a value that can never work.
+    :raises ConfigError: a value is not valid.
     """
 
     store_path_commit_log: str = ""
@@ -81,7 +76,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     mapped_file_size_timer_log: int = 100 * 1024 * 1024
 
     max_open_queue_files: int = 512
-    """How many consume queue files are kept open at once (not a key of Java's)."""
+    """Maximum number of open consume queue files (not a key of Java's)."""
 
     def __post_init__(self) -> None:
         self._check_log_path()
@@ -120,9 +115,9 @@ class StoreConfig(msgspec.Struct, kw_only=True):
 
     @property
     def delete_hours(self) -> frozenset[int]:
-        """The local hours in which expired files are removed.
+        """Local hours in which expired files are removed.
 
-        :raises ConfigError: an hour is none.
+        :raises ConfigError: an hour is not valid.
         """
         hours = [part.strip() for part in self.delete_when.split(";") if part.strip()]
         if not all(hour.isdecimal() and int(hour) < 24 for hour in hours):
@@ -133,17 +128,17 @@ class StoreConfig(msgspec.Struct, kw_only=True):
 
     @property
     def commit_log_directory(self) -> Path | None:
-        """Where the commit log is, or None for its place below the store's root."""
+        """Directory of the commit log; None for ``commitlog`` below the store's root."""
         return Path(self.store_path_commit_log).expanduser() if self.store_path_commit_log else None
 
     @property
     def consume_queue_file_size(self) -> int:
-        """The configured size rounded up to whole entries, as Java rounds it."""
+        """Configured size rounded up to whole entries, as Java rounds it."""
         return -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_ENTRY) * CONSUME_QUEUE_ENTRY
 
     @property
     def batch_queue_file_size(self) -> int:
-        """The configured size rounded up to whole units, as Java rounds it."""
+        """Configured size rounded up to whole units, as Java rounds it."""
         return -(-self.mapper_file_size_batch_consume_queue // BATCH_QUEUE_UNIT) * BATCH_QUEUE_UNIT
 
     @property
@@ -152,9 +147,9 @@ class StoreConfig(msgspec.Struct, kw_only=True):
 
 
 def delay_levels(text: str) -> list[int]:
-    """Milliseconds of each delay level, level 1 first, of a list such as ``1s 5s 1m 2h``.
+    """Milliseconds of each delay level, level 1 first, from a list such as ``1s 5s 1m 2h``.
 
-    :raises ConfigError: an entry is no number followed by s, m, h or d.
+    :raises ConfigError: an entry is not a number followed by s, m, h or d.
     """
     levels = []
     for entry in text.split():

@@ -14,6 +14,7 @@ import msgspec
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, encode_frame
+from rocketmq_py.wire.integers import Int32
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
@@ -52,13 +53,13 @@ class Command(msgspec.Struct, gc=False):
 
 
 class _JsonHeader(msgspec.Struct, gc=False):
-    code: int
-    opaque: int = 0
-    flag: int = 0
+    code: Int32
+    opaque: Int32 = 0
+    flag: Int32 = 0
     remark: str | None = None
     extFields: dict[str, str] | None = None  # noqa: N815  (as it travels)
     language: str | int | None = "JAVA"
-    version: int = 0
+    version: Int32 = 0
 
 
 class _LooseHeader(_JsonHeader, gc=False):

@@ -18,9 +18,11 @@ from rocketmq_py.errors import BadHeader
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
-_SPACE = re.compile(r"\s*")
+_SPACE = re.compile(r"(?:\s+|/\*.*?\*/|//[^\n]*(?:\n|$))*", re.DOTALL)
+"""White space and comments."""
+_HEXADECIMAL = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
-_SCALAR = re.compile(r"[^\s,:{}\[\]\"']+")
+_SCALAR = re.compile(r"[^\s,:{}\[\]\"'/]+")
 _MAX_DEPTH = 64
 
 
@@ -89,6 +91,8 @@ class _Reader:
             return self._array(depth)
         if head in ('"', "'"):
             return self._string()
+        if head == "/":
+            raise self._error("a comment does not end")
         return self._scalar()
 
     def _object(self, depth: int) -> dict[str, Any]:
@@ -131,6 +135,8 @@ class _Reader:
         token = found.group()
         if token[0] == "'":
             token = '"' + token[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
+        if "\\x" in token:
+            token = _HEXADECIMAL.sub(lambda escape: f"\\u00{escape[1]}" if escape[1] else escape[0], token)
         return str(_decode(token.translate(_CONTROLS)))
 
     def _scalar(self) -> Any:

@@ -13,7 +13,7 @@ from rocketmq_py.broker.services import Services
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.server import Peer
 from rocketmq_py.server.requests.dispatcher import Dispatcher
-from rocketmq_py.store import StoreConfig
+from rocketmq_py.store import FileSystem, StoreConfig
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 
@@ -73,11 +73,16 @@ class Client:
 class InProcess:
     """A broker whose clock and event loop are in the test's hands."""
 
-    def __init__(self, root: Path, store: dict[str, Any] | None = None, now: int = START_MS, **config: Any) -> None:
+    def __init__(
+        self, root: Path, store: dict[str, Any] | None = None, now: int = START_MS, fs: FileSystem | None = None,
+        **config: Any,
+    ) -> None:  # fmt: skip
         self.now = now
         self._soon: list[Callable[[], None]] = []
         self.config = settings = BrokerConfig(store_path_root_dir=str(root), **config)
-        self.services = Services(settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append)
+        self.services = Services(
+            settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append, fs=fs
+        )
         self.services.open()
         self.dispatcher = Dispatcher(
             self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold

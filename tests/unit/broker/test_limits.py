@@ -59,6 +59,7 @@ def test_pulls_beyond_the_limit_are_refused_and_logged_once(tmp_path: Path, capl
             "2 pulls are on hold (pullThreadPoolQueueCapacity): more are refused"
         ]
         client.leave()
+        running.turn()
         assert len(running.services.pull_request_hold) == 0
         other.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
         assert len(running.services.pull_request_hold) == 1

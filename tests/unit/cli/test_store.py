@@ -132,8 +132,8 @@ def test_a_record():
 
 @pytest.mark.parametrize(
     ("physical", "said"),
-    [(333, "is no record's"), (8000, "nothing was written there"), (1 << 40, "the log has no such offset"),
-     (3640, "the file ends before: the next record is at 4096")],
+    [(333, "is not that of a record"), (8000, "nothing was written there"), (1 << 40, "the log has no such offset"),
+     (3640, "the file ends before this offset: the next record is at 4096")],
 )  # fmt: skip
 def test_no_record(physical, said):
     result = run("inspect", GOLDEN, "--physical", physical)

@@ -10,6 +10,7 @@ from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteD
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.connection_pool import ConnectionPool
+from rocketmq_py.remoting.single_flight import SingleFlight
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 
@@ -81,7 +82,7 @@ class ScriptedNetwork:
             connections.on_open(connection)
             return connection
 
-        connections._connect = connect  # type: ignore[method-assign]
+        connections._opening = SingleFlight(connect)
 
     def codes(self, address: str | None = None) -> list[int]:
         """The codes of the requests that came, in order."""

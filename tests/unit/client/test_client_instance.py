@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance, make_client_id
-from rocketmq_py.client.routes import name_servers
+from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError
 from rocketmq_py.protocol.bodies.client import ConsumerData, ProducerData
 from rocketmq_py.protocol.codes import RequestCode
@@ -166,7 +166,7 @@ def test_routes_that_are_not_refreshed_are_told_once(caplog: pytest.LogCaptureFi
 
     asyncio.run(main())
     first, second = (record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
-    assert first.startswith("routes are not refreshed, going on with those known (3 topics): cannot connect to ns:1")
+    assert first.startswith("routes are not refreshed, the known ones stay in use (3 topics): cannot connect to ns:1")
     assert second == "routes are refreshed again"
 
 

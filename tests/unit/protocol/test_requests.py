@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import msgspec
+import msgspec.inspect
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -64,10 +65,12 @@ def header_of(draw: st.DrawFn, cls: type[Header]) -> Header:
 
 def _value(kind: object) -> st.SearchStrategy[object]:
     text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9)
-    for known, strategy in ((bool, st.booleans()), (int, st.integers(-(2**63), 2**63 - 1)), (str, text)):
-        if kind is known or known in getattr(kind, "__args__", ()):
-            return strategy
-    raise AssertionError(f"no values for {kind}")
+    described = msgspec.inspect.type_info(kind)
+    kinds = described.types if isinstance(described, msgspec.inspect.UnionType) else (described,)
+    one = next(one for one in kinds if not isinstance(one, msgspec.inspect.NoneType))
+    if isinstance(one, msgspec.inspect.IntType):
+        return st.integers(one.ge, one.le)
+    return {msgspec.inspect.BoolType: st.booleans(), msgspec.inspect.StrType: text}[type(one)]
 
 
 @pytest.mark.parametrize("code", sorted(REQUEST_HEADERS), ids=lambda code: code.name)
@@ -102,7 +105,7 @@ def test_required_fields_without_any_ext_fields() -> None:
 
 def test_a_value_of_the_wrong_kind_is_named() -> None:
     ext = {"topic": "t", "queueId": "zero"}
-    with pytest.raises(BadHeader, match=r"QueueHeader: .*int.*queueId"):
+    with pytest.raises(BadHeader, match=r"QueueHeader: queueId is 'zero': a whole number is expected"):
         ALL.decode(frame(encode_command(Command(RequestCode.GET_MIN_OFFSET, ext=ext))))
 
 

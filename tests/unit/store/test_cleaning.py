@@ -9,7 +9,7 @@ import pytest
 from rocketmq_py.errors import ConfigError, StoreNotWritable
 from rocketmq_py.store import GetStatus, StoreConfig
 from rocketmq_py.store.fs.layout import segment_name
-from rocketmq_py.store.retention import RetentionLimits, expired, judge
+from rocketmq_py.store.retention import RetentionLimits, decide, expired
 from rocketmq_py.wire.record import decode_records
 from tests.unit.store.helpers import NOW, SMALL, fill, numbers, read_queue, record
 
@@ -37,19 +37,19 @@ NEVER = msgspec.structs.replace(SMALL, delete_when=f"{(THIS_HOUR + 12) % 24:02d}
         (3, 0.10, True, True, False, False),
     ],
 )
-def test_when_files_go(hour, used, asked, removes, at_any_age, refuses):
-    verdict = judge(DEFAULTS, hour, used, asked=asked)
+def test_when_files_are_removed(hour, used, asked, removes, at_any_age, refuses):
+    verdict = decide(DEFAULTS, hour, used, requested=asked)
     assert (bool(verdict.why), verdict.at_any_age, verdict.refuse) == (removes, at_any_age, refuses)
     assert bool(verdict.disk) == (used > 0.75)
 
 
-def test_young_files_stay_when_nothing_may_be_forced():
+def test_young_files_stay_without_forced_clean_up():
     config = StoreConfig(clean_file_forcibly_enable=False)
-    assert not judge(config, 3, 0.95).at_any_age
-    assert judge(config, 3, 0.95).refuse
+    assert not decide(config, 3, 0.95).at_any_age
+    assert decide(config, 3, 0.95).refuse
 
 
-def test_limits_are_held_where_java_holds_them():
+def test_limits_are_clamped_as_in_java():
     low = StoreConfig(disk_max_used_space_ratio=1, disk_space_clean_forcibly_ratio=1, disk_space_warning_level_ratio=1)
     high = StoreConfig(
         disk_max_used_space_ratio=99, disk_space_clean_forcibly_ratio=99, disk_space_warning_level_ratio=99
@@ -60,16 +60,16 @@ def test_limits_are_held_where_java_holds_them():
 
 def test_several_hours():
     config = StoreConfig(delete_when="04;16;")
-    assert [hour for hour in range(24) if judge(config, hour, 0).why] == [4, 16]
+    assert [hour for hour in range(24) if decide(config, hour, 0).why] == [4, 16]
 
 
 @pytest.mark.parametrize("text", ["", "24", "4am", "-1", ";"])
-def test_hours_that_are_none(text):
+def test_invalid_hours(text):
     with pytest.raises(ConfigError, match="deleteWhen"):
         StoreConfig(delete_when=text)
 
 
-def test_the_log_never_gets_a_hole():
+def test_the_log_never_gets_a_gap():
     files = [(0, 0), (1, 100 * HOUR), (2, 0)]
     assert expired(files, 101 * HOUR, 72, at_any_age=False, limit=10) == [0]
     assert expired(files, 101 * HOUR, 72, at_any_age=True, limit=10) == [0, 1, 2]
@@ -101,7 +101,7 @@ def log_files(stores):
     return stores.fs.names(stores.root / "commitlog")
 
 
-def test_the_newest_file_stays_and_readers_are_told(stores):
+def test_the_newest_file_stays_and_readers_see_the_new_minimum(stores):
     store = stores.open(NEVER)
     fill(store, 200, topic="T")
     fill(store, 1, topic="late")
@@ -133,7 +133,7 @@ def test_not_more_files_in_a_pass_than_configured(stores):
     assert log_files(stores) == before[6:]
 
 
-def test_one_file_goes_at_a_time(stores):
+def test_one_file_is_removed_per_tick(stores):
     store = stores.open(NEVER)
     fill(store, 100)
     files = len(log_files(stores))
@@ -151,7 +151,7 @@ def test_one_file_goes_at_a_time(stores):
     assert store.get("T", 0, 0, 32).status is GetStatus.OFFSET_TOO_SMALL
 
 
-def test_files_go_by_age_in_their_hour(stores):
+def test_old_files_are_removed_in_the_configured_hour(stores):
     config = msgspec.structs.replace(NEVER, delete_when=f"{THIS_HOUR:02d}")
     store = stores.open(config)
     fill(store, 100)
@@ -162,7 +162,7 @@ def test_files_go_by_age_in_their_hour(stores):
     assert log_files(stores) == before[2:]
 
 
-def test_an_operator_need_not_wait_for_the_hour(stores):
+def test_a_request_removes_files_at_any_hour(stores):
     store = stores.open(NEVER)
     fill(store, 100)
     clean(stores, store)
@@ -202,7 +202,7 @@ def test_queue_and_index_files_follow_the_log(stores):
     assert numbers(read_queue(again)) == list(range(low, 300))
 
 
-def test_what_is_left_survives_a_crash(stores):
+def test_the_remaining_messages_survive_a_crash(stores):
     store = stores.open(NEVER)
     fill(store, 200)
     stores.fs.ratio = 0.86
@@ -232,7 +232,7 @@ def test_a_full_disk_refuses_messages_until_there_is_room(stores, caplog):
     assert "has room again" in caplog.text
 
 
-def test_settings_may_change_while_the_broker_runs(stores):
+def test_changed_settings_apply_to_the_next_pass(stores):
     store = stores.open(NEVER)
     fill(store, 60)
     clean(stores, store)
@@ -242,7 +242,7 @@ def test_settings_may_change_while_the_broker_runs(stores):
     assert store.min_physical_offset > 0
 
 
-def test_room_on_the_disk_does_not_hide_another_trouble(stores):
+def test_free_disk_space_does_not_hide_another_failure(stores):
     store = stores.open(NEVER)
     fill(store, 1)
     stores.fs.ratio = 0.91
@@ -257,7 +257,7 @@ def test_room_on_the_disk_does_not_hide_another_trouble(stores):
     assert store.is_writable
 
 
-def test_the_queues_troubles_end_does_not_hide_a_full_disk(stores):
+def test_recovered_queues_do_not_hide_a_full_disk(stores):
     store = stores.open(NEVER)
     fill(store, 1)
     store._refuse(OSError("no space"))
@@ -269,7 +269,7 @@ def test_the_queues_troubles_end_does_not_hide_a_full_disk(stores):
     assert store.is_writable
 
 
-def test_an_operator_hears_once_that_nothing_can_be_removed(stores, caplog):
+def test_one_warning_says_that_no_file_can_be_removed(stores, caplog):
     store = stores.open(NEVER)
     fill(store, 2)
     stores.fs.ratio = 0.8
@@ -279,7 +279,7 @@ def test_an_operator_hears_once_that_nothing_can_be_removed(stores, caplog):
     assert store.is_writable
 
 
-def test_a_file_that_cannot_be_removed_is_out_of_use_all_the_same(stores, caplog, monkeypatch):
+def test_a_file_that_cannot_be_removed_is_not_used_any_more(stores, caplog, monkeypatch):
     store = stores.open(NEVER)
     fill(store, 60)
 

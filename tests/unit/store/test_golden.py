@@ -94,7 +94,7 @@ def entries(path):
     return [unpack_from(">iqi", data, 40 + 4 * 16 + 20 * i) for i in range(1, count)]
 
 
-def test_writing_goes_on_where_java_stopped(java):
+def test_appends_continue_where_java_stopped(java):
     store = open_store(java)
     topic, queue_id = "golden", 0
     before = store.queue_range(topic, queue_id)[1]

@@ -83,7 +83,7 @@ def test_deleting_a_topic_of_an_odd_name_removes_its_folder_alone(disk_stores, t
     assert numbers(read_queue(store, topic)) == [0, 1]
 
 
-def test_what_is_no_queue_file_stays(disk_stores, caplog):
+def test_files_that_are_not_queue_files_stay(disk_stores, caplog):
     store = disk_stores.open()
     fill(store, 5)
     store._queues.spill()
@@ -92,10 +92,10 @@ def test_what_is_no_queue_file_stays(disk_stores, caplog):
     with caplog.at_level(logging.WARNING):
         store.delete_topic("T")
     assert [path.name for path in notes.parent.iterdir()] == ["notes.txt"]
-    assert "notes.txt is no consume queue file and stays" in caplog.text
+    assert "notes.txt is not a consume queue file and stays" in caplog.text
 
 
-def test_queues_of_a_kind_the_topic_had_before_are_removed_too(disk_stores):
+def test_queues_of_a_former_kind_are_removed_too(disk_stores):
     store = disk_stores.open(StoreConfig(mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=400))
     fill(store, 5)
     store._queues.spill()
@@ -130,7 +130,7 @@ def written_elsewhere(stores: Stores, topics: list[str]) -> None:
         del stores.fs.nodes[name]
 
 
-def test_recovery_passes_over_them(stores, caplog):
+def test_recovery_skips_records_of_invalid_topics(stores, caplog):
     topics = HOSTILE[:-1]
     written_elsewhere(stores, topics)
     with caplog.at_level(logging.WARNING):
@@ -145,7 +145,7 @@ def test_recovery_passes_over_them(stores, caplog):
     assert numbers(read_queue(again)) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_slave_passes_over_them_and_keeps_the_bytes(stores, caplog):
+def test_a_slave_skips_records_of_invalid_topics_and_keeps_the_bytes(stores, caplog):
     topics = HOSTILE[:-1]
     written_elsewhere(stores, topics)
     master = stores.open()
@@ -159,21 +159,21 @@ def test_a_slave_passes_over_them_and_keeps_the_bytes(stores, caplog):
     assert slave.max_physical_offset == master.max_physical_offset
     assert sorted(slave.queues()) == [("T", 0)]
     assert numbers(read_queue(slave)) == [0, 1, 2, 3]
-    assert caplog.text.count("stays without a consume queue") == len(topics)
+    assert caplog.text.count("have no consume queue") == len(topics)
     slaves.close()
 
 
-def test_only_some_of_very_many_are_named(stores, caplog):
+def test_only_some_of_many_invalid_topics_are_named(stores, caplog):
     written_elsewhere(stores, [f"../{number}" for number in range(40)])
     with caplog.at_level(logging.WARNING):
         store = stores.open()
-    assert caplog.text.count("stays without a consume queue") == 16
+    assert caplog.text.count("have no consume queue") == 16
     assert caplog.text.count("are not named") == 1
     assert numbers(read_queue(store)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("folder", ["a\\b", "a\nb", "...", "C:x"])
-def test_folders_on_disk_that_are_no_topic_are_passed_over(disk_stores, caplog, folder):
+def test_folders_that_cannot_belong_to_a_topic_are_skipped(disk_stores, caplog, folder):
     store = disk_stores.open()
     fill(store, 3)
     store.close()
@@ -182,14 +182,14 @@ def test_folders_on_disk_that_are_no_topic_are_passed_over(disk_stores, caplog, 
     with caplog.at_level(logging.WARNING):
         again = disk_stores.open()
     assert again.queues() == [("T", 0)]
-    assert "is that of no topic, ignored" in caplog.text
+    assert "cannot belong to a topic, ignored" in caplog.text
     again.close()
     assert odd.is_dir()
     with OfflineStore(disk_stores.root) as offline:
         assert [str(one.path) for one in offline.odd] == [str(odd.parent)]
 
 
-def test_looking_into_a_store_stays_in_it(disk_stores, tmp_path):
+def test_inspection_reads_nothing_outside_the_store(disk_stores, tmp_path):
     store = disk_stores.open()
     fill(store, 3)
     store.close()
@@ -200,7 +200,7 @@ def test_looking_into_a_store_stays_in_it(disk_stores, tmp_path):
             queues(offline, str(tmp_path))
 
 
-def test_verifying_a_store_names_them_and_finds_no_fault(disk_stores):
+def test_verify_notes_records_of_invalid_topics(disk_stores):
     with unchecked():
         store = disk_stores.open()
         fill(store, 2)
@@ -210,4 +210,4 @@ def test_verifying_a_store_names_them_and_finds_no_fault(disk_stores):
     with OfflineStore(disk_stores.root) as offline:
         findings = verify(offline).findings
     assert not findings.problems, findings.listed()
-    assert any("cannot be the name of a folder" in found.what for found in findings.listed())
+    assert any("is not a valid folder name" in found.what for found in findings.listed())

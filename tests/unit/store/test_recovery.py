@@ -45,7 +45,7 @@ def test_files_of_a_running_and_of_a_closed_store(stores):
     assert len(times) == 4096
 
 
-def test_a_clean_end_needs_no_walk_and_changes_nothing(stores):
+def test_a_clean_shutdown_needs_no_scan_and_changes_nothing(stores):
     store = stores.open()
     fill(store, 50)
     store.close()
@@ -83,7 +83,7 @@ def test_after_a_kill_the_queue_files_are_as_after_a_clean_end(stores):
     assert contents(stores, "consumequeue") == clean
 
 
-def test_only_files_the_checkpoint_does_not_vouch_for_are_walked(stores, caplog):
+def test_only_files_not_covered_by_the_checkpoint_are_scanned(stores, caplog):
     store = stores.open()
     for i in range(40):
         stores.clock.now += 1000
@@ -99,7 +99,7 @@ def test_only_files_the_checkpoint_does_not_vouch_for_are_walked(stores, caplog)
 
 
 @pytest.mark.parametrize("field", ["times", "end"])
-def test_a_checkpoint_somebody_else_has_written_names_a_file_only(stores, caplog, field):
+def test_the_checkpoint_of_another_program_selects_a_file_only(stores, caplog, field):
     store = stores.open()
     for i in range(40):
         stores.clock.now += 1000
@@ -123,7 +123,7 @@ def test_a_checkpoint_somebody_else_has_written_names_a_file_only(stores, caplog
 
 @pytest.mark.parametrize("missing", ["consumequeue", "index"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_what_is_missing_altogether_is_made_anew_though_the_checkpoint_vouches_for_it(stores, missing, clean):
+def test_missing_queues_or_index_are_rebuilt_although_the_checkpoint_covers_them(stores, missing, clean):
     store = stores.open()
     for i in range(40):
         stores.clock.now += 1000
@@ -140,10 +140,10 @@ def test_what_is_missing_altogether_is_made_anew_though_the_checkpoint_vouches_f
 
 def walked_from(caplog):
     """Where the newest recovery began."""
-    return int(caplog.text.rsplit("is walked from ", 1)[1].split()[0])
+    return int(caplog.text.rsplit("is scanned from ", 1)[1].split()[0])
 
 
-def test_a_checkpoint_after_a_thorough_flush_spares_the_walk(stores, caplog):
+def test_a_thorough_flush_shortens_the_scan(stores, caplog):
     config = msgspec.structs.replace(SMALL, flush_consume_queue_thorough_interval=10)
     store = stores.open(config)
     fill(store, 40, size=300)
@@ -154,13 +154,13 @@ def test_a_checkpoint_after_a_thorough_flush_spares_the_walk(stores, caplog):
     stores.crash()
     with caplog.at_level(logging.WARNING):
         store = stores.open()
-    assert "is walked from 0" not in caplog.text
+    assert "is scanned from 0" not in caplog.text
     check(store, list(range(41)))
 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", ["body", "size", "magic", "position", "lengths", "topic"])
-def test_a_damaged_record_and_what_follows_are_cut(stores, caplog, damage, clean):
+def test_a_damaged_record_and_what_follows_are_truncated(stores, caplog, damage, clean):
     store = stores.open()
     done = fill(store, 30)
     at = done[20].physical_offset
@@ -176,7 +176,7 @@ def test_a_damaged_record_and_what_follows_are_cut(stores, caplog, damage, clean
     content[at + place] ^= 0xFF
     with caplog.at_level(logging.ERROR):
         store = stores.open()
-    assert f"cut at {done[20].physical_offset}" in caplog.text
+    assert f"truncated at {done[20].physical_offset}" in caplog.text
     check(store, list(range(20)))
     assert store.max_physical_offset == done[20].physical_offset
     assert bytes(content[at:]) == bytes(4096 - at)
@@ -221,7 +221,7 @@ def test_properties_torn_at_a_sector_are_noticed_but_a_zero_in_them_is_not_damag
     assert numbers(read_queue(store)) == [0]
 
 
-def test_old_records_behind_a_cut_never_come_back(stores):
+def test_truncated_records_never_come_back(stores):
     store = stores.open()
     done = fill(store, 20)
     stores.crash()
@@ -234,7 +234,7 @@ def test_old_records_behind_a_cut_never_come_back(stores):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_queues_and_index_are_made_anew_from_the_log(stores, clean):
+def test_queues_and_index_are_rebuilt_from_the_log(stores, clean):
     store = stores.open()
     fill(store, 45)
     fill(store, 5, topic="other")
@@ -267,7 +267,7 @@ def test_a_half_written_queue_is_completed(stores):
     assert contents(stores, "consumequeue") == wanted
 
 
-def test_queue_entries_beyond_a_shortened_log_are_cut(stores):
+def test_queue_entries_beyond_a_shortened_log_are_truncated(stores):
     store = stores.open()
     done = fill(store, 45, size=300)
     store.close()
@@ -309,7 +309,7 @@ def test_a_queue_all_of_whose_messages_expired_keeps_its_end(stores):
     assert numbers(read_queue(store, "old")) == [0]
 
 
-def test_a_queue_made_anew_from_a_log_without_its_beginning(stores):
+def test_a_queue_rebuilt_from_a_log_without_its_beginning(stores):
     store = stores.open()
     done = fill(store, 45, size=300)
     store.close()
@@ -348,7 +348,7 @@ def test_a_log_with_a_file_missing_in_the_middle_serves_the_rest(stores, caplog)
     assert store.get("T", 0, 0, 32).count > 0
 
 
-def test_an_empty_last_file_is_as_none(stores):
+def test_an_empty_last_file_is_removed(stores):
     store = stores.open()
     fill(store, 3)
     store.close()
@@ -411,7 +411,7 @@ def test_deliver_times_of_delayed_messages_are_computed_again(stores):
     assert codes == [NOW + 30_000, NOW + 7_200_000, ord("x")]
 
 
-def test_an_index_that_was_not_counted_is_undone_and_built_again(stores):
+def test_index_entries_beyond_the_header_are_rebuilt(stores):
     config = StoreConfig(
         mapped_file_size_commit_log=8192, mapped_file_size_consume_queue=400, max_hash_slot_num=4, max_index_num=500,
         flush_consume_queue_thorough_interval=1,

@@ -13,6 +13,7 @@ from rocketmq_py.errors import ReplicaRefused, StoreNotWritable
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch
 from rocketmq_py.store.write.records import Arrival
 from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records
 from tests.examples import examples
 from tests.unit.store.helpers import SMALL, Stores, fill, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
@@ -118,7 +119,7 @@ def _part(chance: random.Random, master: MessageStore, slave: MessageStore) -> i
     return chance.randint(slave.replica.end, master.max_physical_offset)
 
 
-def test_a_record_is_seen_when_the_last_of_its_bytes_is_there(masters, slaves) -> None:
+def test_a_record_is_readable_when_its_last_byte_has_arrived(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     [one, two] = fill(master, 2)
     arrivals: list[Arrival] = []
@@ -144,7 +145,7 @@ def test_an_empty_slave_begins_with_the_masters_last_file(masters, slaves) -> No
     assert numbers(read_queue(slave)) == list(range(low, 60))
 
 
-def test_what_does_not_belong_at_its_end_is_refused(masters, slaves) -> None:
+def test_bytes_that_do_not_continue_the_log_are_refused(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     fill(master, 3)
     replica = slave.replica
@@ -170,20 +171,20 @@ def test_the_store_of_a_slave_takes_no_messages_of_its_own(slaves) -> None:
         slave.append(record())
 
 
-def test_a_full_disk_ends_and_replication_goes_on(masters, slaves) -> None:
+def test_replication_continues_after_a_full_disk(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     fill(master, 1)
     replicate(master, slave)
     fill(master, 2, start=1)
     slaves.fs.failing = {"write"}
-    with pytest.raises(StoreNotWritable, match="cannot take what its master sends"):
+    with pytest.raises(StoreNotWritable, match="the bytes of the master cannot be written"):
         replicate(master, slave)
     slaves.fs.failing = set()
     replicate(master, slave)
     assert numbers(read_queue(slave)) == [0, 1, 2]
 
 
-def test_a_record_without_its_last_bytes_is_cut_whoever_opens_the_store(masters, slaves) -> None:
+def test_an_incomplete_record_is_truncated_on_slave_and_master(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     [_, two] = fill(master, 2)
     replicate(master, slave, until=two.physical_offset + two.size - 1)
@@ -221,7 +222,7 @@ def test_under_sync_flush_everything_is_seen_in_the_end(masters, slaves) -> None
         assert slave.queue_range(*queue) == master.queue_range(*queue)
 
 
-def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> None:
+def test_a_damaged_log_is_readable_up_to_the_damage(masters, slaves, caplog) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     appended = fill(master, 4)
     broken = bytearray(master.log_view(0, 4096))
@@ -232,4 +233,39 @@ def test_a_log_that_is_damaged_is_shown_up_to_there(masters, slaves, caplog) -> 
     fill(master, 1)
     replicate(master, slave)
     assert slave.replica.end == master.max_physical_offset
-    assert [r.message for r in caplog.records if "no record at" in r.message] == [caplog.records[-1].message]
+    assert [r.message for r in caplog.records if "no valid record at" in r.message] == [caplog.records[-1].message]
+
+
+@pytest.mark.parametrize("queue_offset", [2 + 1_000_001, 1 << 40, (1 << 63) - 1, -1])
+def test_a_record_with_an_impossible_queue_offset_stays_out_of_its_queue(masters, slaves, caplog, queue_offset) -> None:
+    """Blank entries up to it would take memory and disk without limit."""
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    places = [master.append(record(i)).physical_offset for i in range(4)]
+    master.commit_pending()
+    log = bytearray(master.log_view(0, master.max_physical_offset))
+    at = places[2] + QUEUE_OFFSET_AT
+    log[at : at + 8] = queue_offset.to_bytes(8, "big", signed=True)
+    slave.replica.append(0, bytes(log))
+    slave.replica.dispatch()
+    assert slave.queue_range("T", 0) == (0, 4), "the next record has the offset that follows"
+    assert _by_offset(slave) == [b"0", b"1", None, b"3"]
+    assert caplog.text.count("left out of the queue") == (queue_offset > 0)
+    slaves.close()
+    assert _by_offset(slaves.open(is_slave=True)) == [b"0", b"1", None, b"3"]
+
+
+def _by_offset(store: MessageStore) -> list[bytes | None]:
+    records = [store.record_at_queue("T", 0, offset) for offset in range(store.queue_range("T", 0)[1])]
+    return [raw and decode_records(raw)[0].body.split(b"|")[0] for raw in records]
+
+
+@pytest.mark.parametrize("queue_offset", [1 << 60, -5])
+def test_the_first_record_of_a_queue_may_not_have_any_queue_offset(masters, slaves, queue_offset) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    master.append(record(0))
+    master.commit_pending()
+    log = bytearray(master.log_view(0, master.max_physical_offset))
+    log[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8] = queue_offset.to_bytes(8, "big", signed=True)
+    slave.replica.append(0, bytes(log))
+    slave.replica.dispatch()
+    assert slave.queue_range("T", 0) == (0, 0)

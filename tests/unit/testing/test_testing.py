@@ -54,3 +54,8 @@ def test_a_proxy_needs_an_address():
         TcpProxy("nowhere")
     with pytest.raises(ClosedError, match="the proxy does not run"):
         TcpProxy("127.0.0.1:1").kill()
+
+
+def test_names_of_the_chaos_kit_say_where_it_is_now():
+    with pytest.raises(AttributeError, match="tests/chaoskit of a source checkout"):
+        _ = rocketmq_py.testing.Chaos

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given, strategies as st
@@ -38,6 +39,7 @@ def test_the_dialect_reader_reads_strict_json_too(tree: object) -> None:
     (" { 0 : [ true , null , -1.5 ] } ", {"0": [True, None, -1.5]}),
     ('{1:"\t raw tab"}', {"1": "\t raw tab"}),
     ('{1:"\\u00e9 \\" \\\\"}', {"1": 'é " \\'}),
+    ('/* a */ {"a"/*b*/:1 // c\n,"b":/**/2}//', {"a": 1, "b": 2}), ("['\\x41\\\\x41']", ["A\\x41"]),
     ("{}", {}), ("[]", []), ("3", 3),
 ])  # fmt: skip
 def test_the_dialect(text: str, value: object) -> None:
@@ -47,11 +49,19 @@ def test_the_dialect(text: str, value: object) -> None:
 
 @pytest.mark.parametrize("text", [
     "", "{", "}", "[", "{0:}", "{0 1}", '{0:"a"', '{0:"a}', "{0:1}x", '{0:"\\x"}', "[1 2]", "{:1}", '{0:"\\ud800"}',
-    "[" * 5000, "{0:" * 5000, b"\xff\xfe{0:1}", "{'a:1}",
+    "[" * 5000, "{0:" * 5000, b"\xff\xfe{0:1}", "{'a:1}", "/*{}", "[1/*]", "/", "{'a':'\\x4'}",
 ])  # fmt: skip
 def test_what_is_not_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         fastjson.loads(text)
+
+
+def test_comments_that_do_not_end_take_no_quadratic_time() -> None:
+    begun = time.process_time()
+    for text in ("/*,".join("0" * 50_000), "[" + "/*," * 50_000, "{" + "a/*:" * 50_000):
+        with pytest.raises(ValueError, match="not JSON"):
+            fastjson.loads(text)
+    assert time.process_time() - begun < 1
 
 
 @given(st.text("{}[]:,\"\\'01ax \n", max_size=30))

@@ -26,7 +26,7 @@ from rocketmq_py.protocol.bodies.pop import (
     MessageRequestMode,
     QueryAssignmentRequest,
     QueryAssignmentResponse,
-)  # fmt: skip
+)
 from rocketmq_py.remoting.rpc_client import RpcClient
 
 _log = logging.getLogger(__name__)

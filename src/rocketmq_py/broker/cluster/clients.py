@@ -7,28 +7,40 @@ The rules are Java's (ClientManageProcessor, DefaultConsumerIdsChangeListener); 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 
+from rocketmq_py.broker.cluster.member_notifier import MemberNotifier
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
-from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, TopicConfigs
+from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, GroupTopic, TopicConfigs
 from rocketmq_py.core.broker.client_registry import ConsumerGroup, ConsumerRegistry, ProducerRegistry, RegisteredClient
 from rocketmq_py.core.consumer.subscription import differences
+from rocketmq_py.errors import BrokerError, shortened
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer
-from rocketmq_py.wire.command import Command, language_name
+from rocketmq_py.server.sliced_work import SlicedWork
+from rocketmq_py.wire.command import language_name
 
 _log = logging.getLogger(__name__)
+
+
+MAX_CONSUMER_GROUPS, MAX_PRODUCER_GROUPS, MAX_CLIENT_IDS = 1_000, 10_000, 1_000
+"""Limits of one connection. A client of Apache RocketMQ has one client id per connection, and a few groups."""
+MAX_SUBSCRIPTIONS = 5_000
+"""Limit of one heartbeat, over all its groups."""
 
 
 class Clients:
     """The connected consumers and producers.
 
     :param clock: the time in milliseconds.
+    :param slices: runs the notifications.
     """
 
     def __init__(
@@ -38,6 +50,7 @@ class Clients:
         groups: SubscriptionGroups,
         filters: ConsumerFilters,
         clock: Callable[[], int],
+        slices: SlicedWork,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -48,29 +61,64 @@ class Clients:
         self._logged_differences: dict[str, set[str]] = {}
         self.consumers = ConsumerRegistry()
         self.producers = ProducerRegistry()
+        self._notifier = MemberNotifier(self.consumers, slices, clock)
+        self._refused: set[Peer] = set()
+        """Connections with a refused heartbeat."""
 
     def heartbeat(self, peer: Peer, request: Request, data: HeartbeatData) -> bool:
-        """Register the groups of a heartbeat; True if the client must send its subscriptions with the next one."""
+        """Register the groups of a heartbeat; True if the client must send its subscriptions with the next one.
+
+        :raises BrokerError: the connection would have more groups or client ids than it may have.
+        """
+        self._check_limits(peer, data)
+        member = _member(peer, request, data.client_id, self._clock())
+        configs = self._groups.find_all([consumer.group_name for consumer in data.consumer_data_set])
+        consumers = [consumer for consumer in data.consumer_data_set if consumer.group_name in configs]
+        self._topics.create_for_groups(self._retry_topic(consumer, configs) for consumer in consumers)
         changed = not data.heartbeat_fingerprint
         for consumer in data.consumer_data_set:
             known = self._fingerprints.get(consumer.group_name)
             if data.heartbeat_fingerprint and known is not None and known != data.heartbeat_fingerprint:
                 changed = True
             self._fingerprints[consumer.group_name] = data.heartbeat_fingerprint
-            self._consumer(_member(peer, request, data.client_id, self._clock()), data, consumer)
+        for consumer in consumers:
+            self._register(copy(member), data, consumer)
         for producer in data.producer_data_set:
-            self.producers.register(producer.group_name, _member(peer, request, data.client_id, self._clock()))
+            self.producers.register(producer.group_name, copy(member))
         return changed
 
-    def _consumer(self, member: RegisteredClient, data: HeartbeatData, consumer: ConsumerData) -> None:
-        group = self._groups.find(consumer.group_name)
-        if group is None:
-            return
+    def _check_limits(self, peer: Peer, data: HeartbeatData) -> None:
+        joined, produces = self.consumers.joined(peer), self.producers.joined(peer)
+        consumers = {consumer.group_name for consumer in data.consumer_data_set}
+        producers = {producer.group_name for producer in data.producer_data_set}
+        counts = {
+            "consumer groups": (len(consumers) + sum(name not in consumers for name in joined), MAX_CONSUMER_GROUPS),
+            "producer groups": (len(producers) + sum(name not in producers for name in produces), MAX_PRODUCER_GROUPS),
+            "subscriptions in a heartbeat": (
+                sum(len(consumer.subscription_data_set) for consumer in data.consumer_data_set), MAX_SUBSCRIPTIONS,
+            ),
+            "client ids": (len({*self.producers.clients(peer), data.client_id}), MAX_CLIENT_IDS),
+        }  # fmt: skip
+        for what, (count, most) in counts.items():
+            if count > most:
+                remark = f"{count} {what} are too many for one connection: at most {most} are possible"
+                self._log_refusal(peer, data.client_id, remark)
+                raise BrokerError.of(ResponseCode.INVALID_PARAMETER, remark)
+
+    def _log_refusal(self, peer: Peer, client_id: str, remark: str) -> None:
+        """Log a refused heartbeat, once per connection."""
+        if peer not in self._refused:
+            self._refused.add(peer)
+            _log.warning("the heartbeat of client %s at %s is refused: %s", shortened(client_id), peer.address, remark)
+
+    def _retry_topic(self, consumer: ConsumerData, configs: Mapping[str, SubscriptionGroupConfig]) -> GroupTopic:
         order = any(self._topics.is_order(subscription.topic) for subscription in consumer.subscription_data_set)
-        self._topics.create_for_group(
-            names.retry_topic(consumer.group_name), group.retry_queue_nums,
-            UNIT_SUB_FLAG if consumer.unit_mode else 0, order=order,
+        return GroupTopic(
+            names.retry_topic(consumer.group_name), configs[consumer.group_name].retry_queue_nums,
+            UNIT_SUB_FLAG if consumer.unit_mode else 0, order,
         )  # fmt: skip
+
+    def _register(self, member: RegisteredClient, data: HeartbeatData, consumer: ConsumerData) -> None:
         without = bool(data.heartbeat_fingerprint) and data.without_sub
         if not without:
             self._compare(consumer, member)
@@ -108,9 +156,14 @@ class Clients:
 
     def disconnected(self, peer: Peer) -> None:
         """Remove the clients of a closed connection."""
+        self._refused.discard(peer)
         self.producers.leave_all(peer)
         for group in self.consumers.leave_all(peer):
             self._left(group)
+
+    def tick(self, now_ms: int) -> None:
+        """Notify groups of changes that came too soon after the last one; called several times a second."""
+        self._notifier.tick(now_ms)
 
     def expire(self) -> None:
         """Remove clients without a heartbeat for ``channelExpiredTimeout``."""
@@ -130,15 +183,11 @@ class Clients:
         self._notify(group)
 
     def _notify(self, group: ConsumerGroup) -> None:
-        """Notify every member that the members changed, so that it rebalances at once instead of within 20 s."""
+        """Notify the members of a group that its members changed, unless the configuration says otherwise."""
         config = self._groups.get(group.name)
         wanted = config is None or config.notify_consumer_ids_changed_enable
-        if group.is_broadcasting or not wanted or not self._config.notify_consumer_ids_changed_enable:
-            return
-        command = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext={"consumerGroup": group.name})
-        for channel in group.members:
-            if isinstance(channel, Peer):
-                channel.send(command)
+        if not group.is_broadcasting and wanted and self._config.notify_consumer_ids_changed_enable:
+            self._notifier.changed(group.name)
 
 
 def _member(peer: Peer, request: Request, client_id: str, now_ms: int) -> RegisteredClient:

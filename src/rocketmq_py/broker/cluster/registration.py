@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from zlib import crc32
 
 from rocketmq_py.broker.cluster.role import Role
@@ -15,6 +15,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.route import KvTable, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.static_topic import MappingInfo
 from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.namesrv import RegisterBroker, RegisterBrokerResponse, UnregisterBroker
@@ -34,15 +35,23 @@ _UNREGISTER_SECONDS = 0.5
 class Registration:
     """Registers this broker and its topics at the name servers.
 
+    :param mappings: the queue mappings of those topics that are static.
     :param address: this broker's address for clients.
     :param role: receives the master's address from the responses.
     """
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicConfigs, rpc_client: RpcClient, address: str, role: Role
+        self,
+        config: BrokerConfig,
+        topics: TopicConfigs,
+        mappings: Callable[[set[str]], Mapping[str, MappingInfo]],
+        rpc_client: RpcClient,
+        address: str,
+        role: Role,
     ) -> None:
         self._config = config
         self._topics = topics
+        self._mappings = mappings
         self._rpc_client = rpc_client
         self._address = address
         self._role = role
@@ -118,7 +127,7 @@ class Registration:
             await self._register_topics(topics)
 
     async def _register_topics(self, topics: dict[str, TopicConfig]) -> None:
-        if self._config.enable_single_topic_register:
+        if self._config.enable_single_topic_register and not self._mappings(set(topics)):
             await asyncio.gather(*(self._register_topic(topic) for topic in topics.values()))
         else:
             await self._register(self._config.namesrv_addresses, topics.values(), _FLUSH_SECONDS)
@@ -167,7 +176,7 @@ class Registration:
         body = RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
                 topic_config_table=table, data_version=self._topics.version, mapping_data_version=self._topics.version,
-                topic_queue_mapping_detail_map={}, topic_queue_mapping_info_map={},
+                topic_queue_mapping_detail_map={}, topic_queue_mapping_info_map=dict(self._mappings(set(table))),
             )
         ).encode()  # fmt: skip
         config, address = self._config, self._address

@@ -14,10 +14,12 @@ from typing import Any, Self
 
 import msgspec
 
+from rocketmq_py.broker.config.bounds import range_faults
 from rocketmq_py.broker.config.java_keys import CONTROLLER_KEYS, JAVA_DEFAULTS, TIERED_STORE_KEYS
 from rocketmq_py.broker.config.unsupported import unsupported_settings
 from rocketmq_py.core import java_config
 from rocketmq_py.core.address import parse_address
+from rocketmq_py.core.broker.ha_access import parse_allowed_slaves
 from rocketmq_py.core.java_config import read_properties
 from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.errors import ConfigError
@@ -48,6 +50,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param broker_role: ``ASYNC_MASTER``, ``SYNC_MASTER`` (sends wait for slaves) or ``SLAVE``.
     :param broker_id: a slave's own number, 1 or more; that of a master is 0, whatever is given.
     :param ha_listen_port: where slaves fetch the log; 0 is the port after ``listen_port``.
+    :param ha_allowed_slaves: IP addresses and CIDR blocks of the slaves that may connect to the HA port, separated by
+        commas; empty for all, as in Java.
     :param ha_master_address: where a slave fetches the log; empty for where the name servers say.
     :param slave_read_enable: a slave answers pulls, and a master sends readers there who are far behind.
     :param offset_check_in_slave: a slave corrects readers whose offset it does not have. It may lag, so by default it
@@ -114,6 +118,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     broker_ip1: str = "127.0.0.1"
     broker_ip2: str = ""
     ha_listen_port: int = 0
+    ha_allowed_slaves: str = ""
     ha_master_address: str = ""
     ha_send_heartbeat_interval: int = 5_000
     ha_housekeeping_interval: int = 20_000
@@ -259,6 +264,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         for name in at_least_1:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{java_key(name)} is {getattr(self, name)}: at least 1 is expected")
+        parse_allowed_slaves(self.ha_allowed_slaves)
         if self.ha_master_address:
             parse_address(self.ha_master_address)
         if self.broker_role != SLAVE:
@@ -305,6 +311,7 @@ def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -
     settings = dict(properties) if isinstance(properties, Mapping) else read_properties(properties)
     faults = [fault for key, text in settings.items() if (fault := setting_fault(key, text))]
     faults += unsupported_settings(settings)
+    faults = faults or range_faults(settings, own_keys())
     if faults:
         raise ConfigError("; ".join(faults))
     broker = {name: _value(BrokerConfig, name, key, settings[key]) for key, name in _known(BrokerConfig, settings)}

@@ -15,6 +15,7 @@ from rocketmq_py.broker.ha.slave import HaSlave
 from rocketmq_py.core.broker.replication import required_replicas
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.headers.cluster import ExchangeHaInfo
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -27,10 +28,17 @@ class Replication:
 
     :param address: this broker's address for clients.
     :param clock: the time in milliseconds.
+    :param tls: the broker's TLS settings; None for a broker without TLS.
     """
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, role: Role, address: str, clock: Callable[[], int]
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        role: Role,
+        address: str,
+        clock: Callable[[], int],
+        tls: TlsSettings | None = None,
     ) -> None:
         self._config = config
         self._store = store
@@ -38,7 +46,8 @@ class Replication:
         self._address = address
         self._clock = clock
         self._end_at_start = self._master_flushed = 0
-        self.master = HaMaster(config, store, clock)
+        self._tls = tls
+        self.master = HaMaster(config, store, clock, tls)
         self.slave: HaSlave | None = None
 
     def open(self) -> None:
@@ -46,7 +55,7 @@ class Replication:
         self._end_at_start = self._store.max_physical_offset
         self._store.on_written = self.master.written
         if self._role.is_slave:
-            self.slave = HaSlave(self._config, self._store, self._clock)
+            self.slave = HaSlave(self._config, self._store, self._clock, self._tls)
 
     async def start(self) -> None:
         """Listen for slaves, and follow the master.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from typing import cast
 
@@ -16,6 +17,7 @@ from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.broker.replication import TransferRate
 from rocketmq_py.errors import CorruptFrame, ReplicaRefused, StoreError
 from rocketmq_py.protocol.ha import PieceReader, pack_report
+from rocketmq_py.server.tls import TlsMode, TlsSettings
 from rocketmq_py.store import MessageStore
 from rocketmq_py.tasks import Background
 from rocketmq_py.tls import connect_fault
@@ -90,9 +92,16 @@ class HaSlave:
 
     :param store: the slave's store.
     :param clock: the time in milliseconds.
+    :param tls: the broker's TLS settings. If it speaks TLS to others (tls.enable), it does so here. A master without
+        TLS on its HA port, such as Java's, is then reached without TLS, except in enforcing mode.
     """
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int], tls: TlsSettings | None = None
+    ) -> None:
+        self._context = tls.client_context() if tls is not None else None
+        self._requires_tls = tls is not None and tls.server_mode is TlsMode.ENFORCING
+        self._plain_address: str | None = None
         self.config = config
         self.store = store
         self.clock = clock
@@ -148,10 +157,8 @@ class HaSlave:
         """Connect, and fetch until the connection ends."""
         self.read_ms = self.clock()
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                host, port = parse_address(address)
-                _, link = await asyncio.get_running_loop().create_connection(lambda: MasterLink(self), host, port)
-        except OSError as e:  # TimeoutError is one, too
+            link = await self._open(address, None if address == self._plain_address else self._context)
+        except OSError as e:  # TimeoutError and ssl's errors are some, too
             self._log_failure(address, connect_fault(e))
             return
         self._link = link
@@ -163,6 +170,20 @@ class HaSlave:
             link.end("this broker stops")
         if self.address == address:
             self._log_failure(address, link.fault)
+
+    async def _open(self, address: str, context: ssl.SSLContext | None) -> MasterLink:
+        host, port = parse_address(address)
+        connect = asyncio.get_running_loop().create_connection
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                _, link = await connect(lambda: MasterLink(self), host, port, ssl=context)
+        except (TimeoutError, ssl.SSLError, ConnectionResetError) as e:
+            if context is None or self._requires_tls or isinstance(e, ssl.SSLCertVerificationError):
+                raise
+            self._plain_address = address
+            _log.warning("the HA port %s does not speak TLS, connecting without: %s", address, connect_fault(e))
+            return await self._open(address, None)
+        return link
 
     def _log_failure(self, address: str, why: object) -> None:
         """Log once that the log cannot be fetched; as an error if the logs do not match."""

@@ -16,6 +16,7 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.core.peer import Reply
@@ -46,6 +47,7 @@ class Tables(NamedTuple):
     """The tables of a slave."""
 
     topics: TopicConfigs
+    mappings: TopicQueueMappings
     groups: SubscriptionGroups
     offsets: ConsumerOffsets
     delay: DelayService
@@ -193,6 +195,7 @@ class SlaveSync:
             table |= found
             total = AllTopicsResponse.from_ext(reply.ext).total_topic_num
             if total is None or not found or len(table) >= total:
+                self._tables.mappings.take_over(received.mapping_data_version, received.topic_queue_mapping_detail_map)
                 self._tables.topics.take_over(version, table)
                 return
         raise BadHeader(f"the topics of {master} change faster than they can be read")

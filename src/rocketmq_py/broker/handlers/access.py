@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
@@ -25,7 +26,7 @@ class AccessHandlers:
         """Create a user; only a super user may create super users."""
         del peer
         header: UserHeader = request.header
-        user = user_of(UserInfo.decode(body))
+        user = user_of(UserInfo.decode(checked(request.code, body)))
         user.name = _name(header)
         if user.is_super:
             self._super_only(header, "The super user can only be create by super user")
@@ -37,7 +38,7 @@ class AccessHandlers:
         """Change the password, type or status of a user."""
         del peer
         header: UserHeader = request.header
-        info = UserInfo.decode(body)
+        info = UserInfo.decode(checked(request.code, body))
         given = user_of(info)
         old = self._access.user(_name(header))
         if given.is_super or (old is not None and old.is_super):
@@ -78,7 +79,7 @@ class AccessHandlers:
         """Create or replace permissions of a user."""
         del peer
         header: SubjectHeader = request.header
-        self._access.put_acl(header.subject, AclInfo.decode(body))
+        self._access.put_acl(header.subject, AclInfo.decode(checked(request.code, body)))
         return Reply()
 
     @handles(Code.AUTH_DELETE_ACL)

@@ -8,6 +8,7 @@ from rocketmq_py.broker.cluster.membership import Membership
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.replication import Replication
+from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.timer.delay_levels import DelayService
@@ -49,10 +50,10 @@ class AdminHandlers:
 
         The remark lists the settings that apply from the next start on.
         """
-        del peer, request
+        del peer
         if not body:
             return Reply()
-        later = ", ".join(sorted(self._settings.update(body.decode("utf-8", "replace"))))
+        later = ", ".join(sorted(self._settings.update(checked(request.code, body).decode("utf-8", "replace"))))
         await self._registration.flush()
         return Reply(remark=f"in force from the next start on: {later}" if later else None)
 

@@ -8,6 +8,7 @@ from rocketmq_py.broker import remarks
 from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.metadata.filters import compile_filter
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.core.broker.client_registry import RegisteredClient
@@ -45,7 +46,7 @@ class ClientHandlers:
     @handles(Code.HEART_BEAT, lane="heartbeat")
     def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Register a client: its producer groups, its consumer groups and their subscriptions."""
-        changed = self._clients.heartbeat(peer, request, HeartbeatData.decode(body))
+        changed = self._clients.heartbeat(peer, request, HeartbeatData.decode(checked(request.code, body)))
         return Reply(ext={"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
 
     @handles(Code.UNREGISTER_CLIENT, lane="client")
@@ -58,8 +59,8 @@ class ClientHandlers:
     @handles(Code.CHECK_CLIENT_CONFIG, lane="client")
     def check_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Check that this broker can evaluate the filter of a subscription."""
-        del peer, request
-        wanted = CheckClientConfig.decode(body).subscription_data
+        del peer
+        wanted = CheckClientConfig.decode(checked(request.code, body)).subscription_data
         if is_tag_type(wanted.expression_type):
             return Reply()
         if not self._config.enable_property_filter:
@@ -83,8 +84,8 @@ class ClientHandlers:
     @handles(Code.LOCK_BATCH_MQ)
     def lock(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Lock queues for orderly consumption, or renew locks; the answer lists the queues that the client holds."""
-        del peer, request
-        wanted = LockBatchRequest.decode(body)
+        del peer
+        wanted = LockBatchRequest.decode(checked(request.code, body))
         queues = [MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in wanted.mq_set]
         held = self._locks.lock(wanted.consumer_group or "", wanted.client_id or "", queues, self._clock())
         listed = [MessageQueueBody(topic=mq.topic, broker_name=mq.broker_name, queue_id=mq.queue_id) for mq in held]
@@ -93,8 +94,8 @@ class ClientHandlers:
     @handles(Code.UNLOCK_BATCH_MQ)
     def unlock(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Release locks of queues."""
-        del peer, request
-        given = LockBatchRequest.decode(body)
+        del peer
+        given = LockBatchRequest.decode(checked(request.code, body))
         queues = [MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in given.mq_set]
         self._locks.unlock(given.consumer_group or "", given.client_id or "", queues)
         return Reply()
@@ -158,14 +159,16 @@ class AssignmentHandlers:
     @handles(Code.QUERY_ASSIGNMENT, lane="consumer")
     async def query(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return the queues assigned to a client, and their request mode."""
-        del peer, request
-        return Reply(body=(await self._assignments.query(QueryAssignmentRequest.decode(body))).encode())
+        del peer
+        return Reply(
+            body=(await self._assignments.query(QueryAssignmentRequest.decode(checked(request.code, body)))).encode()
+        )
 
     @handles(Code.SET_MESSAGE_REQUEST_MODE)
     def set_mode(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Set the request mode, PULL or POP, of a group for a topic."""
-        del peer, request
-        self._modes.set(MessageRequestMode.decode(body))
+        del peer
+        self._modes.set(MessageRequestMode.decode(checked(request.code, body)))
         return Reply()
 
     @handles(Code.GET_ALL_MESSAGE_REQUEST_MODE)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import group_fault
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.table_file import check_written
 from rocketmq_py.broker.metadata.table_pages import page
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.stats import Stats
@@ -53,15 +55,15 @@ class GroupHandlers:
     @handles(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     def create(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Create or change a consumer group."""
-        del peer, request
-        self._put([SubscriptionGroupConfig.decode(body)])
+        del peer
+        self._put([SubscriptionGroupConfig.decode(checked(request.code, body))])
         return Reply()
 
     @handles(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
     def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Create or change several consumer groups."""
-        del peer, request
-        self._put(SubscriptionGroupList.decode(body).group_config_list)
+        del peer
+        self._put(SubscriptionGroupList.decode(checked(request.code, body)).group_config_list)
         return Reply()
 
     def _put(self, wanted: list[SubscriptionGroupConfig]) -> None:
@@ -71,6 +73,7 @@ class GroupHandlers:
                 raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
         if wanted:
             self._groups.put(wanted)
+            check_written(self._groups.write_fault, "consumer groups")
 
     @handles(Code.DELETE_SUBSCRIPTIONGROUP)
     def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:

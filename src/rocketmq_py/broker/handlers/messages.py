@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.pull.pull import PullService
+from rocketmq_py.broker.record_permissions import MOST_ENDS
 from rocketmq_py.broker.send.reply_messages import ReplyService
-from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.transaction.transactions import Transactions
+from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions
 from rocketmq_py.protocol.requests import Request
@@ -16,10 +18,24 @@ from rocketmq_py.server.requests.failures import rejected
 from rocketmq_py.wire.command import ONEWAY_FLAG
 
 
+class Sender(Protocol):
+    """Stores messages; see :class:`~rocketmq_py.broker.send.send.SendService`."""
+
+    def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
+    def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
+    def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
+
+
+class Puller(Protocol):
+    """Answers pulls; see :class:`~rocketmq_py.broker.pull.pull.PullService`."""
+
+    def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold: ...
+
+
 class SendHandlers:
     """Handlers of the codes 10, 36, 310, 320 and 300320."""
 
-    def __init__(self, sender: SendService, send_back: SendBackService) -> None:
+    def __init__(self, sender: Sender, send_back: SendBackService) -> None:
         self._send = sender.send
         self._send_batch = sender.send_batch
         self._send_halves = sender.send_halves
@@ -79,7 +95,7 @@ class SlaveSendHandlers:
 class PullHandlers:
     """Handlers of the codes 11 and 361."""
 
-    def __init__(self, pull_service: PullService) -> None:
+    def __init__(self, pull_service: Puller) -> None:
         self._pull = pull_service.pull
 
     @handles(Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, lane="pull")
@@ -120,6 +136,11 @@ class TransactionHandlers:
     def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Commit or roll back many transactions."""
         places, offsets = decode_half_positions(body)
+        if len(places) > MOST_ENDS:
+            remark = (
+                f"{len(places)} transactions are too many for one request: at most {MOST_ENDS} can be ended at once"
+            )
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, remark)
         return Reply(body=self._transactions.end_all(request.header, places, offsets, peer.address))
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)

@@ -17,7 +17,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
 from rocketmq_py.protocol.headers.group import ConsumerStatus
-from rocketmq_py.protocol.headers.offset import (  # fmt: skip
+from rocketmq_py.protocol.headers.offset import (
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
@@ -27,7 +27,7 @@ from rocketmq_py.protocol.headers.offset import (  # fmt: skip
     UpdateConsumerOffset,
 )
 from rocketmq_py.protocol.requests import Request
-from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server import Hold, Peer, Reply, handles
 from rocketmq_py.store import Boundary, MessageStore
 from rocketmq_py.wire.command import Command, language_name
 from rocketmq_py.wire.fastjson import BareKey, dumps_java, loads
@@ -60,7 +60,7 @@ class OffsetHandlers:
         self._offsets = offsets
 
     @handles(Code.QUERY_CONSUMER_OFFSET, lane="consumer")
-    def query(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def query(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the offset of a group. A new group of a small young queue gets its beginning."""
         del peer, body
         header: QueryConsumerOffset = request.header
@@ -81,7 +81,7 @@ class OffsetHandlers:
         return 0
 
     @handles(Code.UPDATE_CONSUMER_OFFSET, lane="consumer")
-    def update(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def update(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Commit an offset; ignored while a reset is pending."""
         del body
         header: UpdateConsumerOffset = request.header
@@ -96,21 +96,21 @@ class OffsetHandlers:
         return Reply()
 
     @handles(Code.GET_MAX_OFFSET)
-    def max_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def max_offset(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the offset of the next message of a queue."""
         del peer, body
         header: QueueHeader = request.header
         return Reply(header=OffsetResponse(offset=self._store.queue_range(header.topic, header.queue_id)[1]))
 
     @handles(Code.GET_MIN_OFFSET)
-    def min_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def min_offset(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the offset of the oldest message of a queue."""
         del peer, body
         header: QueueHeader = request.header
         return Reply(header=OffsetResponse(offset=self._store.queue_range(header.topic, header.queue_id)[0]))
 
     @handles(Code.SEARCH_OFFSET_BY_TIMESTAMP)
-    def search(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def search(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the offset of a store time."""
         del peer, body
         header: SearchOffset = request.header
@@ -119,7 +119,7 @@ class OffsetHandlers:
         return Reply(header=OffsetResponse(offset=offset))
 
     @handles(Code.GET_EARLIEST_MSG_STORETIME)
-    def earliest(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def earliest(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the store time of the oldest message of a queue; -1 if it is empty."""
         del peer, body
         header: QueueHeader = request.header

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.pop.long_polling import NO_MESSAGES
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.errors import BrokerError
@@ -38,8 +39,9 @@ class PopHandlers:
     @handles(Code.BATCH_ACK_MESSAGE, lane="ack")
     def ack_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Acknowledge several popped messages."""
-        del request
-        return self._acks.ack_batch(peer, BatchAckRequest.decode(body) if body else BatchAckRequest())
+        return self._acks.ack_batch(
+            peer, BatchAckRequest.decode(checked(request.code, body)) if body else BatchAckRequest()
+        )
 
     @handles(Code.CHANGE_MESSAGE_INVISIBLETIME, lane="ack")
     def change_invisible(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryConsumeQueue
@@ -12,9 +13,12 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.fastjson import dumps_java
+from rocketmq_py.wire.record import record_sizes
 
 _BY_UNIQUE_KEY = 32
 """The maximum number of messages of a search by unique key (defaultQueryMaxNum)."""
+_MOST_ENTRIES = 1024
+"""The maximum number of consume queue entries in an answer."""
 _BY_TAG = "T"
 """The index type of tags (INDEX_TAG_TYPE)."""
 
@@ -28,7 +32,7 @@ class QueryHandlers:
 
     @handles(Code.QUERY_MESSAGE, lane="query")
     def by_key(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return the messages of a key or a tag; the client drops messages of other keys with the same hash."""
+        """Return the messages of a key or a tag, and of other keys of the topic with the same hash."""
         del peer, body
         header: QueryMessage = request.header
         limit = _BY_UNIQUE_KEY if header.unique_key_query else header.max_num
@@ -38,10 +42,11 @@ class QueryHandlers:
             index_last_update_timestamp=found.index_last_update_timestamp,
             index_last_update_phyoffset=found.index_last_update_phyoffset,
         )
-        if not found.count:
+        body = _of_topic(found.body, header.topic)
+        if not body:
             remark = "can not find message, maybe time range not correct"
             return Reply(ResponseCode.QUERY_NOT_FOUND, remark, answer)
-        return Reply(header=answer, body=found.body)
+        return Reply(header=answer, body=body)
 
     @handles(Code.VIEW_MESSAGE_BY_ID, lane="query")
     def by_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -66,7 +71,7 @@ class QueryHandlers:
         if not first <= header.index < end:
             remark = f"Index {header.index} of {queue_id}@{topic} is not exist!"
             return Reply(remark=remark)
-        found = self._store.queue_entries(topic, queue_id, header.index, max(0, header.count))
+        found = self._store.queue_entries(topic, queue_id, header.index, min(max(0, header.count), _MOST_ENTRIES))
         answer["queueData"] = [
             {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}
             for offset, size, code in found
@@ -81,3 +86,10 @@ class QueryHandlers:
         if found is None:
             return {"filterData": f"{header.consumer_group}@{header.topic} is not online!"}
         return {"filterData": "null", "subscriptionData": bean(found)}
+
+
+def _of_topic(records: bytes, topic: str) -> bytes:
+    """The records of one topic: the index finds those of another topic, too, if their keys have the same hash."""
+    found = [records[at : at + size] for at, size in record_sizes(records)]
+    kept = [record for record in found if read_stored(record).topic == topic]
+    return records if len(kept) == len(found) else b"".join(kept)

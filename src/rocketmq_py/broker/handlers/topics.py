@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import folder_fault, topic_fault
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.table_file import check_written
 from rocketmq_py.broker.metadata.table_pages import page
 from rocketmq_py.broker.metadata.topic_attributes import alter, parse_changes, refuse_mixed
 from rocketmq_py.broker.metadata.topics import TopicConfigs
@@ -51,7 +53,7 @@ class TopicHandlers:
         del peer, body
         header: CreateTopic = request.header
         self._check_name(header.topic)
-        _check_numbers(header.topic, header.read_queue_nums, header.write_queue_nums, header.perm)
+        check_numbers(header.topic, header.read_queue_nums, header.write_queue_nums, header.perm)
         changes = parse_changes(header.attributes)
         refuse_mixed(changes, allowed=self._config.enable_mixed_message_type)
         wanted = TopicConfig(
@@ -65,11 +67,11 @@ class TopicHandlers:
     @handles(Code.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Create or change several topics; their attributes are changes, named with a ``+`` or ``-``."""
-        del peer, request
-        wanted = TopicConfigList.decode(body).topic_config_list
+        del peer
+        wanted = TopicConfigList.decode(checked(request.code, body)).topic_config_list
         for topic in wanted:
             self._check_name(topic.topic_name)
-            _check_numbers(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm)
+            check_numbers(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm)
             refuse_mixed(topic.attributes, allowed=self._config.enable_mixed_message_type)
         for topic in wanted:
             topic.attributes = alter(self._attributes(topic.topic_name), topic.attributes)
@@ -162,6 +164,7 @@ class TopicHandlers:
         if changed:
             self._topics.put(changed)
             await self._registration.flush()
+            check_written(self._topics.write_fault, "topics")
 
     def _range(self, topic: str, queue_id: int) -> dict[str, int]:
         first, end = self._store.queue_range(topic, queue_id)
@@ -172,7 +175,8 @@ class TopicHandlers:
         return (("brokerName", self._config.broker_name), ("queueId", queue_id), ("topic", topic))
 
 
-def _check_numbers(topic: str, read: int, write: int, perm: int) -> None:
+def check_numbers(topic: str, read: int, write: int, perm: int) -> None:
+    """Refuse impossible queue numbers and permissions of a topic."""
     fault = topic_queues_fault(topic, read, write) or perm_fault(topic, perm)
     if fault is not None:
         raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server.access_control import AccessControl, AccessSettings
 from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.fs.os_files import OsFileSystem
 
 FILE = "access.json"
+
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class SecretFileSystem(OsFileSystem):
+    """Files of the operating system that only their owner may read, from the moment they exist."""
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Replace a file as a whole, as :meth:`OsFileSystem.write` does."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(path.name + ".tmp")
+        new.unlink(missing_ok=True)  # one that a crash left behind may have other permissions
+        with os.fdopen(os.open(new, _NEW_FILE, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
 
 
 def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> AccessControl:
@@ -19,17 +36,9 @@ def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> Acc
     :raises ConfigError: neither the file nor its backup can be read.
     """
     path = store_root / "config" / FILE
-    file = ConfigFile(path)
-
-    def save(table: Any) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for secret in (path, path.with_name(f"{FILE}.bak")):
-            os.close(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600))
-        file.save(table)
-        for secret in (path, path.with_name(f"{FILE}.bak")):
-            secret.chmod(0o600)
+    file = ConfigFile(path, SecretFileSystem())
 
     saved = file.load()
     if saved is None and path.exists() and path.stat().st_size:
         raise ConfigError(f"{path} is damaged, and so is its backup: restore or remove it")
-    return AccessControl(settings, lambda: saved, save, cluster)
+    return AccessControl(settings, lambda: saved, file.save, cluster)

@@ -101,6 +101,9 @@ class ConsumerFilters:
         self._clock = clock
         self._save = save
         self._saved: dict[str, Any] = {}
+        self._topics: dict[str, set[str]] = {}
+        """The topics of each group."""
+        self._changed = False
         self.table: dict[str, dict[str, FilterData]] = {}
 
     # -- the file
@@ -121,11 +124,14 @@ class ConsumerFilters:
             return
         if not data.dead_time:
             data.dead_time = max(self._clock() - _ABSENT_MS, data.born_time)
-        self.table.setdefault(topic, {})[group] = data
+        self._store(topic, group, data)
 
     def persist(self) -> None:
         """Drop expired entries, and write the file if anything changed."""
         self._clean()
+        if not self._changed:
+            return
+        self._changed = False
         tree = self.tree()
         if tree != self._saved and (self.table or self._saved):
             self._saved = tree
@@ -145,9 +151,7 @@ class ConsumerFilters:
         for topic, groups in list(self.table.items()):
             for group, data in list(groups.items()):
                 if data.is_dead and data.dead_time <= before:
-                    del groups[group]
-            if not groups:
-                del self.table[topic]
+                    self._remove(topic, group)
 
     # -- queries and changes
 
@@ -167,12 +171,12 @@ class ConsumerFilters:
             return compile_filter(data.expression_type, data.expression)
         except ConfigError as e:
             _log.warning("group %s cannot filter topic %s: %s", group, topic, e)
-            del self.table[topic][group]
+            self._remove(topic, group)
             return None
 
     def highest_cost(self, group: str) -> int:
         """The highest cost of the group's expressions over all topics, estimated from the longest text."""
-        found = (groups[group] for groups in self.table.values() if group in groups)
+        found = (self.table[topic][group] for topic in self._topics.get(group, ()))
         return max((_COST_OF_A_CHARACTER * len(data.expression) for data in found), default=1)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
@@ -195,9 +199,11 @@ class ConsumerFilters:
         elif wanted.sub_version < known.client_version:
             return
         elif wanted.sub_version == known.client_version:
+            self._changed |= known.dead_time != 0
             known.dead_time = 0
         elif (wanted.sub_string, wanted.expression_type) == (known.expression, known.expression_type):
             known.client_version, known.dead_time = wanted.sub_version, 0
+            self._changed = True
         else:
             self._put(group, wanted)
 
@@ -207,19 +213,38 @@ class ConsumerFilters:
             _check(wanted.expression_type, wanted.sub_string)
         except ConfigError as e:
             _log.warning("group %s cannot filter topic %s: %s", group, topic, e)
-            self.table.get(topic, {}).pop(group, None)
+            self._remove(topic, group)
             return
         _log.info("group %s filters topic %s by %s", group, topic, shortened(wanted.sub_string))
-        self.table.setdefault(topic, {})[group] = FilterData(
+        data = FilterData(
             topic=topic, consumer_group=group, expression=wanted.sub_string, expression_type=wanted.expression_type,
             client_version=wanted.sub_version, born_time=self._clock(), bloom_filter_data=bloom_data(group, topic),
         )  # fmt: skip
+        self._store(topic, group, data)
+
+    def _store(self, topic: str, group: str, data: FilterData) -> None:
+        self.table.setdefault(topic, {})[group] = data
+        self._topics.setdefault(group, set()).add(topic)
+        self._changed = True
+
+    def _remove(self, topic: str, group: str) -> None:
+        groups = self.table.get(topic, {})
+        if groups.pop(group, None) is None:
+            return
+        if not groups:
+            del self.table[topic]
+        topics = self._topics[group]
+        topics.discard(topic)
+        if not topics:
+            del self._topics[group]
+        self._changed = True
 
     def _mark_dead(self, group: str, but: set[str]) -> None:
-        for topic, groups in self.table.items():
-            data = groups.get(group)
-            if data is not None and topic not in but and not data.is_dead:
+        for topic in self._topics.get(group, ()):
+            data = self.table[topic][group]
+            if topic not in but and not data.is_dead:
                 data.dead_time = self._clock()
+                self._changed = True
 
 
 def _entry(data: FilterData) -> dict[str, Any]:

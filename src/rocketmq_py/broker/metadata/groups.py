@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
+from rocketmq_py.broker.metadata.table_file import TableFile
 from rocketmq_py.core.queue_limits import clamp_queue_number, retry_queues_fault
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, shortened
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -40,7 +41,7 @@ class SubscriptionGroups:
     """
 
     def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
-        self._file = file
+        self._file = TableFile(file, self._tree)
         self._config = config
         self._clock = clock
         self.version = DataVersion(timestamp=clock())
@@ -60,13 +61,18 @@ class SubscriptionGroups:
         self.forbidden = stored.forbidden_table
         self.catch_up()
 
+    @property
+    def write_fault(self) -> str | None:
+        """Why the file lacks changes, which a restart would lose; None if it has all of them."""
+        return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
+
     def persist(self) -> None:
         """Write the file as a whole."""
-        self._file.save(self._tree)
+        self._file.save()
 
     def catch_up(self) -> None:
         """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
-        self._file.catch_up(self._tree)
+        self._file.catch_up()
 
     def _tree(self) -> dict[str, object]:
         return {
@@ -80,17 +86,25 @@ class SubscriptionGroups:
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """The configuration of a group, created if it does not exist and may be created; otherwise None."""
-        found = self.table.get(group)
-        if found is not None:
-            return found
+        return self.find_all([group]).get(group)
+
+    def find_all(self, groups: Iterable[str]) -> dict[str, SubscriptionGroupConfig]:
+        """As :meth:`find` for many groups by name; all new groups are written together."""
+        wanted = dict.fromkeys(groups)
+        new = [group for group in wanted if group not in self.table and self._may_be_created(group)]
+        if new:
+            _log.info("consumer groups created: %s", shortened(", ".join(new)))
+            self.put(SubscriptionGroupConfig(group_name=group) for group in new)
+        return {group: self.table[group] for group in wanted if group in self.table}
+
+    def _may_be_created(self, group: str) -> bool:
         if not self._config.auto_create_subscription_group and not group.startswith(names.SYSTEM_GROUP_PREFIX):
-            return None
+            return False
         try:
             names.check_group(group)
         except ConfigError:
-            return None
-        _log.info("consumer group %s created", group)
-        return self.put([SubscriptionGroupConfig(group_name=group)])[0]
+            return False
+        return True
 
     def put(self, groups: Iterable[SubscriptionGroupConfig]) -> list[SubscriptionGroupConfig]:
         """Create or replace groups, written to disk."""
@@ -127,7 +141,7 @@ class SubscriptionGroups:
 
     def _changed(self, step: Step) -> None:
         self.version = self.version.bump(self._clock())
-        self._file.change(bean(self.version), step, self._tree)
+        self._file.change(bean(self.version), step)
 
 
 def _within_limits(table: dict[str, SubscriptionGroupConfig], teller: str) -> dict[str, SubscriptionGroupConfig]:

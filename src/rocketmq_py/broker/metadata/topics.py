@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
+from rocketmq_py.broker.metadata.table_file import TableFile
 from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
 from rocketmq_py.core.queue_limits import clamp_queue_number, topic_queues_fault
 from rocketmq_py.protocol import names
@@ -28,6 +30,15 @@ UNIT_SUB_FLAG = 0x2
 _TABLE = "topicConfigTable"
 
 
+class GroupTopic(NamedTuple):
+    """A retry or dead-letter topic to create; see :meth:`TopicConfigs.create_for_group`."""
+
+    topic: str
+    queues: int
+    sys_flag: int = 0
+    order: bool | None = None
+
+
 class TopicConfigs:
     """The table of topics.
 
@@ -43,7 +54,7 @@ class TopicConfigs:
         clock: Callable[[], int],
         on_change: Callable[[list[TopicConfig]], None] = lambda _: None,
     ) -> None:
-        self._file = file
+        self._file = TableFile(file, self._tree)
         self._config = config
         self._clock = clock
         self.version = DataVersion(timestamp=clock())
@@ -75,13 +86,18 @@ class TopicConfigs:
         found = self.table.get(topic)
         return found is not None and has_batch_queues(found.attributes)
 
+    @property
+    def write_fault(self) -> str | None:
+        """Why the file lacks changes, which a restart would lose; None if it has all of them."""
+        return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
+
     def persist(self) -> None:
         """Write the file as a whole."""
-        self._file.save(self._tree)
+        self._file.save()
 
     def catch_up(self) -> None:
         """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
-        self._file.catch_up(self._tree)
+        self._file.catch_up()
 
     def _tree(self) -> dict[str, object]:
         return {"dataVersion": bean(self.version), _TABLE: {name: bean(topic) for name, topic in self.table.items()}}
@@ -116,20 +132,24 @@ class TopicConfigs:
 
         :param order: whether the group consumes in order; None leaves an existing topic as it is.
         """
-        found = self.table.get(topic)
-        if found is not None and order in (None, found.order):
-            return found
-        if found is not None and order is not None:
-            found.order = order
-            return self.put([found])[0]
-        return self.put(
-            [
-                TopicConfig(
-                    topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, perm=PERM_RW,
+        self.create_for_groups([GroupTopic(topic, queues, sys_flag, order)])
+        return self.table[topic]
+
+    def create_for_groups(self, topics: Iterable[GroupTopic]) -> None:
+        """As :meth:`create_for_group` for many topics, which are written and registered together."""
+        changed: dict[str, TopicConfig] = {}
+        for name, queues, sys_flag, order in topics:
+            found = changed.get(name) or self.table.get(name)
+            if found is None:
+                changed[name] = TopicConfig(
+                    topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=PERM_RW,
                     topic_sys_flag=sys_flag, order=bool(order),
-                )
-            ]
-        )[0]  # fmt: skip
+                )  # fmt: skip
+            elif order is not None and order is not found.order:
+                found.order = order
+                changed[name] = found
+        if changed:
+            self.put(changed.values())
 
     def put(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
         """Create or replace topics, write them to disk, and notify the listener."""
@@ -173,7 +193,7 @@ class TopicConfigs:
         step: dict[str, object] = {topic.topic_name: bean(topic) for topic in topics}
         if deleted is not None:
             step[deleted] = None
-        self._file.change(bean(self.version), {_TABLE: step}, self._tree)
+        self._file.change(bean(self.version), {_TABLE: step})
         self._on_change(topics)
 
 

@@ -124,6 +124,7 @@ class PopAcks:
         :raises BrokerError: the message is no longer in flight.
         """
         self._checks.check_ack(peer, header)
+        self._checks.check_invisible_time(header.invisible_time)
         info = ExtraInfo.parse(header.extra_info)
         if info.is_order:
             return self._change_in_order(header, info)

@@ -16,6 +16,9 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.server import Peer
 from rocketmq_py.store import MessageStore
 
+MAX_INVISIBLE_MS = 365 * 24 * 3_600_000
+"""The longest invisible time; Java has no limit, and messages would be lost for good."""
+
 
 class PopTarget(Protocol):
     """A request that reads messages of a queue for a group."""
@@ -88,6 +91,15 @@ class PopChecks:
                 f"offset is illegal, key:{header.topic}@{header.queue_id}, commit:{header.offset}, store:{first}~{end}"
             )
             raise BrokerError.of(Code.NO_MESSAGE, remark)
+
+    def check_invisible_time(self, invisible_ms: int) -> None:
+        """Check the invisible time of a request, in milliseconds.
+
+        :raises BrokerError: it is negative or longer than a year.
+        """
+        if not 0 <= invisible_ms <= MAX_INVISIBLE_MS:
+            remark = f"invisibleTime is {invisible_ms}: 0 to {MAX_INVISIBLE_MS} milliseconds are expected"
+            raise BrokerError.of(Code.INVALID_PARAMETER, remark)
 
     def _topic(self, name: str) -> TopicConfig:
         topic = self._topics.get(name)

@@ -12,6 +12,8 @@ from pathlib import Path
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.core.queue_limits import parse_queue_id
+from rocketmq_py.core.transaction.check import int_property
 from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -70,7 +72,7 @@ def _messages(store: MessageStore, at: int, end: int) -> Iterator[tuple[dict[str
 
 def _move(log: ReviveLog, properties: dict[str, str], body: bytes, delivered: int) -> bool:
     """Move one message if it is for the revive topic and Java has not delivered it; True if it was moved."""
-    if properties.get("REAL_TOPIC") != log.topic or int(properties.get("TIMER_OUT_MS", "0")) < delivered:
+    if properties.get("REAL_TOPIC") != log.topic or max(0, int_property(properties.get("TIMER_OUT_MS"))) < delivered:
         return False
     tag, key = properties.get(Property.TAGS, ""), properties.get(Property.UNIQUE_KEY, "")
     try:
@@ -80,5 +82,5 @@ def _move(log: ReviveLog, properties: dict[str, str], body: bytes, delivered: in
         return False
     if entry is None or (isinstance(entry, CheckPoint) and entry.key in log.inflight):
         return False
-    log.move_here(int(properties.get("REAL_QID", "0")), tag, key, body)
+    log.move_here(parse_queue_id(properties.get("REAL_QID")) or 0, tag, key, body)
     return True

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +21,11 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.server.requests.failures import failure
 from rocketmq_py.store import Arrival, MessageStore
+
+_RUN_TOGETHER = 16
+"""Woken requests that are run before their answers are written together."""
+_RUN_SECONDS = 0.01
+"""How long one turn of the event loop runs woken requests."""
 
 NO_MESSAGES = PopResponse(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
 """The response header of a pop that has read no queue."""
@@ -80,7 +87,7 @@ class PopLongPollingService:
         self._call_soon = call_soon
         self._hold = hold
         self._empty_reply = empty_reply
-        self._woken: list[WaitingPop] = []
+        self._woken: deque[WaitingPop] = deque()
 
     def refusal(self, key: PollKey, left_ms: int, poll_time_ms: int) -> Code | None:
         """Why a request that found nothing may not be held; None if it may.
@@ -142,19 +149,24 @@ class PopLongPollingService:
 
     def release(self) -> None:
         """Answer all requests: the broker stops."""
-        for waiting in self.table.drain() + self._take_woken():
+        woken, self._woken = self._woken, deque()
+        for waiting in (*self.table.drain(), *woken):
             waiting.responder.reply(self._empty_reply)
 
     def _wake(self, waiting: list[WaitingPop]) -> None:
         if not waiting:
             return
         if not self._woken:
-            self._call_soon(lambda: self._answer(self._take_woken()))
+            self._call_soon(self._answer_some)
         self._woken += waiting
 
-    def _take_woken(self) -> list[WaitingPop]:
-        woken, self._woken = self._woken, []
-        return woken
+    def _answer_some(self) -> None:
+        """Run some of the woken requests; the next turn of the event loop continues."""
+        woken, until = self._woken, time.monotonic() + _RUN_SECONDS
+        while woken and time.monotonic() < until:
+            self._answer([woken.popleft() for _ in range(min(len(woken), _RUN_TOGETHER))])
+        if woken:
+            self._call_soon(self._answer_some)
 
     def _answer(self, waiting: list[WaitingPop]) -> None:
         outcomes = [(_run(held), responder) for held, responder in waiting if responder.alive]

@@ -24,7 +24,7 @@ from rocketmq_py.protocol.headers.pop import (
     PollingInfo,
     PollingInfoResponse,
     PopResponse,
-)  # fmt: skip
+)
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.server.requests.reply import Buffer

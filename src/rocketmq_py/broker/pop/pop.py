@@ -147,6 +147,7 @@ class PopService:
         if header.max_msg_nums > MAX_MESSAGES:
             remark = f"the broker[{ip}] pop message's num is greater than {MAX_MESSAGES}"
             raise BrokerError.of(Code.INVALID_PARAMETER, remark)
+        self._checks.check_invisible_time(header.invisible_time)
         topic = self._checks.check_readable(peer, header)
         self._check_return(header)
         return topic
@@ -203,8 +204,11 @@ class PopService:
             key = OrderKey(topic, group, queue_id)
             if self._orders.is_blocked(key, header.attempt_id, state.pop_time, header.invisible_time):
                 return
+        end = self._reader.end(topic, queue_id)
+        if start == end:  # most queues of a topic with many: nothing to read
+            return
         if state.is_full or (state.wants is not None and state.wants.is_spent):
-            state.rest += self._reader.end(topic, queue_id) - start
+            state.rest += end - start
             state.passed_over |= not state.is_full
             return
         wanted = header.max_msg_nums - state.count

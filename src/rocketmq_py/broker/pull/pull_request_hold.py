@@ -14,6 +14,7 @@ from rocketmq_py.broker.pull.pull import HeldPull, PullService
 from rocketmq_py.core.broker.hold_table import Held, HoldTable, QueueKey
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.server.requests.failures import failure, overloaded
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Arrival, MessageStore
 
 _log = logging.getLogger(__name__)
@@ -29,25 +30,24 @@ class Waiting(NamedTuple):
 class PullRequestHoldService:
     """The broker's held pulls.
 
+    :param slices: runs held pulls again. The store reports arrivals while it is busy, and a pull that runs again reads
+        from it; and any number of pulls may wait for one message.
     :param limit: the current maximum number of held pulls.
-    :param call_soon: runs a callback in the next turn of the event loop. The store reports arrivals while it is busy,
-        and a pull that runs again reads from it.
     """
 
     def __init__(
         self,
         pull_service: PullService,
         store: MessageStore,
-        call_soon: Callable[[Callable[[], None]], object],
+        slices: SlicedWork,
         limit: Callable[[], int] = lambda: 100_000,
     ) -> None:
         self._limit = limit
         self._full = False
         self._pull_service = pull_service
         self._store = store
-        self._call_soon = call_soon
+        self._slices = slices
         self._table: HoldTable[Waiting] = HoldTable()
-        self._woken: list[Waiting] = []
 
     def __len__(self) -> int:
         return len(self._table)
@@ -61,7 +61,11 @@ class PullRequestHoldService:
         self._full = False
         held: Held[HeldPull] = hold.payload
         assert isinstance(hold.key, QueueKey)
-        self._table.add(hold.key, held._replace(token=Waiting(held.token, responder)))  # type: ignore[arg-type]
+        waiting = Waiting(held.token, responder)
+        self._table.add(
+            hold.key,
+            Held(held.offset, held.deadline_ms, held.tags_filter, waiting, held.record_filter, responder.peer),
+        )
 
     def _log_full(self) -> None:
         if not self._full:
@@ -88,44 +92,39 @@ class PullRequestHoldService:
         """Wake a group's pulls of a queue after an offset reset."""
         key = QueueKey(topic, queue_id)
         found = self._table.take(key, lambda waiting: waiting.pull.request.header.consumer_group == group)
-        self._wake(found[::-1])  # the first to run gets the reset; the latest pull is of the current owner of the queue
+        self._wake(reversed(found))  # the first to run gets the reset; the latest pull is of the queue's owner
 
-    def sweep(self, now_ms: int) -> None:
+    def sweep(self) -> None:
         """Wake pulls whose queue grew without an arrival."""
-        self._wake(self._table.sweep(now_ms, lambda topic, queue: self._store.queue_range(topic, queue)[1]))
+        self._wake(self._table.sweep(lambda topic, queue: self._store.queue_range(topic, queue)[1]))
 
     def expire(self, now_ms: int) -> None:
         """Answer pulls that timed out."""
-        self._wake(self._table.expired(now_ms))
+        if self._table.is_due(now_ms):
+            self._wake(self._table.expired(now_ms))
 
     def wake_all(self) -> None:
         """Wake all pulls."""
-        self._wake(self._table.drain())
+        self._wake(iter(self._table.drain()))
 
     def disconnected(self, peer: Peer) -> None:
         """Drop the pulls of a closed connection."""
-        self._table.drain(lambda waiting: waiting.responder.peer is peer)
+        self._slices.add(self._table.remove(peer))
 
     def release(self) -> None:
         """Answer all pulls now, because the broker stops."""
-        self._answer(self._table.drain() + self._take_woken())
+        self._slices.finish()
+        for _ in self._answer(iter(self._table.drain())):
+            pass
 
-    def _wake(self, waiting: list[Waiting]) -> None:
-        if not waiting:
-            return
-        if not self._woken:
-            self._call_soon(lambda: self._answer(self._take_woken()))
-        self._woken += waiting
+    def _wake(self, waiting: Iterator[Waiting | None]) -> None:
+        self._slices.add(self._answer(waiting))
 
-    def _take_woken(self) -> list[Waiting]:
-        woken, self._woken = self._woken, []
-        return woken
-
-    def _answer(self, waiting: list[Waiting]) -> None:
-        for pull, responder in waiting:
-            if not responder.alive:
-                continue
-            responder.reply(self._run(pull))
+    def _answer(self, waiting: Iterator[Waiting | None]) -> Iterator[None]:
+        for one in waiting:
+            if one is not None and one.responder.alive:
+                one.responder.reply(self._run(one.pull))
+            yield
 
     def _run(self, pull: HeldPull) -> Reply:
         try:

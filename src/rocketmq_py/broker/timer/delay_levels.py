@@ -15,6 +15,7 @@ from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.timer.delay_levels import DelayLevels, queue_of
 from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.properties import decode_properties
@@ -28,6 +29,7 @@ from rocketmq_py.wire.java_hash import tags_code
 
 _log = logging.getLogger(__name__)
 
+_LEVEL_DIGITS = 19
 _BATCH = 1024
 """Consume queue entries read at once."""
 _AT_ONCE = 100
@@ -200,7 +202,7 @@ class DelayService:
 def asks_for_level(properties: Mapping[str, str]) -> bool:
     """True if the properties ask for a delay level."""
     text = properties.get("DELAY", "")
-    return text.isdecimal() and int(text) > 0
+    return text.isdecimal() and len(text) <= _LEVEL_DIGITS and int(text) > 0
 
 
 def restored(stored: StoredRecord) -> NewRecord | None:
@@ -209,13 +211,15 @@ def restored(stored: StoredRecord) -> NewRecord | None:
     Stored properties, the level included, stay as they are, as in Java.
     """
     properties = decode_properties(stored.properties)
-    topic = properties.get("REAL_TOPIC")
-    if not topic or topic == names.HALF_TOPIC or component_fault(topic) is not None:
-        _log.error("dropping the delayed message at %d, it has no valid real topic", stored.head.physical_offset)
+    topic, queue_id = properties.get("REAL_TOPIC"), parse_queue_id(properties.get("REAL_QID", "0"))
+    if not topic or topic == names.HALF_TOPIC or component_fault(topic) is not None or queue_id is None:
+        _log.error(
+            "dropping the delayed message at %d, it has no valid real topic or queue", stored.head.physical_offset
+        )
         return None
     head = stored.head
     return NewRecord(
-        topic, int(properties.get("REAL_QID", "0")), stored.body, stored.properties, tags_code(properties.get("TAGS")),
+        topic, queue_id, stored.body, stored.properties, tags_code(properties.get("TAGS")),
         head.sys_flag & ~HOSTS_V6, head.flag, head.born_timestamp, head.born_host, head.reconsume_times,
         head.prepared_transaction_offset, properties.get("UNIQ_KEY"), properties.get("KEYS"),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import HOSTS_V6
@@ -49,7 +50,7 @@ def deliver_together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: i
         or topic in NOT_ALLOWED_TO_SEND
         or component_fault(topic) is not None
         or topics.count(topics[0]) != len(topics)
-        or not all(map(bytes.isdigit, queue_ids))
+        or any(parse_queue_id(queue_id.decode("latin-1")) is None for queue_id in set(queue_ids))
         or len(set(map(len, written))) != 1
     ):
         return None

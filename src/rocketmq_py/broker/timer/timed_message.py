@@ -13,6 +13,7 @@ import msgspec
 from rocketmq_py.broker.send.message_properties import encode
 from rocketmq_py.broker.send.stored_record import read_stored
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.timer.timers import ASKING
 from rocketmq_py.model import RecordHead
 from rocketmq_py.properties import Property, decode_properties
@@ -24,6 +25,7 @@ from rocketmq_py.wire.java_hash import tags_code
 QUEUE = 0
 """The only queue of the timer topic."""
 _END = "\x02"
+_TIME_DIGITS = 18
 
 
 def _start(name: str) -> str:
@@ -76,7 +78,8 @@ class TimedMessage(msgspec.Struct, gc=False):
         """The record for its next round through the wheel."""
         properties = self.properties
         rounds = properties.get(Property.TIMER_ROLL_TIMES, "0")
-        rolls = {Property.TIMER_ROLL_TIMES: str(int(rounds) + 1 if rounds.isdecimal() else 1)}
+        is_number = rounds.isdecimal() and len(rounds) <= _TIME_DIGITS
+        rolls = {Property.TIMER_ROLL_TIMES: str(int(rounds) + 1 if is_number else 1)}
         return self._record(TIMER_TOPIC, QUEUE, self._with_times(written_ms, now_ms, rolls))
 
     def waiting_elsewhere(self, due_ms: int) -> NewRecord:
@@ -114,12 +117,13 @@ def read_timed(raw: bytes) -> TimedMessage | None:
         out_ms, topic, queue_id = place.groups()
     else:  # a Java broker stores them in any order
         out_ms, topic, queue_id = (_value(text, start) or "" for start in (_OUT, _TOPIC, _QUEUE_ID))
-    if not topic or topic in NOT_ALLOWED_TO_SEND or not (queue_id.isdecimal() and out_ms.isdecimal()):
+    number = parse_queue_id(queue_id)
+    if not topic or topic in NOT_ALLOWED_TO_SEND or number is None or component_fault(topic) is not None:
         return None
-    if component_fault(topic) is not None:
+    if not out_ms.isdecimal() or len(out_ms) > _TIME_DIGITS:
         return None
     key = _value(text, _KEY) or ""
-    return TimedMessage(stored.head, stored.body, text, topic, int(queue_id), int(out_ms), key)
+    return TimedMessage(stored.head, stored.body, text, topic, number, int(out_ms), key)
 
 
 def _value(text: str, start: str) -> str | None:

@@ -91,7 +91,7 @@ class TimerFiles:
         if marks:
             begin, end = found[marks[0]][1], found[-1][1]
             if len(found) - 1 == marks[0] or not end.is_of_no_message or end.slot != begin.slot:
-                self.log.cut(found[marks[0]][0])
+                self.log.truncate(found[marks[0]][0])
                 return before
         newest = self.log.newest()
         if not found and newest is not None:

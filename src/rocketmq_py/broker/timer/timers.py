@@ -288,7 +288,7 @@ class Timers:
     def _schedule(self, message: TimedMessage, entry: TimerEntry) -> None:
         """Put an entry onto the agenda, or cancel another one if it is a recall."""
         if entry.magic & DELETE and not entry.magic & ROLL:
-            self._agenda.cancel(message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
+            self._agenda.cancel(message.real_topic, message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
             return
         due = entry.slot + self._precision
         if not entry.magic & ROLL and message.out_ms <= entry.slot:

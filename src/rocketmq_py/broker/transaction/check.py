@@ -17,6 +17,7 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.transaction.half_messages import QUEUE
 from rocketmq_py.broker.transaction.transactions import GROUP, Transactions, copy_of
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import CheckStep, Rules, decide_check, int_property, read_half_message
 from rocketmq_py.core.transaction.table import OPEN
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreError
@@ -211,7 +212,7 @@ class TransactionCheck:
             bname=self._config.broker_name,
         )  # fmt: skip
         head = stored.head._replace(
-            queue_id=max(0, int_property(properties.get(Property.REAL_QUEUE_ID))), queue_offset=place.queue_offset,
+            queue_id=parse_queue_id(properties.get(Property.REAL_QUEUE_ID)) or 0, queue_offset=place.queue_offset,
             physical_offset=place.physical_offset,
         )  # fmt: skip
         topic = properties.get(Property.REAL_TOPIC, names.HALF_TOPIC)

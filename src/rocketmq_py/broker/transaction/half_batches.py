@@ -9,6 +9,7 @@ from rocketmq_py.broker.send.message_properties import PropertyWriter
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.broker.transaction.half_messages import QUEUE, real_place
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
@@ -57,12 +58,12 @@ def real_batch(raw: bytes, places: range, group: str) -> UniformBatch | None:
     if not _LOOKED_AT.isdisjoint(properties) or any(name.startswith(_TIMER) for name in properties):
         return None
     topic, queue_id = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.REAL_QUEUE_ID, "")
-    is_place = component_fault(topic) is None and queue_id.isdecimal()
-    shape = found.shape.shortened(real_place(topic, queue_id)) if is_place else None
+    number = parse_queue_id(queue_id)
+    if number is None or component_fault(topic) is not None:
+        return None
+    shape = found.shape.shortened(real_place(topic, queue_id))
     if shape is None:
         return None
     head = found.head
     flags = head.sys_flag & ~(TRANSACTION_MASK | HOSTS_V6) | TRANSACTION_COMMIT
-    return UniformBatch(
-        topic, int(queue_id), shape, flags, head.born_timestamp, head.born_host, head.reconsume_times, places
-    )
+    return UniformBatch(topic, number, shape, flags, head.born_timestamp, head.born_host, head.reconsume_times, places)

@@ -20,6 +20,7 @@ from rocketmq_py.broker.transaction.half_batches import real_batch
 from rocketmq_py.broker.transaction.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.recovery import committed
 from rocketmq_py.core.paths import component_fault
+from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import is_too_late
 from rocketmq_py.core.transaction.table import COMMIT, OPEN, ROLLBACK, UNKNOWN, OpProgress, TransactionTable, run_length
 from rocketmq_py.errors import BrokerError, ConfigError, CorruptRecord, RocketMQError, StoreError
@@ -61,10 +62,10 @@ def _as_sent(half: StoredRecord) -> NewRecord:
     """
     properties = decode_properties(half.properties)
     topic = properties.pop(Property.REAL_TOPIC, names.HALF_TOPIC)
-    queue_id = properties.pop(Property.REAL_QUEUE_ID, "0")
+    queue_id = parse_queue_id(properties.pop(Property.REAL_QUEUE_ID, None)) or 0
     properties.pop(Property.TRANSACTION_PREPARED_OFFSET, None)
     properties[Property.TRANSACTION_PREPARED] = "true"
-    record = copy_of(half, properties, topic, int(queue_id))
+    record = copy_of(half, properties, topic, queue_id)
     record.sys_flag |= TRANSACTION_PREPARED
     return record
 
@@ -366,10 +367,11 @@ class Transactions:
     def _real(self, half: StoredRecord) -> NewRecord:
         """The real message: topic, queue and flags restored, all other properties unchanged."""
         properties = decode_properties(half.properties)
-        topic, queue_id = properties.pop(Property.REAL_TOPIC, None), properties.pop(Property.REAL_QUEUE_ID, "")
-        if not topic or not queue_id.isdecimal() or component_fault(topic) is not None:
+        topic = properties.pop(Property.REAL_TOPIC, None)
+        queue_id = parse_queue_id(properties.pop(Property.REAL_QUEUE_ID, None))
+        if not topic or queue_id is None or component_fault(topic) is not None:
             raise _refusal(f"The half message at {half.head.physical_offset} does not name its real topic and queue")
-        record = copy_of(half, properties, topic, int(queue_id))
+        record = copy_of(half, properties, topic, queue_id)
         record.sys_flag = record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT
         record.prepared_transaction_offset = half.head.physical_offset
         self._redirect(record, properties)

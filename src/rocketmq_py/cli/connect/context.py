@@ -61,7 +61,7 @@ def set_(
     make_current: bool,
 ) -> None:
     """Save a cluster under NAME, or change it. The first one becomes the current one."""
-    from rocketmq_py.client.routes import name_servers
+    from rocketmq_py.client.name_servers import name_servers
 
     servers = ";".join(name_servers(namesrv))
     contexts = load(file_path())

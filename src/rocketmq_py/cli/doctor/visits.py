@@ -12,7 +12,7 @@ from rocketmq_py.cli.doctor import checks as judge
 from rocketmq_py.cli.doctor.checks import FAIL, WARN, Check
 from rocketmq_py.cli.output.times import now_ms
 from rocketmq_py.client.admin.admin import Admin
-from rocketmq_py.client.routes import name_servers
+from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.protocol.bodies.route import ClusterInfo

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.routes import name_servers
+from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.core.route import MASTER_ID, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError
 from rocketmq_py.model import MessageQueue

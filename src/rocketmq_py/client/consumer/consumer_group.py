@@ -7,11 +7,13 @@ State only: fetching, dispatching and rebalancing are in the rooms ``push``, ``l
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
 from time import monotonic, time
 
 import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.failure_log import FailureLog, Problems
 from rocketmq_py.client.consumer.filters import make_subscription
 from rocketmq_py.client.consumer.local_offsets import LocalOffsetStore
 from rocketmq_py.client.consumer.offsets import BrokerOffsetStore, OffsetStore
@@ -48,6 +50,7 @@ class ConsumerGroup:
     :ivar threads: the most listeners that may run at a time.
     :ivar stopwatch: measures how long each running listener takes.
     :ivar announced_at: time of the last announcement, -1 before the first.
+    :ivar problems: what is wrong with this consumer now, by what it concerns; ``health().ok`` is False meanwhile.
     """
 
     def __init__(self, name: str, instance: ClientInstance, options: PushOptions) -> None:
@@ -69,11 +72,16 @@ class ConsumerGroup:
         self.stopwatch = StuckCallDetector(options.stuck_after)
         self._stats: dict[str, ConsumeStats] = {}
         self.announced_at = -1.0
+        self.problems: Problems = {}
 
     def _make_offsets(self) -> OffsetStore:
         if self.is_broadcasting:
             return LocalOffsetStore(self.instance, self.name, self.options.local_offset_dir)
         return BrokerOffsetStore(self.instance, self.name)
+
+    def failure_log(self, key: Hashable, broker_name: str) -> FailureLog:
+        """A log for failures of what ``key`` names, at a broker."""
+        return FailureLog(key, broker_name, self.instance.outages, self.problems, self.now)
 
     def make_queue(self, queue: MessageQueue) -> ProcessQueue:
         """An empty process queue: an ordered one for an orderly consumer."""

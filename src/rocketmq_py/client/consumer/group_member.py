@@ -16,7 +16,9 @@ from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.errors import ClosedError, NoRouteError
 from rocketmq_py.model import MessageModel, MessageQueue
-from rocketmq_py.protocol.names import check_group
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.topic import GetRouteInfo
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, check_group
 
 BROADCASTING_INSTANCE = "DEFAULT"
 """The instance name of a broadcasting consumer. A stable client id leads to the same offset file after a restart."""
@@ -125,9 +127,13 @@ class GroupMember(ABC):
     async def _learn_routes(self, topics: Iterable[str]) -> None:
         """Ask for the routes of topics; those that do not exist yet are skipped.
 
-        :raises NetworkError: no name server answers.
+        :raises NetworkError: no name server answers, also if there are no topics.
         """
-        for topic in topics:
+        wanted = list(topics)
+        if not wanted:
+            header = GetRouteInfo(topic=AUTO_CREATE_TOPIC, accept_standard_json_only=True)
+            await self._instance.name_servers.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, check=False)
+        for topic in wanted:
             with contextlib.suppress(NoRouteError):
                 await self._instance.routes.get(topic)
 

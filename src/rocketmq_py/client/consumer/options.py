@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import time
 
 from rocketmq_py.client.client_instance import ClientSettings
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation, Average
 from rocketmq_py.core.consumer.consume_result import max_reconsume_times
 from rocketmq_py.core.consumer.flow_control import FlowLimits
@@ -64,6 +66,16 @@ class PushOptions:
     :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
         member time to store its offset. The only member of a group does not wait.
     :param post_subscription_when_pull: send the subscription with every pull.
+    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600; a
+        change of members is noticed at once. (Java: ``rocketmq.client.rebalance.waitInterval``)
+    :param pull_delay_after_error: pause of a queue after a pull that failed, 0 to 3600. (Java:
+        ``pullTimeDelayMillsWhenException``; 3 s in Java's 4.x)
+    :param close_timeout: how long ``close()`` and the end of a ``with`` block wait for running listeners; None: without
+        limit.
+    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
+        messages count as consumed.
+    :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
+        the one that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
     :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
@@ -92,6 +104,11 @@ class PushOptions:
     local_offset_dir: str | os.PathLike[str] | None = None
     first_pull_delay: float = 0.5
     post_subscription_when_pull: bool = False
+    rebalance_interval: float = 20.0
+    pull_delay_after_error: float = 1.0
+    close_timeout: float | None = None
+    filter_hooks: Sequence[FilterMessageHook] = ()
+    pull_from_broker_id: int | None = None
     allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
@@ -99,6 +116,13 @@ class PushOptions:
             value = getattr(self, name)
             if not low <= value <= high and not (value == -1 and name in _MAY_BE_UNSET):
                 raise ConfigError(f"{name}={value!r} is out of range: {low} to {high} is allowed")
+        if self.close_timeout is not None and not self.close_timeout >= 0:
+            raise ConfigError(f"close_timeout={self.close_timeout!r} must not be negative")
+        if self.pull_from_broker_id is not None and self.pull_from_broker_id < 0:
+            raise ConfigError(f"pull_from_broker_id={self.pull_from_broker_id!r} must not be negative")
+        for hook in self.filter_hooks:
+            if not isinstance(hook, FilterMessageHook):
+                raise ConfigError(f"a filter hook must be a FilterMessageHook, {hook!r} is not")
         if not isinstance(self.consume_from, ConsumeFromWhere):
             raise ConfigError(f"consume_from={self.consume_from!r} must be a ConsumeFromWhere")
         if not isinstance(self.message_model, MessageModel):
@@ -170,6 +194,11 @@ class PushSettings(ClientSettings, total=False):
     local_offset_dir: str | os.PathLike[str] | None
     first_pull_delay: float
     post_subscription_when_pull: bool
+    rebalance_interval: float
+    pull_delay_after_error: float
+    close_timeout: float | None
+    filter_hooks: Sequence[FilterMessageHook]
+    pull_from_broker_id: int | None
     allocation: Allocation
 
 
@@ -192,5 +221,7 @@ _ALLOWED: dict[str, tuple[float, float]] = {
     "pop_batch_size": (1, 32),
     "pop_threshold_for_queue": (1, 65535),
     "first_pull_delay": (0, 60),
+    "rebalance_interval": (0.01, 3600),
+    "pull_delay_after_error": (0, 3600),
 }
 _MAY_BE_UNSET = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "max_reconsume_times"}

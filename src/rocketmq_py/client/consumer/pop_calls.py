@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.filters import check_version
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook, filter_messages
 from rocketmq_py.core.consumer.pull_result import filter_by_tags
 from rocketmq_py.core.pop.receipts import PoppedMessage, attach_receipts, batch_acks
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
@@ -47,7 +48,7 @@ _NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND}
 
 
 class PopAnswer(NamedTuple):
-    """Popped messages; ``pop_time_ms`` is the broker's clock. ``unwanted`` ones have another tag and are only acked."""
+    """Popped messages; ``pop_time_ms`` is the broker's clock. ``unwanted`` ones are filtered away and only acked."""
 
     popped: list[PoppedMessage]
     unwanted: list[PoppedMessage]
@@ -75,11 +76,15 @@ class AttemptIds:
 
 
 class PopCalls:
-    """The POP requests of one consumer group."""
+    """The POP requests of one consumer group.
 
-    def __init__(self, instance: ClientInstance, group: str) -> None:
+    :param filter_hooks: drop popped messages: those are only acked.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str, filter_hooks: Sequence[FilterMessageHook] = ()) -> None:
         self._instance = instance
         self._group = group
+        self._filter_hooks = filter_hooks
 
     async def master(self, broker_name: str, topic: str) -> str:
         """The address of a broker's master, which alone knows the popped messages.
@@ -141,9 +146,10 @@ class PopCalls:
         response = PopResponse.from_ext(answer.ext)
         messages = decode_records(answer.body, queue.broker_name)
         popped = attach_receipts(messages, queue.topic, queue.broker_name, response, order=order is not None)
-        wanted = set(filter_by_tags(messages, subscription.tags_set)) if subscription.tags_set else None
-        if wanted is None:
+        if not subscription.tags_set and not self._filter_hooks:
             return PopAnswer(popped, [], response.pop_time)
+        messages = filter_by_tags(messages, subscription.tags_set)
+        wanted = set(filter_messages(self._filter_hooks, self._group, queue, messages))
         return PopAnswer(
             [one for one in popped if one.message in wanted], [one for one in popped if one.message not in wanted],
             response.pop_time,

@@ -64,6 +64,8 @@ class Health:
 
     :ivar rates: for each topic the figures of Java's ConsumeStatus, over the last minute.
     :ivar stuck: the listeners that have been running for longer than ``stuck_after`` seconds, the longest first.
+    :ivar problems: what is wrong now: missing topics, brokers that cannot be reached or refuse, members with different
+        subscriptions. Empty if nothing is.
     """
 
     state: str
@@ -73,12 +75,13 @@ class Health:
     queues: list[QueueHealth]
     rates: dict[str, dict[str, float]]
     stuck: list[StuckListener]
+    problems: list[str]
 
     @property
     def ok(self) -> bool:
-        """True if the consumer runs, every queue is being pulled and no listener is stuck."""
+        """True if the consumer runs without problems, every queue is being pulled and no listener is stuck."""
         pulled = all(queue.since_pull < _SILENT for queue in self.queues)
-        return self.state == ConsumerState.RUNNING.value and pulled and not self.stuck
+        return self.state == ConsumerState.RUNNING.value and pulled and not self.stuck and not self.problems
 
 
 def health(group: ConsumerGroup) -> Health:
@@ -92,6 +95,7 @@ def health(group: ConsumerGroup) -> Health:
         queues=[_queue_health(group, process, now) for _, process in sorted(group.queues.items())],
         rates=_rates(group),
         stuck=[StuckListener(*call_position(key), seconds) for key, seconds in group.stopwatch.stuck(now)],
+        problems=sorted({str(problem) for problem in group.problems.values()}),
     )
 
 

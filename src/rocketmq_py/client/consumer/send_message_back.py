@@ -16,6 +16,7 @@ from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
+from rocketmq_py.protocol.names import dlq_topic
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ class SendMessageBack:
 
         If the broker that stores the message cannot do it, a copy is sent to the retry topic as an ordinary message.
         """
+        if delay_level < 0 or message.reconsume_times >= self._max_times:  # the broker's rule
+            self._log_dead_letter(message)
         try:
             await self._ask_broker(message, delay_level)
         except RocketMQError as e:
@@ -74,8 +77,12 @@ class SendMessageBack:
 
     async def dead_letter(self, message: MessageExt) -> bool:
         """Send a copy with its counts to the retry topic; the broker moves it to the dead-letter topic."""
-        _log.warning("%r has failed %d times: it goes to the dead letters", message, message.reconsume_times + 1)
+        self._log_dead_letter(message)
         return await self._send_copy(message)
+
+    def _log_dead_letter(self, message: MessageExt) -> None:
+        times, topic = message.reconsume_times + 1, dlq_topic(self._group.name)
+        _log.warning("dead letter: %r has failed %d times and goes to topic %s", message, times, topic)
 
     async def _ask_broker(self, message: MessageExt, delay_level: int) -> None:
         address = self._group.instance.routes.broker_address(message.broker_name, MASTER_ID, only_this=True)

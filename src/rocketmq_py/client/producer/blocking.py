@@ -6,14 +6,15 @@ by ``tools/make_blocking.py``: change that and run it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Literal
 
 from rocketmq_py.client.hooks.hooks import SendHook
 from rocketmq_py.client.hooks.tracing import Trace
 from rocketmq_py.client.producer.direct import DirectProducer
 from rocketmq_py.client.producer.producer import Producer as AioSource, QueueSelector
+from rocketmq_py.client.producer.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
@@ -26,9 +27,12 @@ class Producer(DirectProducer):
     """Sends messages: ``with Producer("shop", "127.0.0.1:9876") as producer``.
 
     :param group: producer group; names the application to brokers.
-    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, a URL that the addresses are fetched from, or None for the
+        environment's NAMESRV_ADDR.
     :param send_timeout: seconds a send may take, all attempts together.
-    :param retries: attempts after the first one failed, at other brokers where there are any.
+    :param retries: attempts after the first one failed, at other brokers where there are any, else with growing pauses.
+        Attempts that reach no broker do not count: unless ``retries`` is 0 they follow each other until
+        ``send_timeout``, so that a broker that restarts costs time only.
     :param compress_over: bodies of at least this many bytes are compressed; None never compresses.
     :param compression: the algorithm; LZ4 and ZSTD need the ``compression`` extra.
     :param compression_level: 1 (fast) to 9 (small).
@@ -36,6 +40,10 @@ class Producer(DirectProducer):
     :param default_queue_nums: queues of a topic that the first message creates; at most as many as TBW102 has.
     :param create_topic: the topic whose settings brokers copy when a first message creates one.
     :param instance_name: part of the client id after ``ip@``; unique by default.
+    :param unit_name: appended to the client id, and to a URL that name servers are fetched from.
+    :param client_ip: the address in the client id; found out by default.
+    :param namespace: prefix of topics and of the group (``namespace%topic``), as Java's ``setNamespace`` adds it;
+        invisible in messages, results and queues.
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
     :param credentials: sign requests, for servers with access control.
@@ -49,6 +57,11 @@ class Producer(DirectProducer):
     :param retry_another_broker_when_not_store_ok: send a message to another broker if the first one has stored it but
         not flushed or replicated it in time. The result is that of the last attempt; consumers may see the message more
         than once. Off by default.
+    :param retry_response_codes: answers of brokers after which a send is retried; None: those of Java.
+    :param max_pending_sends: sends in progress at most; None for no limit. Others wait, and their timeout starts when
+        they begin.
+    :param max_pending_bytes: bytes of bodies of sends in progress at most; None for no limit.
+    :param when_full: ``"wait"``, or ``"raise"`` :class:`~rocketmq_py.TooManySends` instead of waiting.
     :raises ConfigError: an option that can never work.
 
     Every call can be interrupted (Ctrl-C).
@@ -69,6 +82,9 @@ class Producer(DirectProducer):
         default_queue_nums: int = 4,
         create_topic: str = names.AUTO_CREATE_TOPIC,
         instance_name: str | None = None,
+        unit_name: str | None = None,
+        client_ip: str | None = None,
+        namespace: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
@@ -77,6 +93,10 @@ class Producer(DirectProducer):
         send_latency_fault_enable: LatencyFaultTolerance | bool = False,
         send_msg_max_timeout_per_request: float | None = None,
         retry_another_broker_when_not_store_ok: bool = False,
+        retry_response_codes: Collection[int] | None = None,
+        max_pending_sends: int | None = MAX_PENDING_SENDS,
+        max_pending_bytes: int | None = MAX_PENDING_BYTES,
+        when_full: Literal["wait", "raise"] = "wait",
     ) -> None:
         self._wrap(
             AioSource(
@@ -91,6 +111,9 @@ class Producer(DirectProducer):
                 default_queue_nums=default_queue_nums,
                 create_topic=create_topic,
                 instance_name=instance_name,
+                unit_name=unit_name,
+                client_ip=client_ip,
+                namespace=namespace,
                 address_map=address_map,
                 tls=tls,
                 credentials=credentials,
@@ -99,6 +122,10 @@ class Producer(DirectProducer):
                 send_latency_fault_enable=send_latency_fault_enable,
                 send_msg_max_timeout_per_request=send_msg_max_timeout_per_request,
                 retry_another_broker_when_not_store_ok=retry_another_broker_when_not_store_ok,
+                retry_response_codes=retry_response_codes,
+                max_pending_sends=max_pending_sends,
+                max_pending_bytes=max_pending_bytes,
+                when_full=when_full,
             )
         )
 
@@ -128,8 +155,11 @@ class Producer(DirectProducer):
     ) -> Future[SendResult]:
         """Start to send a message; the future gets the result. Parameters and errors as :meth:`send`.
 
-        An illegal message raises immediately. The number of sends in progress is not limited: await some before you
-        start more.
+        An illegal message raises immediately. When ``max_pending_sends`` or ``max_pending_bytes`` is reached, the
+        blocking producer waits before it returns. With asyncio the message waits and the future is returned
+        immediately, so await some futures before you start more.
+
+        :raises TooManySends: the limit is reached, with ``when_full="raise"``.
         """
         return self._blocking_send_async(message, queue, timeout)
 

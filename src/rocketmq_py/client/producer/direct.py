@@ -61,8 +61,8 @@ class DirectProducer(BlockingFacade[aio.Producer]):
         delivery = sender.delivery(message, queue, timeout)
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()
-        sender.enter(delivery)
-        self._portal.post(lambda: sender.send(delivery, future))
+        sender.admit_when_possible(delivery, self._portal.check)
+        self._portal.post(lambda: sender.start(delivery, future))
         return future
 
     def _blocking_send_oneway(self, message: Message, queue: MessageQueue | None) -> None:
@@ -105,7 +105,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
     def _send(self, delivery: SendAttempts) -> SendResult:
         self._portal.check()
         sender = self._aio.sender
-        sender.enter(delivery)
+        sender.admit(delivery)
         try:
             target = sender.target(delivery)
             outcome = None

@@ -17,7 +17,6 @@ from rocketmq_py.client.producer.transaction import (
     TransactionBase,
     begun,
     end_frame,
-    end_header,
     half_of,
     is_safe,
     not_safe,
@@ -91,7 +90,7 @@ class DirectTransactionProducer(Producer):
         assert self._direct is not None  # since start
         try:
             address = self._producer.require_address(half.queue.broker_name)
-            header = end_header(self.group, half, state)
+            header = self._producer.end_header(half, state)
             who = self._producer.sender.connections.credentials
             deadline = time.monotonic() + _END_SECONDS
             self._direct.oneway(address, lambda opaque: end_frame(header, opaque, who, why), deadline)

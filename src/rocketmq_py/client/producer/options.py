@@ -6,8 +6,8 @@ by ``tools/make_blocking.py``: change that and run it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, TypedDict
 
 from rocketmq_py.client.hooks.hooks import SendHook
 from rocketmq_py.client.hooks.tracing import Trace
@@ -29,6 +29,9 @@ class ProducerOptions(TypedDict, total=False):
     default_queue_nums: int
     create_topic: str
     instance_name: str | None
+    unit_name: str | None
+    client_ip: str | None
+    namespace: str | None
     address_map: Mapping[str, str] | None
     tls: Tls
     credentials: Credentials | None
@@ -37,3 +40,7 @@ class ProducerOptions(TypedDict, total=False):
     send_latency_fault_enable: LatencyFaultTolerance | bool
     send_msg_max_timeout_per_request: float | None
     retry_another_broker_when_not_store_ok: bool
+    retry_response_codes: Collection[int] | None
+    max_pending_sends: int | None
+    max_pending_bytes: int | None
+    when_full: Literal["wait", "raise"]

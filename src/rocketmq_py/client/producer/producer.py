@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.client_instance import ClientInstance, ClientSettings
 from rocketmq_py.client.hooks.hooks import SendHook, SendHooks
 from rocketmq_py.client.hooks.tracing import SendTrace, Trace, Tracer
+from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.client.producer import request_reply
 from rocketmq_py.client.producer.recall import recall
 from rocketmq_py.client.producer.request_reply import PendingRequests
-from rocketmq_py.client.producer.sender import Options, Sender
-from rocketmq_py.client.routes import name_servers
+from rocketmq_py.client.producer.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS, Options, Sender
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import check_limits
-from rocketmq_py.core.producer.send_attempts import QueueChooser, SendAttempts, select_by_hash
+from rocketmq_py.core.producer.send_attempts import RETRY_CODES, QueueChooser, SendAttempts, select_by_hash
+from rocketmq_py.core.producer.send_window import SendWindow
 from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.client import ProducerData
+from rocketmq_py.protocol.namespaces import check_namespace, queue_without_namespace, with_namespace
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.signing import Credentials
@@ -35,9 +37,12 @@ class Producer:
     """Sends messages: ``async with Producer("shop", "127.0.0.1:9876") as producer``.
 
     :param group: producer group; names the application to brokers.
-    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param namesrv: name servers: ``"h:p;h:p"``, a sequence, a URL that the addresses are fetched from, or None for the
+        environment's NAMESRV_ADDR.
     :param send_timeout: seconds a send may take, all attempts together.
-    :param retries: attempts after the first one failed, at other brokers where there are any.
+    :param retries: attempts after the first one failed, at other brokers where there are any, else with growing pauses.
+        Attempts that reach no broker do not count: unless ``retries`` is 0 they follow each other until
+        ``send_timeout``, so that a broker that restarts costs time only.
     :param compress_over: bodies of at least this many bytes are compressed; None never compresses.
     :param compression: the algorithm; LZ4 and ZSTD need the ``compression`` extra.
     :param compression_level: 1 (fast) to 9 (small).
@@ -45,8 +50,12 @@ class Producer:
     :param default_queue_nums: queues of a topic that the first message creates; at most as many as TBW102 has.
     :param create_topic: the topic whose settings brokers copy when a first message creates one.
     :param instance: share this client's connections; its owner starts and stops it. It replaces ``namesrv``,
-        ``instance_name``, ``address_map``, ``tls`` and ``credentials``.
+        ``instance_name``, ``unit_name``, ``client_ip``, ``address_map``, ``tls`` and ``credentials``.
     :param instance_name: part of the client id after ``ip@``; unique by default.
+    :param unit_name: appended to the client id, and to a URL that name servers are fetched from.
+    :param client_ip: the address in the client id; found out by default.
+    :param namespace: prefix of topics and of the group (``namespace%topic``), as Java's ``setNamespace`` adds it;
+        invisible in messages, results and queues.
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
     :param credentials: sign requests, for servers with access control.
@@ -60,6 +69,11 @@ class Producer:
     :param retry_another_broker_when_not_store_ok: send a message to another broker if the first one has stored it but
         not flushed or replicated it in time. The result is that of the last attempt; consumers may see the message more
         than once. Off by default.
+    :param retry_response_codes: answers of brokers after which a send is retried; None: those of Java.
+    :param max_pending_sends: sends in progress at most; None for no limit. Others wait, and their timeout starts when
+        they begin.
+    :param max_pending_bytes: bytes of bodies of sends in progress at most; None for no limit.
+    :param when_full: ``"wait"``, or ``"raise"`` :class:`~rocketmq_py.TooManySends` instead of waiting.
     :raises ConfigError: an option that can never work.
     """
 
@@ -78,6 +92,9 @@ class Producer:
         create_topic: str = names.AUTO_CREATE_TOPIC,
         instance: ClientInstance | None = None,
         instance_name: str | None = None,
+        unit_name: str | None = None,
+        client_ip: str | None = None,
+        namespace: str | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
@@ -86,20 +103,28 @@ class Producer:
         send_latency_fault_enable: LatencyFaultTolerance | bool = False,
         send_msg_max_timeout_per_request: float | None = None,
         retry_another_broker_when_not_store_ok: bool = False,
+        retry_response_codes: Collection[int] | None = None,
+        max_pending_sends: int | None = MAX_PENDING_SENDS,
+        max_pending_bytes: int | None = MAX_PENDING_BYTES,
+        when_full: Literal["wait", "raise"] = "wait",
     ) -> None:
-        self.group = names.check_group(group)
+        self.group = with_namespace(namespace, names.check_group(group))
+        self._namespace = check_namespace(namespace)
         check_limits(compress_over, max_message_size)
         self._options = Options(
             send_timeout, retries, compress_over, compression, compression_level, max_message_size, create_topic,
             default_queue_nums, _tolerance(send_latency_fault_enable),
             math.inf if send_msg_max_timeout_per_request is None else send_msg_max_timeout_per_request,
             retry_another_broker_when_not_store_ok,
+            RETRY_CODES if retry_response_codes is None else frozenset(retry_response_codes),
+            max_pending_sends, max_pending_bytes, _raises(when_full), namespace,
         )  # fmt: skip
+        SendWindow(max_pending_sends, max_pending_bytes)  # refuses limits that admit nothing
         self._namesrv = [] if instance is not None else name_servers(namesrv)
-        self._instance_name = instance_name
-        self._address_map = address_map
-        self._tls = tls
-        self._credentials = credentials
+        self._client_settings: ClientSettings = {
+            "instance_name": instance_name, "unit_name": unit_name, "client_ip": client_ip,
+            "address_map": address_map, "tls": tls, "credentials": credentials,
+        }  # fmt: skip
         self._instance = instance
         self._own_instance = instance is None
         self._sender: Sender | None = None
@@ -118,13 +143,7 @@ class Producer:
         if self._sender is not None:
             return
         if self._instance is None:
-            self._instance = ClientInstance(
-                self._namesrv,
-                instance_name=self._instance_name,
-                address_map=self._address_map,
-                tls=self._tls,
-                credentials=self._credentials,
-            )
+            self._instance = ClientInstance(self._namesrv, **self._client_settings)
         self._instance.register(self)
         self._sender = Sender(self.group, self._instance, self._options)
         if self.tracer is not None:
@@ -185,8 +204,11 @@ class Producer:
     ) -> asyncio.Future[SendResult]:
         """Start to send a message; the future gets the result. Parameters and errors as :meth:`send`.
 
-        An illegal message raises immediately. The number of sends in progress is not limited: await some before you
-        start more.
+        An illegal message raises immediately. When ``max_pending_sends`` or ``max_pending_bytes`` is reached, the
+        blocking producer waits before it returns. With asyncio the message waits and the future is returned
+        immediately, so await some futures before you start more.
+
+        :raises TooManySends: the limit is reached, with ``when_full="raise"``.
         """
         if self.hooks is not None:
             return self.hooks.follow([message], lambda: self._send(self.sender.delivery(message, queue, timeout)))
@@ -260,8 +282,9 @@ class Producer:
         reply, sent = self.pending.expect(request), None
         try:
             async with asyncio.timeout(timeout):
-                await sender.write_queues(request.topic, timeout)
-                self._reply_topics |= await request_reply.register_for_replies(instance, request.topic)
+                topic = with_namespace(self._namespace, request.topic)
+                await sender.write_queues(topic, timeout)
+                self._reply_topics |= await request_reply.register_for_replies(instance, topic)
                 sent = await self.send_async(request, queue, timeout)
                 return await reply
         except RequestTimeout:
@@ -285,18 +308,23 @@ class Producer:
         :raises NetworkError: the broker cannot be reached or did not answer in time.
         """
         seconds = self._options.send_timeout if timeout is None else timeout
-        return await recall(self.sender, self.group, topic, recall_handle, seconds)
+        return await recall(self.sender, self.group, with_namespace(self._namespace, topic), recall_handle, seconds)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The writable queues of a topic. For a topic that does not exist yet: those that the first message creates.
 
         :raises NoRouteError: there are none.
         """
-        return list(await self.sender.write_queues(topic, self._options.send_timeout))
+        topic = with_namespace(self._namespace, topic)
+        queues = await self.sender.write_queues(topic, self._options.send_timeout)
+        return [queue_without_namespace(self._namespace, queue) for queue in queues]
 
     def _send(self, delivery: SendAttempts) -> asyncio.Future[SendResult]:
-        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-        self.sender.send(delivery, future)
+        loop, sender = asyncio.get_running_loop(), self.sender
+        if loop is not sender.loop:
+            raise _other_loop(sender.loop)
+        future: asyncio.Future[SendResult] = loop.create_future()
+        sender.send(delivery, future)
         return future
 
     # -- member of a client instance
@@ -314,6 +342,20 @@ class Producer:
 
     def __repr__(self) -> str:
         return f"Producer(group={self.group!r}, namesrv={';'.join(self._namesrv)!r})"
+
+
+def _other_loop(own: asyncio.AbstractEventLoop) -> ClosedError:
+    state = "is closed" if own.is_closed() else "is another one than that of this call"
+    return ClosedError(
+        f"this producer was started in an event loop that {state}: make, start and use a producer in the same loop, or "
+        "use the blocking one (rocketmq_py.Producer)"
+    )
+
+
+def _raises(when_full: str) -> bool:
+    if when_full not in ("wait", "raise"):
+        raise ConfigError(f"when_full={when_full!r} must be 'wait' or 'raise'")
+    return when_full == "raise"
 
 
 def _tolerance(option: LatencyFaultTolerance | bool) -> LatencyFaultTolerance | None:

@@ -1,49 +1,70 @@
-"""How one producer's messages reach brokers: the short way over a connection that is there, the long way otherwise.
+"""How one producer's messages reach brokers: the fast path of almost all sends, and retries for the others.
 
-The short way needs a known route and an open connection, and no task: it serves almost every send. Whatever is missing
-or goes wrong is left to the long way, a coroutine that asks for routes, connects and tries other brokers. Both faces
-of the producer are thin layers on this. Knows attempts and waiting for their end; the rules are in
-``core.producer.send_attempts``.
+The fast path needs a known route and an open connection, and no task. A send that lacks one of them waits at a gate
+with all others that lack the same (``gates``). A send that fails goes on in a coroutine that refreshes the route, backs
+off and tries other brokers; the rules are in ``core.producer.send_attempts``. The asyncio and the blocking producer are
+thin layers on this.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import copy
 import logging
 import math
 import os
 import random
 import socket
+import threading
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance, local_ip
+from rocketmq_py.client.producer.futures import SendFuture, resolve
+from rocketmq_py.client.producer.gates import Gates, WaitingSend
 from rocketmq_py.client.producer.latency_fault import LatencyFaultDetector
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
-from rocketmq_py.core.producer.send_attempts import QueueChooser, RoundRobin, SendAttempts
+from rocketmq_py.core.producer.send_attempts import RETRY_CODES, NoMasterError, QueueChooser, RoundRobin, SendAttempts
+from rocketmq_py.core.producer.send_window import SendWindow
 from rocketmq_py.core.route import TopicRoute
-from rocketmq_py.errors import ClosedError, ConfigError, NetworkError, NoRouteError, RequestTimeout, RocketMQError
+from rocketmq_py.errors import (
+    ClosedError,
+    ConfigError,
+    NetworkError,
+    NoRouteError,
+    RequestTimeout,
+    RocketMQError,
+    TooManySends,
+)
 from rocketmq_py.model import Message, MessageQueue, SendResult
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace
 from rocketmq_py.remoting.connection import Connection, answer_callback
+from rocketmq_py.remoting.single_flight import SingleFlight, own_copy
 from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.ids import UniqueKeys
 
 _log = logging.getLogger(__name__)
 
-SendFuture = asyncio.Future[SendResult] | concurrent.futures.Future[SendResult]
-"""Hears how a send ended; an exception of another kind than ours is one of a queue selector."""
+MAX_PENDING_SENDS = 10_000
+"""backPressureForAsyncSendNum."""
+MAX_PENDING_BYTES = 32 * 1024 * 1024
+
+_ROUTE_SECONDS = 1.0
+"""A route without a queue to send to is asked for again when it is older than this."""
+_REFRESH_SECONDS = 0.2
+"""Routes are refreshed after failed attempts at most this often."""
 
 
 class Options(NamedTuple):
-    """What a producer can be told about sending; see :class:`rocketmq_py.aio.Producer`."""
+    """Options of a producer about sending; see :class:`rocketmq_py.aio.Producer`."""
 
     send_timeout: float = 3.0
     retries: int = 2
@@ -56,18 +77,27 @@ class Options(NamedTuple):
     latency: LatencyFaultTolerance | None = None
     attempt_seconds: float = math.inf
     retry_not_stored_safely: bool = False
+    retry_codes: frozenset[int] = RETRY_CODES
+    max_pending_sends: int | None = MAX_PENDING_SENDS
+    max_pending_bytes: int | None = MAX_PENDING_BYTES
+    raises_when_full: bool = False
+    namespace: str | None = None
 
 
 class Target(NamedTuple):
-    """Where an attempt goes."""
+    """The queue and the broker of an attempt.
+
+    :ivar shown: the queue as applications see it: without the namespace.
+    """
 
     queue: MessageQueue
+    shown: MessageQueue
     address: str
     head: SendHead
 
 
 class SendPath(NamedTuple):
-    """What sends to one topic need to know, as long as its route stays the same."""
+    """What sends to one topic use as long as its route is the same."""
 
     route: TopicRoute
     turn: RoundRobin
@@ -93,12 +123,20 @@ class Sender:
             max_message_size=options.max_message_size,
             signing=self.connections.credentials is not None,
         )
-        self._ways: dict[str, SendPath] = {}
+        self._paths: dict[str, SendPath] = {}
         self._turns: dict[str, RoundRobin] = {}
-        self._under_way: set[SendAttempts] = set()
         self._tasks: set[asyncio.Task[SendResult]] = set()
-        self._refreshing: dict[str, asyncio.Task[None]] = {}
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._in_progress: set[SendAttempts] = set()
+        self._window = SendWindow(options.max_pending_sends, options.max_pending_bytes)
+        self._room = threading.Condition()
+        self._blocked = 0
+        self._parked: deque[tuple[SendAttempts, SendFuture, float]] = deque()
+        self._looking_up = Gates(self._look_up, self.start, self._route_failed, self._late_route)
+        self._connecting = Gates(self.connections.get, self.start, self._connect_failed, self._late_connection)
+        self._refreshing = SingleFlight(self._refresh)
+        self._refreshed_at: dict[str, float] = {}
         self._idle: asyncio.Event | None = None
         self.tolerance: LatencyFaultDetector | None = None
         self._attempt_of: type[_Attempt] = _Attempt
@@ -121,52 +159,50 @@ class Sender:
         choose: QueueChooser | None = None,
         sys_flag: int = 0,
     ) -> SendAttempts:
-        """A message, or the messages of a batch, made ready; its time begins to run.
+        """A message, or the messages of a batch, made ready to be sent; its timeout starts.
 
         :param sys_flag: bits of a single message's sysFlag.
-        :raises MessageIllegal: no broker would take it.
+        :raises MessageIllegal: no broker would accept it.
         :raises ConfigError: ``queue`` is one of another topic.
         :raises ClosedError: the producer is closed.
         """
         self.connections.check_usable()
         if self._idle is not None:
-            raise ClosedError("this producer is closed; make a new one")
-        deadline = time.monotonic() + (self.options.send_timeout if timeout is None else timeout)
+            raise _closed_error()
+        options = self.options
+        deadline = time.monotonic() + (options.send_timeout if timeout is None else timeout)
         now_ms = time.time_ns() // 1_000_000
+        if options.namespace is not None:
+            message, queue, choose = _in_namespace(options.namespace, message, queue, choose)
         if isinstance(message, Message):
             outgoing = self._packer.pack(message, now_ms, sys_flag)
         else:
             outgoing = self._packer.pack_batch(message, now_ms)
         if queue is not None and queue.topic != outgoing.topic:
             raise ConfigError(f"a message of topic {outgoing.topic!r} cannot be sent to queue {queue}")
-        retries = self.options.retries if queue is None and choose is None else 0
+        retries = options.retries if queue is None and choose is None else 0
         delivery = SendAttempts(
-            outgoing,
-            deadline,
-            retries,
-            queue,
-            choose,
-            until=deadline,
-            retry_not_stored_safely=self.options.retry_not_stored_safely,
-        )
-        if retries and self.options.attempt_seconds < math.inf:
-            delivery.attempt_seconds = self.options.attempt_seconds
+            outgoing, deadline, retries, queue, choose, until=deadline,
+            retry_not_stored_safely=options.retry_not_stored_safely, retry_codes=options.retry_codes, waits=retries > 0,
+        )  # fmt: skip
+        if retries and options.attempt_seconds < math.inf:
+            delivery.attempt_seconds = options.attempt_seconds
             delivery.begin(time.monotonic())
         return delivery
 
     def target(self, delivery: SendAttempts) -> Target | None:
-        """Where the next attempt goes, if that is known already; None sends it the long way."""
+        """The queue and broker of the next attempt, if a known route has them."""
         topic = delivery.outgoing.topic
         route = self._routes.known(topic)
         if route is None or not route.write_queues:
             return None
-        way = self._ways.get(topic)
-        if way is None or way.route is not route:
-            way = self._ways[topic] = self._way(route)
-        queue = delivery.next_queue(route.write_queues, way.turn)
-        return way.targets.get(queue)
+        path = self._paths.get(topic)
+        if path is None or path.route is not route:
+            path = self._paths[topic] = self._path(route)
+        queue = delivery.next_queue(route.write_queues, path.turn)
+        return path.targets.get(queue)
 
-    def _way(self, route: TopicRoute) -> SendPath:
+    def _path(self, route: TopicRoute) -> SendPath:
         masters = ((queue, self._routes.master(queue.broker_name)) for queue in route.write_queues)
         targets = {queue: self._target(queue, address) for queue, address in masters if address is not None}
         return SendPath(route, self._turn(route.topic), targets)
@@ -183,50 +219,141 @@ class Sender:
         head = SendHead(
             self._group, queue, options.create_topic, options.default_queue_nums, self.connections.credentials
         )
-        return Target(queue, address, head)
+        return Target(queue, queue_without_namespace(options.namespace, queue), address, head)
+
+    # -- back pressure
+
+    def admit(self, delivery: SendAttempts) -> None:
+        """Count a send that begins, whether there is room or not: one that occupies the calling thread."""
+        with self._room:
+            self._enter(delivery)
+
+    def admit_when_possible(self, delivery: SendAttempts, check: Callable[[], None]) -> None:
+        """Count a send that begins, once there is room; blocks the calling thread until then.
+
+        :param check: raises if this thread must not block.
+        :raises TooManySends: there is no room, and the producer is configured to raise then.
+        :raises ClosedError: the producer was closed meanwhile.
+        """
+        with self._room:
+            if self._window.is_full:
+                self._raise_if_configured()
+                check()
+                self._wait_for_room(delivery)
+            self._enter(delivery)
+
+    def _wait_for_room(self, delivery: SendAttempts) -> None:
+        began = time.monotonic()
+        self._blocked += 1
+        try:
+            while self._window.is_full:
+                self._room.wait()
+        finally:
+            self._blocked -= 1
+        if self._idle is not None:
+            raise _closed_error()
+        delivery.wait_longer(time.monotonic() - began)
+
+    def _raise_if_configured(self) -> None:
+        if self.options.raises_when_full:
+            raise TooManySends(
+                f"{self._window}; await some before you send more, or raise max_pending_sends or max_pending_bytes"
+            )
+
+    def _enter(self, delivery: SendAttempts) -> None:
+        self._in_progress.add(delivery)
+        self._window.enter(len(delivery.outgoing.body))
+
+    def leave(self, delivery: SendAttempts) -> None:
+        """A send has ended. May be called more than once."""
+        with self._room:
+            if delivery not in self._in_progress:
+                return
+            self._in_progress.remove(delivery)
+            self._window.leave(len(delivery.outgoing.body))
+            if self._blocked:
+                self._room.notify()
+        if self._parked or self._idle is not None:
+            if threading.get_ident() == self._thread:
+                self._unpark()
+            else:
+                self.loop.call_soon_threadsafe(self._unpark)
+
+    def _unpark(self) -> None:
+        """Begin sends that waited for room, in their order."""
+        while self._parked and not self._window.is_full:
+            delivery, future, since = self._parked.popleft()
+            if not future.done():
+                delivery.wait_longer(time.monotonic() - since)
+                self.admit(delivery)
+                self.start(delivery, future)
+        self._check_idle()
 
     # -- sending, in the loop's thread
 
     def send(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send; ``future`` hears how it ended, retries included."""
+        """Send as soon as there is room; ``future`` gets the result, after retries.
+
+        :raises TooManySends: there is no room, and the producer is configured to raise then.
+        """
+        if self._parked or self._window.is_full:
+            self._raise_if_configured()
+            self._parked.append((delivery, future, time.monotonic()))
+            return
+        self.admit(delivery)
+        self.start(delivery, future)
+
+    def start(self, delivery: SendAttempts, future: SendFuture) -> None:
+        """Send an admitted delivery; ``future`` gets the result, after retries, or what a queue selector raises."""
+        try:
+            self._start(delivery, future)
+        except Exception as e:  # noqa: BLE001 - selectors are code of applications
+            self.leave(delivery)
+            resolve(future, e)
+
+    def _start(self, delivery: SendAttempts, future: SendFuture) -> None:
+        """Send over the fast path, or wait for what it lacks."""
         target = self.target(delivery)
-        self.enter(delivery)
-        connection = self.connections.ready(target.address) if target is not None else None
-        if target is None or connection is None:
-            self.go_long_way(delivery, None, future)
+        if target is None:
+            if self._routes.known(delivery.outgoing.topic) is None:
+                self._looking_up.wait(delivery.outgoing.topic, delivery, future)
+            else:
+                self.retry(delivery, None, future)
+            return
+        connection = self.connections.ready(target.address)
+        if connection is None:
+            self._connecting.wait(target.address, delivery, future)
             return
         opaque = connection.expect(self._attempt_of(self, delivery, target, connection, future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
 
-    def go_long_way(self, delivery: SendAttempts, failure: RocketMQError | None, future: SendFuture) -> None:
-        """Start :meth:`deliver`; ``future`` hears how it ended."""
+    def retry(self, delivery: SendAttempts, failure: RocketMQError | None, future: SendFuture) -> None:
+        """Start :meth:`deliver`; ``future`` gets the result."""
         task = asyncio.ensure_future(self.deliver(delivery, failure))
         self._tasks.add(task)
 
         def done(task: asyncio.Task[SendResult]) -> None:
             self._tasks.discard(task)
-            _settle(future, _end_of(task))
+            resolve(future, _end_of(task))
 
         task.add_done_callback(done)
 
-    def leave_if_told(self, connection: Connection, answer: Reply | NetworkError) -> None:
-        """A broker that shuts down asks for a new connection, to itself or to whom takes its place."""
+    def retire_if_going_away(self, connection: Connection, answer: Reply | NetworkError) -> None:
+        """Retire a connection after GO_AWAY: the next one reaches the broker again, or its successor."""
         if isinstance(answer, Reply) and answer.code == ResponseCode.GO_AWAY:
             self.connections.retire(connection)
 
     async def deliver(self, delivery: SendAttempts, failure: RocketMQError | None = None) -> SendResult:
-        """The long way: attempts until one succeeds, none is left or the time is over.
+        """Send an admitted delivery with retries, until an attempt succeeds or none may follow.
 
-        :param failure: how an attempt of the short way ended.
+        :param failure: the error of a first attempt on the fast path.
         """
-        self.enter(delivery)
         try:
             while True:
                 if failure is not None:
-                    delivery.failed(failure, time.monotonic())
-                    await self._refresh_after(failure, delivery)
-                queue = await self._queue(delivery)
+                    await self._prepare_next(delivery, failure)
                 try:
+                    queue = await self._queue(delivery)
                     return await self._attempt(delivery, *await self._reach(queue, delivery))
                 except RocketMQError as e:
                     failure = e
@@ -238,12 +365,13 @@ class Sender:
             self.leave(delivery)
 
     async def deliver_oneway(self, delivery: SendAttempts) -> None:
-        """One attempt, of which only the writing is awaited."""
+        """Send without an answer; returns when the request is handed to a connection that keeps up."""
         target, connection = await self._reach(await self._queue(delivery), delivery)
         connection.write(delivery.outgoing.frame(target.head, connection.number(), oneway=True))
+        await connection.drain()
 
     async def _attempt(self, delivery: SendAttempts, target: Target, connection: Connection) -> SendResult:
-        future: asyncio.Future[Reply] = self._loop.create_future()
+        future: asyncio.Future[Reply] = self.loop.create_future()
         began = time.monotonic()
         opaque = connection.expect(answer_callback(future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
@@ -256,16 +384,74 @@ class Sender:
         self.ended(target, began, outcome)
         if isinstance(outcome, SendResult):
             return outcome
-        self.leave_if_told(connection, answer)
+        self.retire_if_going_away(connection, answer)
         raise outcome
 
-    def ended(self, target: Target, began: float, outcome: SendResult | RocketMQError) -> None:
-        """An attempt that began at ``began`` (``time.monotonic``) ended; remembered where latency is looked at."""
+    def ended(self, target: Target, began: float, outcome: SendResult | RocketMQError | None) -> None:
+        """Record an attempt that began at ``began`` (``time.monotonic``), if the producer avoids slow brokers."""
         if self.tolerance is not None:
             error = outcome if isinstance(outcome, RocketMQError) else None
             self.tolerance.ended(target.queue.broker_name, began, error)
 
-    # -- what the long way needs
+    # -- what sends wait for
+
+    async def _look_up(self, topic: str, seconds: float) -> None:
+        await self._route(topic, seconds)
+
+    def _late_route(self, topic: str) -> RocketMQError:
+        return RequestTimeout(f"no route for topic {topic!r} in time from name servers {self._routes.name_servers}")
+
+    def _late_connection(self, address: str) -> RocketMQError:
+        return self.connections.cannot_connect(address, "no connection in time")
+
+    def _route_failed(self, _: str, send: WaitingSend, failure: RocketMQError) -> None:
+        self.retry(send.delivery, own_copy(failure), send.future)
+
+    def _connect_failed(self, _: str, send: WaitingSend, failure: RocketMQError) -> None:
+        if send.delivery.queue is not None:
+            self._note_failure(send.delivery, send.delivery.queue, time.monotonic(), failure)
+        self.retry(send.delivery, own_copy(failure), send.future)
+
+    def _note_failure(self, delivery: SendAttempts, queue: MessageQueue, began: float, failure: RocketMQError) -> None:
+        delivery.tried += (queue.broker_name,)
+        if self.tolerance is not None:
+            self.tolerance.ended(queue.broker_name, began, failure)
+
+    # -- what retries need
+
+    async def _prepare_next(self, delivery: SendAttempts, failure: RocketMQError) -> None:
+        """Get ready for another attempt: back off, and refresh the route where that may help.
+
+        If another broker is left to try, the refresh goes on in the background.
+
+        :raises RocketMQError: ``failure``, if no attempt may follow.
+        """
+        elsewhere = self._has_another(delivery)
+        now = time.monotonic()
+        pause = delivery.failed(failure, now, random.random(), elsewhere=elsewhere)
+        if failure.refresh_route:
+            patience = 0.0 if elsewhere else (delivery.deadline - now) / 2
+            await self._refresh_route(delivery.outgoing.topic, patience)
+        left = now + pause - time.monotonic()
+        if left > 0:
+            await asyncio.sleep(left)
+
+    async def _refresh_route(self, topic: str, timeout: float) -> None:
+        """Refresh the route of a topic and wait for it; it goes on in the background after ``timeout`` seconds."""
+        now = time.monotonic()
+        if now - self._refreshed_at.get(topic, -math.inf) < _REFRESH_SECONDS:
+            return
+        try:
+            await self._refreshing.get(topic, timeout)
+        except TimeoutError:
+            _log.debug("the route of %s is not refreshed yet; sending again over the known one", topic)
+
+    async def _refresh(self, topic: str) -> None:
+        try:
+            await self._routes.refresh(topic)
+        except (NoRouteError, NetworkError, ClosedError) as e:
+            _log.debug("sending again over the known route of %s: %s", topic, e)
+        self._refreshed_at[topic] = time.monotonic()
 
     async def _queue(self, delivery: SendAttempts) -> MessageQueue:
         """The queue of the next attempt; asks for the route as needed."""
@@ -282,30 +468,32 @@ class Sender:
                 raise _no_master(queue)
             connection = await self.connections.get(address, delivery.remaining(began))
         except (NoRouteError, NetworkError) as e:
-            delivery.tried += (queue.broker_name,)
-            if self.tolerance is not None:
-                self.tolerance.ended(queue.broker_name, began, e)
+            self._note_failure(delivery, queue, began, e)
             raise
         return self._target(queue, address), connection
 
     async def write_queues(self, topic: str, timeout: float) -> list[MessageQueue]:
-        """The queues of a topic that can be written, those it will get if it does not exist yet.
+        """The writable queues of a topic; for a topic that does not exist yet, those that it will get.
 
+        :raises NoMasterError: none of its brokers has a master at the moment.
         :raises NoRouteError: there are none.
         :raises RequestTimeout: the name servers do not answer in time.
         """
-        route = self._routes.known(topic) or await self._route(topic, timeout)
-        if not route.write_queues:
-            raise NoRouteError(
-                f"topic {topic!r} has no queue that can be written: its permission forbids it, or no broker that holds "
-                "it has a master"
-            )
-        return route.write_queues
+        route: TopicRoute | None = self._routes.known(topic)
+        if route is None:
+            route = await self._route(topic, timeout)
+        elif not route.write_queues:
+            route = await self._routes.not_older_than(topic, _ROUTE_SECONDS) or route
+        if route.write_queues:
+            return route.write_queues
+        if route.lacks_master:
+            raise NoMasterError(f"topic {topic!r} cannot be sent to at the moment: none of its brokers has a master")
+        raise NoRouteError(f"topic {topic!r} has no queue that can be written: its permission forbids it")
 
     async def broker(self, topic: str, broker_name: str, timeout: float) -> Connection:
-        """A connection to the master of a broker that has a topic.
+        """A connection to the master of a broker that holds a topic.
 
-        :raises NoRouteError: nobody knows it.
+        :raises NoRouteError: no known route names one.
         :raises NetworkError: it, or the name servers, cannot be reached in time.
         """
         deadline = time.monotonic() + timeout
@@ -324,68 +512,39 @@ class Sender:
                 return await self._routes.for_sending(topic, options.default_queue_nums, options.create_topic)
         except TimeoutError as e:
             raise RequestTimeout(
-                f"no route for topic {topic!r} within {timeout:g} s from name servers {self._routes.name_servers}"
+                f"no route for topic {topic!r} within {timeout:.3g} s from name servers {self._routes.name_servers}"
             ) from e
 
-    async def _refresh_after(self, failure: RocketMQError, delivery: SendAttempts) -> None:
-        """A broker that fails may have moved: look.
-
-        The next attempt waits for that only if it has no other broker to go to, and then for half of what time is left:
-        the name server may be as lost as the broker.
-        """
-        if not failure.refresh_route:
-            return
-        topic = delivery.outgoing.topic
-        refresh = self._refreshing.get(topic)
-        if refresh is None:
-            refresh = self._refreshing[topic] = asyncio.ensure_future(self._refresh(topic))
-            refresh.add_done_callback(lambda _: self._refreshing.pop(topic, None))
-        if not self._has_another(delivery):
-            await asyncio.wait((refresh,), timeout=delivery.remaining(time.monotonic()) / 2)
-
-    async def _refresh(self, topic: str) -> None:
-        try:
-            await self._routes.refresh(topic)
-        except (NoRouteError, NetworkError, ClosedError) as e:
-            _log.debug("sending again over the route of %s as known: %s", topic, e)
-
     def _has_another(self, delivery: SendAttempts) -> bool:
-        """Whether the known route has a broker that this message was not sent to yet."""
-        if delivery.queue is not None:
+        """True if the known route has a broker that was not tried yet."""
+        if not delivery.waits:
             return False
         route = self._routes.known(delivery.outgoing.topic)
         return route is not None and any(queue.broker_name not in delivery.tried for queue in route.write_queues)
 
-    # -- the end
-
-    def enter(self, delivery: SendAttempts) -> None:
-        """A send begins; :meth:`close` waits for it."""
-        self._under_way.add(delivery)
-
-    def leave(self, delivery: SendAttempts) -> None:
-        """A send has ended. May be called more than once."""
-        self._under_way.discard(delivery)
-        if self._idle is not None:
-            self._loop.call_soon_threadsafe(self._check_idle)
+    # -- closing
 
     async def close(self) -> None:
-        """Take no more messages; wait until those under way have ended, which their timeouts bound."""
+        """Take no more messages and wait until the sends in progress have ended; their timeouts bound that."""
         if self._idle is None:
             self._idle = asyncio.Event()
         self._check_idle()
         await self._idle.wait()
-        for refresh in self._refreshing.values():
-            refresh.cancel()
+        self._refreshing.cancel()
+        self._looking_up.cancel()
+        self._connecting.cancel()
+        with self._room:
+            self._room.notify_all()
         if self.tolerance is not None:
             self.tolerance.close()
 
     def _check_idle(self) -> None:
-        if self._idle is not None and not self._under_way:
+        if self._idle is not None and not self._in_progress and not self._parked:
             self._idle.set()
 
 
 class _Attempt(msgspec.Struct, gc=False, eq=False):
-    """An attempt of the short way, waiting for its answer. A struct, since there is one for every message."""
+    """An attempt of the fast path that waits for its answer. A struct, since there is one for every message."""
 
     sender: Sender
     delivery: SendAttempts
@@ -394,46 +553,37 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
     future: SendFuture
 
     def __call__(self, answer: Reply | NetworkError) -> None:
-        """The answer has come."""
+        """Take the answer."""
         self.finish(outcome_of(self.delivery, self.target, answer), answer)
 
     def finish(self, outcome: SendResult | RocketMQError, answer: Reply | NetworkError) -> None:
-        """Settle the future, or go on with another attempt."""
+        """Resolve the future, or retry."""
         if isinstance(outcome, SendResult):
             self.sender.leave(self.delivery)
-            _settle(self.future, outcome)
+            resolve(self.future, outcome)
         else:
-            self.sender.leave_if_told(self.connection, answer)
-            self.sender.go_long_way(self.delivery, outcome, self.future)
+            self.sender.retire_if_going_away(self.connection, answer)
+            self.sender.retry(self.delivery, outcome, self.future)
 
 
 class _TimedAttempt(_Attempt, gc=False, eq=False):
-    """The same, of a producer that looks at the latency of brokers."""
+    """The same for a producer that avoids slow brokers."""
 
     began: float = msgspec.field(default_factory=time.monotonic)
 
     def __call__(self, answer: Reply | NetworkError) -> None:
-        """The answer has come."""
+        """Take the answer."""
         outcome = outcome_of(self.delivery, self.target, answer)
         self.sender.ended(self.target, self.began, outcome)
         self.finish(outcome, answer)
 
 
-def _settle(future: SendFuture, outcome: SendResult | Exception) -> None:
-    if future.done():
-        return  # nobody waits for it any more
-    if isinstance(outcome, SendResult):
-        future.set_result(outcome)
-    else:
-        future.set_exception(outcome)
-
-
 def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
-    """What the end of an attempt means; one that failed is noted in ``delivery``."""
+    """The result or error of an attempt; a failed one is noted in ``delivery``."""
     failure: RocketMQError
     if isinstance(answer, Reply):
         try:
-            result = delivery.outgoing.result(target.queue, answer, target.address)
+            result = delivery.outgoing.result(target.shown, answer, target.address)
         except RocketMQError as e:
             failure = e
         else:
@@ -453,6 +603,36 @@ def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkEr
     return failure
 
 
+def _in_namespace(
+    namespace: str,
+    message: Message | Iterable[Message],
+    queue: MessageQueue | None,
+    choose: QueueChooser | None,
+) -> tuple[Message | Iterable[Message], MessageQueue | None, QueueChooser | None]:
+    """What is sent in a namespace: copies of messages that share their properties, and the queue with its prefix."""
+    if isinstance(message, Message):
+        message = _renamed(namespace, message)
+    else:
+        message = [_renamed(namespace, each) for each in message]
+    if queue is not None:
+        queue = queue._replace(topic=with_namespace(namespace, queue.topic))
+    return message, queue, None if choose is None else _choose_in_namespace(namespace, choose)
+
+
+def _renamed(namespace: str, message: Message) -> Message:
+    renamed = copy.copy(message)
+    renamed.topic = with_namespace(namespace, message.topic)
+    return renamed
+
+
+def _choose_in_namespace(namespace: str, choose: QueueChooser) -> QueueChooser:
+    def chosen(queues: Sequence[MessageQueue]) -> MessageQueue:
+        queue = choose([queue_without_namespace(namespace, each) for each in queues])
+        return queue._replace(topic=with_namespace(namespace, queue.topic))
+
+    return chosen
+
+
 def _end_of(task: asyncio.Task[SendResult]) -> SendResult | Exception:
     if task.cancelled():
         return ClosedError("the message was not sent: its producer was stopped")
@@ -461,4 +641,8 @@ def _end_of(task: asyncio.Task[SendResult]) -> SendResult | Exception:
 
 
 def _no_master(queue: MessageQueue) -> NoRouteError:
-    return NoRouteError(f"broker {queue.broker_name} of queue {queue} has no master known to the name servers")
+    return NoMasterError(f"broker {queue.broker_name} of queue {queue} has no master known to the name servers")
+
+
+def _closed_error() -> ClosedError:
+    return ClosedError("this producer is closed; make a new one")

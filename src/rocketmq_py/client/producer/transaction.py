@@ -127,10 +127,13 @@ def end_frame(
     return encode_command(Command(RequestCode.END_TRANSACTION, opaque, ONEWAY_FLAG, remark, ext))
 
 
-def end_header(group: str, result: SendResult, state: TransactionState) -> EndTransaction:
-    """The header that ends a transaction of this producer."""
+def end_header(group: str, result: SendResult, topic: str, state: TransactionState) -> EndTransaction:
+    """The header that ends a transaction of this producer.
+
+    :param topic: as brokers know it, with its namespace.
+    """
     return EndTransaction(
-        topic=result.queue.topic, producer_group=group, tran_state_table_offset=result.queue_offset,
+        topic=topic, producer_group=group, tran_state_table_offset=result.queue_offset,
         commit_log_offset=parse_offset_msg_id(result.offset_msg_id)[2], commit_or_rollback=_OUTCOMES[state],
         msg_id=result.msg_id, transaction_id=result.transaction_id, bname=result.queue.broker_name,
     )  # fmt: skip

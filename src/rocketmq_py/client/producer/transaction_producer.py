@@ -36,6 +36,8 @@ from rocketmq_py.client.producer.transaction_checks import CheckPool, CheckReque
 from rocketmq_py.errors import ConfigError, NoRouteError, RocketMQError
 from rocketmq_py.model import Message, SendResult, TransactionSendResult, TransactionState
 from rocketmq_py.protocol import names
+from rocketmq_py.protocol.headers.transaction import EndTransaction
+from rocketmq_py.protocol.namespaces import with_namespace, without_namespace
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
 
 _log = logging.getLogger(__name__)
@@ -77,7 +79,7 @@ class TransactionProducer(Producer):
         super().__init__(group, namesrv, instance=instance, **options)
         self.listener = listener
         self._checks = CheckPool(check_of(listener, check), self._answer, check_threads, check_request_hold_max)
-        self._topics = set(map(names.check_topic, topics))
+        self._topics = {with_namespace(self._namespace, names.check_topic(topic)) for topic in topics}
 
     # -- life
 
@@ -196,17 +198,22 @@ class TransactionProducer(Producer):
         try:
             address = self.require_address(half.queue.broker_name)
             connection = await self.sender.connections.get(address)
-            header = end_header(self.group, half, state)
+            header = self.end_header(half, state)
             connection.write(end_frame(header, connection.number(), self.sender.connections.credentials, why))
         except RocketMQError as e:
             log_end_not_sent(half, state, e)
             return e
         return None
 
+    def end_header(self, half: SendResult, state: TransactionState) -> EndTransaction:
+        """The header that ends a transaction."""
+        return end_header(self.group, half, with_namespace(self._namespace, half.queue.topic), state)
+
     # -- checks of brokers
 
     def check_requested(self, check: CheckRequest) -> None:
         """Answer a broker's check in the background."""
+        check.message.topic = without_namespace(self._namespace, check.message.topic)
         self._checks.submit(check)
 
     async def _answer(self, check: CheckRequest, state: TransactionState, why: Exception | None) -> None:

@@ -5,7 +5,7 @@ A channel is any hashable token. Times are milliseconds and passed in.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 
 from rocketmq_py.protocol.bodies.client import ConsumerData, SubscriptionData
@@ -69,6 +69,8 @@ class ConsumerRegistry:
 
     def __init__(self) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
+        self._joined: dict[Hashable, dict[str, None]] = {}
+        """The names of the groups of each channel."""
 
     def register(self, data: ConsumerData, member: RegisteredClient, *, keep_subscriptions: bool = False) -> bool:
         """Apply one group of a heartbeat; return True if members or topics of the group changed.
@@ -82,6 +84,7 @@ class ConsumerRegistry:
         group.message_model = data.message_model
         group.consume_from_where = data.consume_from_where
         joined = group.join(member)
+        self._joined.setdefault(member.channel, {})[group.name] = None
         changed = False if keep_subscriptions else group.subscribe(data.subscription_data_set)
         return joined or changed
 
@@ -92,12 +95,17 @@ class ConsumerRegistry:
             return None
         if not group.members:
             del self.groups[group_name]
+        _discard(self._joined, channel, group_name)
         return group
 
     def leave_all(self, channel: Hashable) -> list[ConsumerGroup]:
-        """Remove a closed channel from every group; return its groups."""
-        left = [self.leave(name, channel) for name, group in list(self.groups.items()) if channel in group.members]
+        """Take a closed channel out of every group; the groups it was in."""
+        left = [self.leave(name, channel) for name in list(self._joined.get(channel, ()))]
         return [group for group in left if group is not None]
+
+    def joined(self, channel: Hashable) -> Collection[str]:
+        """The names of the groups that a channel is a member of."""
+        return self._joined.get(channel, {}).keys()
 
     def expire(self, before_ms: int) -> list[tuple[str, RegisteredClient]]:
         """Remove and return members last seen before a time."""
@@ -137,10 +145,29 @@ class ProducerRegistry:
     def __init__(self) -> None:
         self.groups: dict[str, dict[Hashable, RegisteredClient]] = {}
         self._channels: dict[str, Hashable] = {}
+        self._joined: dict[Hashable, dict[str, None]] = {}
+        """The names of the groups of each channel."""
+        self._clients: dict[Hashable, dict[str, None]] = {}
+        """The client ids of each channel."""
 
     def register(self, group_name: str, member: RegisteredClient) -> None:
+        """Add or refresh a member."""
         self.groups.setdefault(group_name, {})[member.channel] = member
-        self._channels[member.client_id] = member.channel
+        self._joined.setdefault(member.channel, {})[group_name] = None
+        before = self._channels.get(member.client_id)
+        if before != member.channel:
+            if before is not None:
+                _discard(self._clients, before, member.client_id)
+            self._channels[member.client_id] = member.channel
+            self._clients.setdefault(member.channel, {})[member.client_id] = None
+
+    def joined(self, channel: Hashable) -> Collection[str]:
+        """The names of the groups that a channel is a member of."""
+        return self._joined.get(channel, {}).keys()
+
+    def clients(self, channel: Hashable) -> Collection[str]:
+        """The client ids of a channel."""
+        return self._clients.get(channel, {}).keys()
 
     def find(self, client_id: str) -> Hashable | None:
         """Return the channel of a client's latest heartbeat."""
@@ -153,12 +180,14 @@ class ProducerRegistry:
             return
         if not members:
             del self.groups[group_name]
-        is_last = not any(channel in others for others in self.groups.values())
-        if is_last and self._channels.get(member.client_id) == channel:
-            del self._channels[member.client_id]
+        _discard(self._joined, channel, group_name)
+        if channel not in self._joined:
+            for client_id in self._clients.pop(channel, ()):
+                del self._channels[client_id]
 
     def leave_all(self, channel: Hashable) -> None:
-        for name in [name for name, members in self.groups.items() if channel in members]:
+        """Take a closed channel out of every group."""
+        for name in list(self._joined.get(channel, ())):
             self.leave(name, channel)
 
     def expire(self, before_ms: int) -> None:
@@ -166,3 +195,11 @@ class ProducerRegistry:
         for name, members in list(self.groups.items()):
             for member in [m for m in members.values() if m.last_seen_ms < before_ms]:
                 self.leave(name, member.channel)
+
+
+def _discard(table: dict[Hashable, dict[str, None]], channel: Hashable, name: str) -> None:
+    names = table.get(channel)
+    if names is not None:
+        names.pop(name, None)
+        if not names:
+            del table[channel]

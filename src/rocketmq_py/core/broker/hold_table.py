@@ -1,19 +1,27 @@
 """The table of held pulls (long polling).
 
-It decides which pulls to answer when messages arrive, when time runs out and when a sweep looks for missed arrivals. A
-held pull is an opaque token. Times are milliseconds and passed in.
+It finds the pulls to answer when messages arrive, when pulls time out, when a queue grew without an arrival, and when a
+connection closes. A held pull is an opaque token. Times are milliseconds, passed in.
+
+Any number of pulls may wait for one queue, so the methods that may take many return iterators that take one pull per
+step. In between they yield None after every so many pulls, so that the caller can pause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
 from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter, accepts_any
 
 T = TypeVar("T")
 
-_NEVER = 1 << 62
+_PAUSE_EVERY = 256
+"""Pulls that are looked at without a pause."""
+_STALE_DEADLINES = 1024
+"""Deadlines of pulls that are gone, beyond the number of those that wait, that are kept."""
 
 
 class QueueKey(NamedTuple):
@@ -27,7 +35,8 @@ class Held(NamedTuple, Generic[T]):
     """One waiting pull.
 
     ``offset`` is the next offset to read, ``deadline_ms`` when the pull is answered even if nothing has arrived.
-    ``tags_filter`` and ``record_filter`` decide which messages match; None matches every message.
+    ``tags_filter`` and ``record_filter`` decide which messages match; None matches every message. ``owner`` is whose
+    pulls :meth:`HoldTable.remove` takes together.
     """
 
     offset: int
@@ -35,43 +44,61 @@ class Held(NamedTuple, Generic[T]):
     tags_filter: TagsCodeFilter | None
     token: T
     record_filter: RecordFilter | None = None
+    owner: Hashable = None
 
 
 class HoldTable(Generic[T]):
-    """Held pulls by queue."""
+    """Waiting pulls by queue, by deadline and by owner."""
 
     def __init__(self) -> None:
-        self._held: dict[QueueKey, list[Held[T]]] = {}
+        self._queues: dict[QueueKey, dict[int, Held[T]]] = {}
+        self._owned: dict[Hashable, dict[int, QueueKey]] = {}
+        self._deadlines: list[tuple[int, int, QueueKey]] = []
+        """A heap; pulls that have been taken stay in it for a while."""
+        self._tickets = itertools.count()
         self._count = 0
-        self._next_deadline = _NEVER
 
     def __len__(self) -> int:
         return self._count
 
     def __bool__(self) -> bool:
-        return bool(self._held)
+        return bool(self._queues)
 
     def add(self, key: QueueKey, held: Held[T]) -> None:
-        """Hold a pull until another method takes it."""
-        self._held.setdefault(key, []).append(held)
+        """Hold a pull until it is taken by one of the other methods."""
+        ticket = next(self._tickets)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = {}
+        queue[ticket] = held
         self._count += 1
-        self._next_deadline = min(self._next_deadline, held.deadline_ms)
+        heappush(self._deadlines, (held.deadline_ms, ticket, key))
+        if held.owner is not None:
+            owned = self._owned.get(held.owner)
+            if owned is None:
+                owned = self._owned[held.owner] = {}
+            owned[ticket] = key
+        if len(self._deadlines) > 2 * self._count + _STALE_DEADLINES:
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._queues.get(entry[2], ())]
+            heapify(self._deadlines)
 
     def waiting(self, key: QueueKey) -> bool:
-        """True if any pull waits at the queue."""
-        return key in self._held
+        """Whether any pull waits for the queue."""
+        return key in self._queues
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether a pull may have timed out."""
+        return bool(self._deadlines) and self._deadlines[0][0] <= now_ms
 
     def arrived(
         self, key: QueueKey, max_offset: int, tags_codes: Iterable[int], records: Callable[[], Iterable[bytes]] = tuple
-    ) -> list[T]:
+    ) -> Iterator[T | None]:
         """Take the pulls that new messages satisfy.
 
         :param max_offset: the max offset of the queue after the arrival.
         :param tags_codes: of the new messages. A pull whose filter matches none of them stays.
         :param records: reads the new messages; called only for pulls that filter records.
         """
-        if key not in self._held:
-            return []
         codes = list(tags_codes)
 
         def due(held: Held[T]) -> bool:
@@ -81,43 +108,62 @@ class HoldTable(Generic[T]):
 
         return self._take(key, due)
 
-    def sweep(self, now_ms: int, max_offset: Callable[[str, int], int]) -> list[T]:
-        """Take every pull whose queue has grown without notice, or whose time is up; filters are not applied."""
+    def sweep(self, max_offset: Callable[[str, int], int]) -> Iterator[T | None]:
+        """Take every pull whose queue has grown unnoticed; filters are not evaluated."""
+        for key in list(self._queues):
+            end = max_offset(*key)
+            yield from self._take(key, lambda held: held.offset < end)  # noqa: B023 - used up within the loop
+            yield None
 
-        def take(key: QueueKey, end: int) -> list[T]:
-            return self._take(key, lambda held: held.offset < end or held.deadline_ms <= now_ms)
-
-        return [token for key in list(self._held) for token in take(key, max_offset(*key))]
-
-    def expired(self, now_ms: int) -> list[T]:
-        """Take every pull whose time is up; cheap if there is none."""
-        if now_ms < self._next_deadline:
-            return []
-        late = [token for key in list(self._held) for token in self._take(key, lambda held: held.deadline_ms <= now_ms)]
-        left = (held.deadline_ms for waiting in self._held.values() for held in waiting)
-        self._next_deadline = min(left, default=_NEVER)
-        return late
+    def expired(self, now_ms: int) -> Iterator[T | None]:
+        """Take every pull that has timed out."""
+        looks = itertools.count(1)
+        while self.is_due(now_ms):
+            _, ticket, key = heappop(self._deadlines)
+            held = self._remove(key, ticket)
+            if held is not None:
+                yield held.token
+            elif not next(looks) % _PAUSE_EVERY:
+                yield None
 
     def take(self, key: QueueKey, wanted: Callable[[T], bool]) -> list[T]:
         """Take the pulls of a queue for which ``wanted`` is true."""
-        return self._take(key, lambda held: wanted(held.token)) if key in self._held else []
+        return [token for token in self._take(key, lambda held: wanted(held.token)) if token is not None]
 
-    def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
-        """Take every pull for which ``unwanted`` is true; all of them by default."""
-        return [token for key in list(self._held) for token in self._take(key, lambda held: unwanted(held.token))]
+    def remove(self, owner: Hashable) -> Iterator[T | None]:
+        """Take the pulls of an owner."""
+        for ticket, key in list(self._owned.get(owner, {}).items()):
+            held = self._remove(key, ticket)
+            if held is not None:
+                yield held.token
 
-    def _take(self, key: QueueKey, due: Callable[[Held[T]], bool]) -> list[T]:
-        held = self._held[key]
-        kept: list[Held[T]] = []
-        taken: list[T] = []
-        for one in held:
-            if due(one):
-                taken.append(one.token)
-            else:
-                kept.append(one)
-        self._count -= len(taken)
-        if kept:
-            self._held[key] = kept
-        else:
-            del self._held[key]
-        return taken
+    def drain(self) -> list[T]:
+        """Take every pull."""
+        tokens = [held.token for queue in self._queues.values() for held in queue.values()]
+        self._queues, self._owned, self._deadlines, self._count = {}, {}, [], 0
+        return tokens
+
+    def _take(self, key: QueueKey, due: Callable[[Held[T]], bool]) -> Iterator[T | None]:
+        queue = self._queues.get(key)
+        if queue is None:
+            return
+        for number, (ticket, held) in enumerate(list(queue.items()), 1):
+            if ticket in queue and due(held) and self._remove(key, ticket) is not None:
+                yield held.token
+            elif not number % _PAUSE_EVERY:
+                yield None
+
+    def _remove(self, key: QueueKey, ticket: int) -> Held[T] | None:
+        queue = self._queues.get(key)
+        held = queue.pop(ticket, None) if queue is not None else None
+        if queue is None or held is None:
+            return None
+        self._count -= 1
+        if not queue:
+            del self._queues[key]
+        if held.owner is not None:
+            owned = self._owned[held.owner]
+            del owned[ticket]
+            if not owned:
+                del self._owned[held.owner]
+        return held

@@ -111,10 +111,15 @@ def _full(queue: ProcessQueue, limits: FlowLimits, coming: int, coming_bytes: in
     return SPAN_EXCEEDED if limits.span is not None and queue.span + coming > limits.span else None
 
 
-def failure_delay(error: Exception) -> float:
-    """Return the seconds until a failed pull is retried: fewer if the broker answered FLOW_CONTROL."""
+def failure_delay(error: Exception, delay: float | None = None) -> float:
+    """Return the seconds until a failed pull is retried: fewer if the broker answered FLOW_CONTROL.
+
+    :param delay: seconds after other failures; :data:`STATE_DELAY` by default.
+    """
     busy = isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL
-    return BUSY_DELAY if busy else STATE_DELAY
+    if busy:
+        return BUSY_DELAY
+    return STATE_DELAY if delay is None else delay
 
 
 def pull_flags(commit_offset: int, *, from_master: bool, with_subscription: bool) -> int:

@@ -80,7 +80,10 @@ def initial_offset(mode: ConsumeFromWhere, stored: int | None, *, is_retry: bool
     return OffsetQuery.MAX_OFFSET if is_retry else OffsetQuery.BY_TIMESTAMP
 
 
-def rebalance_delay(since_last: float, *, balanced: bool, triggered: bool) -> float:
-    """Return the seconds until the next round, given the seconds since the last one began."""
-    wait = WAIT_BALANCED if balanced and not triggered else WAIT_UNBALANCED
+def rebalance_delay(since_last: float, *, balanced: bool, triggered: bool, interval: float = WAIT_BALANCED) -> float:
+    """Return the seconds until the next round, given the seconds since the last one began.
+
+    :param interval: seconds between rounds while every queue is where it belongs.
+    """
+    wait = interval if balanced and not triggered else min(WAIT_UNBALANCED, interval)
     return max(0.0, wait - since_last)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from rocketmq_py.protocol.bodies.base import Body
+from rocketmq_py.wire.integers import Int32, Int64
 
 _NEVER = 1 << 62
 
@@ -41,13 +42,13 @@ class OrderInfo(Body, kw_only=True, rename={
     """
 
     attempt_id: str | None = None
-    acked_bits: int = 0
-    invisible_ms: int | None = None
-    last_pop_time: int = 0
-    distances: list[int] = msgspec.field(default_factory=list)
-    counts: dict[int, int] | UnsetType = UNSET
-    visible_times: dict[int, int] | UnsetType = UNSET
-    pop_time: int = 0
+    acked_bits: Int64 = 0
+    invisible_ms: Int64 | None = None
+    last_pop_time: Int64 = 0
+    distances: list[Int64] = msgspec.field(default_factory=list)
+    counts: dict[Int64, Int32] | UnsetType = UNSET
+    visible_times: dict[Int64, Int64] | UnsetType = UNSET
+    pop_time: Int64 = 0
 
     @property
     def offsets(self) -> list[int]:

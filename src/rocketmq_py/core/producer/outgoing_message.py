@@ -22,13 +22,15 @@ from rocketmq_py.protocol.sys_flag import COMPRESSED
 from rocketmq_py.wire.batch import MAX_PROPERTIES, encode_batch
 from rocketmq_py.wire.command import ONEWAY_FLAG, VERSION
 from rocketmq_py.wire.compression import TYPE_SHIFT, CompressionType, compress
-from rocketmq_py.wire.frame import pack_lengths
+from rocketmq_py.wire.frame import MAX_FRAME, pack_lengths
 from rocketmq_py.wire.ids import UniqueKeys
 from rocketmq_py.wire.signing import Credentials, SigningKey
 
 _json = msgspec.json.Encoder().encode
 _UTF8_WORST = 3  # bytes per UTF-16 unit; Python counts code points, of 4 bytes at most, as one
 _TAIL = b'"language":"PYTHON","serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+_MAX_FRAME_BODY = MAX_FRAME - 128 * 1024
+"""Bytes of a body that fit in a frame beside the header with the largest properties."""
 _TIMES = frozenset({Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS})
 _STATUS = {int(status.value): status for status in SendStatus}
 
@@ -129,6 +131,13 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
         )  # fmt: skip
 
 
+def _too_large_for_a_frame(size: int, sent: int) -> str:
+    return (
+        f"the message cannot be sent: its body of {size} bytes has {sent} as it is sent, and servers close a "
+        f"connection on requests of more than {MAX_FRAME} bytes, whatever max_message_size allows; send it in parts"
+    )
+
+
 class Packer:
     """Prepares messages for sending. Thread-safe.
 
@@ -173,6 +182,8 @@ class Packer:
         if len(body) >= self._compress_over:
             body = compress(body, self._compression, self._level)
             sys_flag |= COMPRESSED | self._compression << TYPE_SHIFT
+        if len(body) > _MAX_FRAME_BODY:
+            raise MessageIllegal(_too_large_for_a_frame(len(message.body), len(body)))
         more = _ORDINARY
         if message.topic.startswith(names.RETRY_PREFIX):
             properties, more = _redelivery(properties)
@@ -195,9 +206,10 @@ class Packer:
             self._check(message)
             message.properties.setdefault("UNIQ_KEY", self._keys.next(now_ms))
         body = encode_batch((m.flag, m.body, _properties_text(m.properties).encode()) for m in batch)
-        if len(body) > self._max_size:
+        if len(body) > min(self._max_size, _MAX_FRAME_BODY):
             raise MessageIllegal(
-                f"the batch of {len(batch)} has {len(body)} bytes, {self._max_size} are allowed; send it in parts"
+                f"the batch of {len(batch)} has {len(body)} bytes, {min(self._max_size, _MAX_FRAME_BODY)} are allowed; "
+                "send it in parts"
             )
         wait = "true" if batch[0].wait_store_ok else "false"
         properties = {Property.UNIQUE_KEY: self._keys.next(now_ms), Property.WAIT_STORE: wait}

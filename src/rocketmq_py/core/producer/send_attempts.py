@@ -1,6 +1,7 @@
-"""The attempts to send one message: the next queue, whether to retry, and the remaining time.
+"""The attempts to send one message: which queue is next, whether and when another follows, how long it may take.
 
-Java's rules: DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy, TopicPublishInfo. Times are passed in.
+Rules of Java (DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy, TopicPublishInfo), with a back-off. Attempts that
+reached no broker do not count as retries: they follow each other until the deadline. Time and randomness are passed in.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from rocketmq_py.core.backoff import Backoff
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
 from rocketmq_py.errors import (
     BrokerError,
+    ConnectError,
     FlushTimeout,
     NetworkError,
     NoRouteError,
@@ -36,20 +39,35 @@ RETRY_CODES = frozenset(
         ResponseCode.GO_AWAY,
     }
 )
-"""Response codes after which another broker is tried (DefaultMQProducer.retryResponseCodes)."""
+"""Answers after which a send is retried by default (DefaultMQProducer.retryResponseCodes)."""
+
+BACKOFF = Backoff(first_seconds=0.05, max_seconds=1.0)
+"""Pauses between attempts when no other broker is left to try."""
 
 
-def is_retried(error: RocketMQError) -> bool:
-    """True if a send that failed with this error is retried."""
+class NoMasterError(NoRouteError):
+    """The topic exists, but none of its brokers has a master at the moment: a failover is in progress."""
+
+
+def is_retried(error: RocketMQError, codes: frozenset[int] = RETRY_CODES) -> bool:
+    """True if a send that failed with ``error`` may be retried.
+
+    :param codes: answers after which it is.
+    """
     if isinstance(error, BrokerError):
-        return error.code in RETRY_CODES or isinstance(error, FlushTimeout)
-    return isinstance(error, NetworkError | NoRouteError)
+        return error.code in codes or isinstance(error, FlushTimeout)
+    return isinstance(error, NetworkError | NoMasterError)
+
+
+def reached_no_broker(error: RocketMQError) -> bool:
+    """True if a send that failed with ``error`` was not even written to a broker, so that it cannot be stored."""
+    return isinstance(error, ConnectError | NoMasterError) or type(error) is NetworkError
 
 
 class RoundRobin:
-    """Returns the queues of a topic in turn. Thread-safe.
+    """Takes the queues of a topic in turn. Safe to use from several threads.
 
-    :param start: the first index; random in Java, so that producers do not all start with the same queue.
+    :param start: where to begin; random in Java, so that producers do not all begin with the same queue.
     """
 
     __slots__ = ("_turn",)
@@ -58,7 +76,7 @@ class RoundRobin:
         self._turn = itertools.count(start)
 
     def pick(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
-        """Return the next of ``queues``, not on broker ``avoid`` if there is another; ``queues`` is not empty."""
+        """The next of ``queues``, not on broker ``avoid`` if there is another; ``queues`` is not empty."""
         if avoid is not None:
             for _ in queues:
                 queue = queues[next(self._turn) % len(queues)]
@@ -68,41 +86,47 @@ class RoundRobin:
 
 
 QueueChooser = Callable[[Sequence[MessageQueue]], MessageQueue]
-"""Chooses one of a topic's writable queues."""
+"""Picks one of the writable queues of a topic."""
 
 
 def select_by_hash(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
-    """Return the queue of a sharding key, as Java's SelectMessageQueueByHash does for that String or Integer."""
+    """The queue of a sharding key, the same that Java's SelectMessageQueueByHash picks for that String or Integer."""
     return queues[abs(key if isinstance(key, int) else string_hash(key)) % len(queues)]
 
 
 class SendAttempts(msgspec.Struct, gc=False, eq=False):
-    """The attempts to send one message."""
+    """One message and the attempts to send it."""
 
     outgoing: OutgoingMessage
     deadline: float
-    """When to give up, on the caller's clock."""
+    """When the send fails at the latest, on the caller's clock."""
     retries: int = 0
-    """Remaining retries; none if the queue is fixed."""
+    """Attempts that may follow, besides those that reach no broker; 0 where the queue matters: then none follow."""
     queue: MessageQueue | None = None
-    """The queue of the current attempt, or the fixed queue."""
+    """The queue of the current attempt; the only one if it is given."""
     choose: QueueChooser | None = None
-    """Chooses the fixed queue once the route is known."""
+    """Picks the only queue when the queues are known."""
     tried: tuple[str, ...] = ()
-    """The brokers of failed attempts."""
+    """The brokers of attempts that failed."""
+    failures: int = 0
+    """Attempts that failed."""
     got_go_away: bool = False
-    """True after a broker that shuts down refused the message."""
+    """True if a broker that shuts down has refused it (GO_AWAY)."""
     attempt_seconds: float = math.inf
-    """Timeout of an attempt that is not the last one."""
+    """Longest duration of an attempt that is not the last one."""
     until: float = math.inf
-    """End of the current attempt; the deadline if that is earlier."""
+    """When the current attempt ends at the latest; never after the deadline."""
     retry_not_stored_safely: bool = False
-    """Retry on another broker if a broker stored the message without flush or replication."""
+    """Send it to another broker if one has stored it but not flushed or replicated it in time."""
     stored: SendResult | None = None
-    """Result of such an attempt, which is final if no later one does better."""
+    """The result of such an attempt; the final result if no other attempt does better."""
+    retry_codes: frozenset[int] = RETRY_CODES
+    """Answers after which it is retried."""
+    waits: bool = False
+    """An attempt that reached no broker is repeated until the deadline."""
 
     def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
-        """Return the queue of the next attempt, on another broker than the last one if possible."""
+        """The queue of the next attempt; if there is a choice, not on the broker of the last failed attempt."""
         if self.queue is None:
             if self.choose is not None:
                 self.queue = self.choose(queues)
@@ -111,18 +135,18 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return self.queue
 
     def begin(self, now: float) -> None:
-        """Begin an attempt; it leaves time for another one if a retry remains."""
+        """Start an attempt; it leaves time for another one if one may follow."""
         self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
 
     def not_stored_safely(self, result: SendResult, address: str) -> FlushTimeout | None:
-        """Return an error if the message is stored without flush or replication and must be retried then."""
+        """The error for a message that is stored but not flushed or replicated in time; None if it is."""
         if result.status is SendStatus.SEND_OK:
             return None
         self.stored = result
         return FlushTimeout(int(result.status.value), f"stored, but {result.status.name}", address)
 
     def remaining(self, now: float) -> float:
-        """Return the remaining seconds.
+        """Seconds that are left.
 
         :raises RequestTimeout: there are none.
         """
@@ -131,17 +155,35 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
             raise RequestTimeout(f"no time is left to send message {self.outgoing.msg_id} to {self.outgoing.topic!r}")
         return left
 
-    def failed(self, error: RocketMQError, now: float) -> None:
-        """Record a failed attempt. Returns if another one may follow, else raises ``error``."""
+    def wait_longer(self, seconds: float) -> None:
+        """Move the deadlines: the send waited for room, which does not count."""
+        self.deadline += seconds
+        self.until += seconds
+
+    def failed(self, error: RocketMQError, now: float, jitter: float = 1.0, *, elsewhere: bool = False) -> float:
+        """End an attempt with ``error``; returns the seconds to wait before the next one.
+
+        :param jitter: a random number from 0 up to 1.
+        :param elsewhere: there is a broker that was not tried yet, so that there is no need to wait.
+        :raises RocketMQError: ``error``, if no attempt may follow.
+        """
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.got_go_away:
-            self.got_go_away = True  # it took nothing; over a new connection it, or who follows it, may
+            self.got_go_away = True  # it stored nothing; over a new connection it, or its successor, may
             self.begin(now)
-            return
-        if self.retries > 0 and is_retried(error) and now < self.deadline:
-            self.retries -= 1
+            return 0.0
+        self.failures += 1
+        pause = 0.0 if elsewhere else BACKOFF.seconds(self.failures, jitter)
+        if is_retried(error, self.retry_codes) and self._may_follow(error) and now + pause < self.deadline:
             self.queue = None
-            self.begin(now)
-            return
-        if len(self.tried) > 1:
-            error.add_note(f"tried {len(self.tried)} times, at brokers {', '.join(self.tried)}")
+            self.begin(now + pause)
+            return pause
+        if self.failures > 1:
+            brokers = ", ".join(dict.fromkeys(self.tried))
+            error.add_note(f"tried {self.failures} times" + (f", at brokers {brokers}" if brokers else ""))
         raise error
+
+    def _may_follow(self, error: RocketMQError) -> bool:
+        if self.waits and reached_no_broker(error):
+            return True
+        self.retries -= 1
+        return self.retries >= 0

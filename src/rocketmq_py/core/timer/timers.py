@@ -156,7 +156,7 @@ class Agenda:
         self._waiting: dict[int, _Waiting] = {}
         self._open: dict[int, int] = {}
         self._begun: set[int] = set()
-        self._cancelled: dict[int, dict[str, TimerEntry]] = {}
+        self._cancelled: dict[int, dict[tuple[str, str], TimerEntry]] = {}
 
     def __len__(self) -> int:
         return sum(len(waiting.entries) for waiting in self._waiting.values())
@@ -183,9 +183,13 @@ class Agenda:
         else:
             del self._open[slot]
 
-    def cancel(self, key: str, entry: TimerEntry) -> None:
-        """Make ``entry`` cancel the message with a key in its slot."""
-        self._cancelled.setdefault(entry.slot, {})[key] = entry
+    def cancel(self, topic: str, key: str, entry: TimerEntry) -> None:
+        """Cancel the message of a topic with a key in the slot of ``entry``.
+
+        :param topic: the real topic of the message that cancels; messages of other topics are not affected.
+        :param key: a unique key, or topic, ``+`` and unique key.
+        """
+        self._cancelled.setdefault(entry.slot, {})[topic, key] = entry
 
     def has_cancelled(self, slot: int) -> bool:
         """True if any message of a slot is cancelled."""
@@ -194,7 +198,7 @@ class Agenda:
     def is_cancelled(self, slot: int, topic: str, unique_key: str) -> bool:
         """True if a message is cancelled."""
         cancelled = self._cancelled.get(slot)
-        return cancelled is not None and not cancelled.keys().isdisjoint(delete_keys(topic, unique_key))
+        return cancelled is not None and any((topic, key) in cancelled for key in delete_keys(topic, unique_key))
 
     def take(self, now: int, most: int) -> list[TimerEntry]:
         """Remove and return the next due entries; the caller passes each to :meth:`done` or :meth:`back`."""

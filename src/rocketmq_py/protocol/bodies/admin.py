@@ -14,6 +14,7 @@ from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.protocol.bodies.client import MessageQueueBody
+from rocketmq_py.wire.integers import Int32, Int64
 
 V = TypeVar("V")
 
@@ -21,9 +22,9 @@ V = TypeVar("V")
 class TopicOffset(Body, kw_only=True):
     """The offsets of one queue. ``last_update_timestamp`` is the store time of its newest message, 0 without one."""
 
-    min_offset: int = 0
-    max_offset: int = 0
-    last_update_timestamp: int = 0
+    min_offset: Int64 = 0
+    max_offset: Int64 = 0
+    last_update_timestamp: Int64 = 0
 
 
 class OffsetWrapper(Body, kw_only=True):
@@ -33,10 +34,10 @@ class OffsetWrapper(Body, kw_only=True):
     ``last_timestamp`` the store time of the last consumed message, 0 if unknown.
     """
 
-    broker_offset: int = 0
-    consumer_offset: int = 0
-    pull_offset: int = 0
-    last_timestamp: int = 0
+    broker_offset: Int64 = 0
+    consumer_offset: Int64 = 0
+    pull_offset: Int64 = 0
+    last_timestamp: Int64 = 0
 
     @property
     def lag(self) -> int:
@@ -113,11 +114,11 @@ class SlaveConnection(Body, kw_only=True):
     """
 
     addr: str = ""
-    slave_ack_offset: int = 0
-    diff: int = 0
+    slave_ack_offset: Int64 = 0
+    diff: Int64 = 0
     in_sync: bool = False
-    transferred_byte_in_second: int = 0
-    transfer_from_where: int = 0
+    transferred_byte_in_second: Int64 = 0
+    transfer_from_where: Int64 = 0
 
 
 class SlaveRuntime(Body, kw_only=True):
@@ -126,16 +127,16 @@ class SlaveRuntime(Body, kw_only=True):
     """
 
     master_addr: str | None = None
-    max_offset: int = 0
-    last_read_timestamp: int = 0
-    transferred_byte_in_second: int = 0
+    max_offset: Int64 = 0
+    last_read_timestamp: Int64 = 0
+    transferred_byte_in_second: Int64 = 0
 
 
 class HaStatus(Body, kw_only=True):
     """Replication status of a broker: for a master its slaves, for a slave its own connection."""
 
     master: bool = True
-    master_commit_log_max_offset: int = 0
-    in_sync_slave_nums: int = 0
+    master_commit_log_max_offset: Int64 = 0
+    in_sync_slave_nums: Int32 = 0
     ha_connection_info: list[SlaveConnection] = msgspec.field(default_factory=list)
     ha_client_runtime_info: SlaveRuntime = msgspec.field(default_factory=SlaveRuntime)

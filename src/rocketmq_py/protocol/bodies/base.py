@@ -11,7 +11,9 @@ from typing import Any, Self
 import msgspec
 
 from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.coercion import convert_leniently
 from rocketmq_py.wire import fastjson
+from rocketmq_py.wire.integers import Int64
 
 
 class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
@@ -42,8 +44,8 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
         """
         try:
             return msgspec.convert(without_nulls(tree), cls, strict=False)
-        except msgspec.ValidationError as e:
-            raise BadHeader(f"{cls.__name__}: {e}") from e
+        except msgspec.ValidationError:
+            return convert_leniently(tree, cls)
 
 
 def without_nulls(value: Any) -> Any:
@@ -58,9 +60,9 @@ def without_nulls(value: Any) -> Any:
 class DataVersion(Body, kw_only=True):
     """Version of a table that brokers share: it increases with every change and is compared as a whole."""
 
-    counter: int = 0
-    state_version: int = 0
-    timestamp: int = 0
+    counter: Int64 = 0
+    state_version: Int64 = 0
+    timestamp: Int64 = 0
 
     def bump(self, now_ms: int) -> DataVersion:
         return DataVersion(counter=self.counter + 1, state_version=self.state_version, timestamp=now_ms)

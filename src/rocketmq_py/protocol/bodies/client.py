@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.bodies.base import Body
+from rocketmq_py.protocol.coercion import java_enum
+from rocketmq_py.wire.command import LANGUAGES
+from rocketmq_py.wire.integers import Int32, Int64
 from rocketmq_py.wire.java_hash import string_hash
+
+ConsumeType = Annotated[str, java_enum("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")]
+"""How a consumer gets messages: pull, push or POP."""
+
+MessageModelName = Annotated[str, java_enum("BROADCASTING", "CLUSTERING", "LITE_SELECTIVE")]
+"""The message model of a consumer group."""
+
+ConsumeFromWhereName = Annotated[
+    str,
+    java_enum(
+        "CONSUME_FROM_LAST_OFFSET",
+        "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+        "CONSUME_FROM_MIN_OFFSET",
+        "CONSUME_FROM_MAX_OFFSET",
+        "CONSUME_FROM_FIRST_OFFSET",
+        "CONSUME_FROM_TIMESTAMP",
+    ),
+]
+"""Where a consumer group without offsets starts; the second to fourth constants are deprecated in Java."""
+
+LanguageCode = Annotated[str, java_enum(*LANGUAGES)]
+"""The language of a client."""
 
 
 class SubscriptionData(Body, kw_only=True):
@@ -13,8 +40,8 @@ class SubscriptionData(Body, kw_only=True):
     topic: str
     sub_string: str = "*"
     tags_set: list[str] = []
-    code_set: list[int] = []
-    sub_version: int = 0
+    code_set: list[Int32] = []
+    sub_version: Int64 = 0
     expression_type: str = "TAG"
     class_filter_mode: bool = False
 
@@ -38,9 +65,9 @@ class SubscriptionData(Body, kw_only=True):
 
 class ConsumerData(Body, kw_only=True):
     group_name: str
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = "CLUSTERING"
-    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    consume_type: ConsumeType = "CONSUME_PASSIVELY"
+    message_model: MessageModelName = "CLUSTERING"
+    consume_from_where: ConsumeFromWhereName = "CONSUME_FROM_LAST_OFFSET"
     subscription_data_set: list[SubscriptionData] = []
     unit_mode: bool = False
 
@@ -56,7 +83,7 @@ class HeartbeatData(Body, kw_only=True, rename={
     client_id: str
     producer_data_set: list[ProducerData] = []
     consumer_data_set: list[ConsumerData] = []
-    heartbeat_fingerprint: int = 0
+    heartbeat_fingerprint: Int32 = 0
     without_sub: bool = False
 
 
@@ -70,7 +97,7 @@ class CheckClientConfig(Body, kw_only=True):
 class MessageQueueBody(Body, kw_only=True):
     topic: str
     broker_name: str
-    queue_id: int
+    queue_id: Int32
 
 
 class LockBatchRequest(Body, kw_only=True):
@@ -91,16 +118,16 @@ class ConsumerIdList(Body, kw_only=True):
 class ConnectionInfo(Body, kw_only=True):
     client_id: str
     client_addr: str
-    language: str = "OTHER"
-    version: int = 0
+    language: LanguageCode = "OTHER"
+    version: Int32 = 0
 
 
 class ConsumerConnection(Body, kw_only=True):
     connection_set: list[ConnectionInfo] = []
     subscription_table: dict[str, SubscriptionData] = {}
-    consume_type: str | None = None
-    message_model: str | None = None
-    consume_from_where: str | None = None
+    consume_type: ConsumeType | None = None
+    message_model: MessageModelName | None = None
+    consume_from_where: ConsumeFromWhereName | None = None
 
 
 class ProducerConnection(Body, kw_only=True):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rocketmq_py.protocol.bodies.base import Body, DataVersion
+from rocketmq_py.protocol.coercion import java_enum
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class GroupRetryPolicy(Body, kw_only=True):
-    type: str = "CUSTOMIZED"
+    type: Annotated[str, java_enum("EXPONENTIAL", "CUSTOMIZED")] = "CUSTOMIZED"
     customized_retry_policy: Any = None
     exponential_retry_policy: Any = None
 
@@ -21,14 +23,14 @@ class SubscriptionGroupConfig(Body, kw_only=True):
     consume_from_min_enable: bool = True
     consume_broadcast_enable: bool = True
     consume_message_orderly: bool = False
-    retry_queue_nums: int = 1
-    retry_max_times: int = 16
+    retry_queue_nums: Int32 = 1
+    retry_max_times: Int32 = 16
     group_retry_policy: GroupRetryPolicy = msgspec.field(default_factory=GroupRetryPolicy)
-    broker_id: int = 0
-    which_broker_when_consume_slowly: int = 1
+    broker_id: Int64 = 0
+    which_broker_when_consume_slowly: Int64 = 1
     notify_consumer_ids_changed_enable: bool = True
-    group_sys_flag: int = 0
-    consume_timeout_minute: int = 15
+    group_sys_flag: Int32 = 0
+    consume_timeout_minute: Int32 = 15
     subscription_data_set: list[Any] | None = None
     attributes: dict[str, str] = {}
 
@@ -43,7 +45,7 @@ class SubscriptionGroupTable(Body, kw_only=True):
     """All consumer groups of a broker; also the layout of subscriptionGroup.json."""
 
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
-    forbidden_table: dict[str, dict[str, int]] = {}
+    forbidden_table: dict[str, dict[str, Int32]] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
 
 

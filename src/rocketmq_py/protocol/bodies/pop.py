@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from rocketmq_py.protocol.bodies.base import Body
-from rocketmq_py.protocol.bodies.client import MessageQueueBody
+from rocketmq_py.protocol.bodies.client import MessageModelName, MessageQueueBody
+from rocketmq_py.protocol.coercion import java_enum
+from rocketmq_py.wire.integers import Int32, Int64
 
 PULL = "PULL"
 POP = "POP"
+RequestMode = Annotated[str, java_enum(PULL, POP)]
+"""How a group asks for the messages of a topic."""
 
 
 class BatchAck(Body, kw_only=True, rename={
@@ -25,11 +31,11 @@ class BatchAck(Body, kw_only=True, rename={
     consumer_group: str
     topic: str
     retry: str
-    start_offset: int
-    queue_id: int
-    revive_queue_id: int
-    pop_time: int
-    invisible_time: int
+    start_offset: Int64
+    queue_id: Int32
+    revive_queue_id: Int32
+    pop_time: Int64
+    invisible_time: Int64
     bits: str = ""
 
 
@@ -47,14 +53,14 @@ class QueryAssignmentRequest(Body, kw_only=True):
     consumer_group: str
     client_id: str
     strategy_name: str | None = None
-    message_model: str = "CLUSTERING"
+    message_model: MessageModelName = "CLUSTERING"
 
 
 class MessageQueueAssignment(Body, kw_only=True):
     """An assigned queue and its request mode; in mode POP, queue id -1 stands for all queues of the broker."""
 
     message_queue: MessageQueueBody
-    mode: str = PULL
+    mode: RequestMode = PULL
     attachments: dict[str, str] | None = None
 
 
@@ -73,8 +79,8 @@ class MessageRequestMode(Body, kw_only=True):
 
     topic: str
     consumer_group: str
-    mode: str = PULL
-    pop_share_queue_num: int = 0
+    mode: RequestMode = PULL
+    pop_share_queue_num: Int32 = 0
 
 
 class MessageRequestModes(Body, kw_only=True):

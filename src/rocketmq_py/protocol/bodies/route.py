@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from rocketmq_py.protocol.bodies.base import Body
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class QueueData(Body, kw_only=True):
     broker_name: str
-    read_queue_nums: int
-    write_queue_nums: int
-    perm: int
-    topic_sys_flag: int = 0
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_sys_flag: Int32 = 0
 
 
 class BrokerData(Body, kw_only=True):
@@ -20,7 +21,7 @@ class BrokerData(Body, kw_only=True):
 
     cluster: str = ""
     broker_name: str
-    broker_addrs: dict[int, str] = {}
+    broker_addrs: dict[Int64, str] = {}
     zone_name: str | None = None
     enable_acting_master: bool = False
 
@@ -43,7 +44,7 @@ class ClusterInfo(Body, kw_only=True):
 class BrokerMemberGroupData(Body, kw_only=True):
     cluster: str
     broker_name: str
-    broker_addrs: dict[int, str] = {}
+    broker_addrs: dict[Int64, str] = {}
 
 
 class TopicList(Body, kw_only=True):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rocketmq_py.protocol.bodies.base import Body, DataVersion
+from rocketmq_py.protocol.coercion import java_enum
+from rocketmq_py.wire.integers import Int32
 
 
 class TopicConfig(Body, kw_only=True):
     topic_name: str
-    read_queue_nums: int = 16
-    write_queue_nums: int = 16
-    perm: int = 6
-    topic_filter_type: str = "SINGLE_TAG"
-    topic_sys_flag: int = 0
+    read_queue_nums: Int32 = 16
+    write_queue_nums: Int32 = 16
+    perm: Int32 = 6
+    topic_filter_type: Annotated[str, java_enum("SINGLE_TAG", "MULTI_TAG")] = "SINGLE_TAG"
+    topic_sys_flag: Int32 = 0
     order: bool = False
     attributes: dict[str, str] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class QueryConsumeTimeSpan(TopicHeader, kw_only=True):
@@ -37,9 +38,9 @@ class QueryConsumeQueue(TopicHeader, kw_only=True):
     """Entries of a consume queue from ``index`` on (321)."""
 
     topic: str
-    queue_id: int
-    index: int
-    count: int
+    queue_id: Int32
+    index: Int64
+    count: Int32
     consumer_group: str | None = None
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
-from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.coercion import convert_leniently
 
 
 class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
@@ -37,8 +37,8 @@ class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
         """
         try:
             return msgspec.convert(ext, cls, strict=False)
-        except msgspec.ValidationError as e:
-            raise BadHeader(f"{cls.__name__}: {e}") from e
+        except msgspec.ValidationError:
+            return convert_leniently(ext, cls)
 
 
 @cache
@@ -59,8 +59,12 @@ class NoHeader(Header, kw_only=True):
 
 
 class TopicHeader(Header, kw_only=True):
-    """Base of requests about a topic, with fields that 5.x clients add; brokers use them for static topics only."""
+    """Base of requests about a topic, with fields that 5.x clients add; brokers use them for static topics only.
+
+    :ivar bname: the broker the request is for. :ivar lo: False if the queue is a physical one, whatever the topic.
+    """
 
     bname: str | None = None
+    lo: bool | None = None
     ns: str | None = None
     nsd: bool | None = None

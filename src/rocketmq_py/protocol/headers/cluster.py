@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class NotifyMinBrokerIdChange(Header, kw_only=True):
@@ -12,7 +13,7 @@ class NotifyMinBrokerIdChange(Header, kw_only=True):
     ``ha_broker_addr`` is the new broker's replication address.
     """
 
-    min_broker_id: int | None = None
+    min_broker_id: Int64 | None = None
     broker_name: str | None = None
     min_broker_addr: str | None = None
     offline_broker_addr: str | None = None
@@ -26,29 +27,29 @@ class AllTopics(Header, kw_only=True):
         if it has changed, the master starts again with the first page.
     """
 
-    topic_seq: int | None = None
-    max_topic_num: int | None = None
+    topic_seq: Int32 | None = None
+    max_topic_num: Int32 | None = None
     data_version: str | None = None
 
 
 class AllGroups(Header, kw_only=True):
     """A slave asks its master for consumer groups (201), by page like :class:`AllTopics`."""
 
-    group_seq: int | None = None
-    max_group_num: int | None = None
+    group_seq: Int32 | None = None
+    max_group_num: Int32 | None = None
     data_version: str | None = None
 
 
 class AllTopicsResponse(Header, kw_only=True):
     """Total number of topics; absent from brokers before 5.3.3, which return all topics at once."""
 
-    total_topic_num: int | None = None
+    total_topic_num: Int32 | None = None
 
 
 class AllGroupsResponse(Header, kw_only=True):
     """Total number of consumer groups."""
 
-    total_group_num: int | None = None
+    total_group_num: Int32 | None = None
 
 
 class ExchangeHaInfo(Header, kw_only=True):
@@ -59,7 +60,7 @@ class ExchangeHaInfo(Header, kw_only=True):
     """
 
     master_ha_address: str | None = None
-    master_flush_offset: int | None = None
+    master_flush_offset: Int64 | None = None
     master_address: str | None = None
 
 
@@ -72,12 +73,12 @@ class TimerCheckPointResponse(Header, kw_only=True):
         in the timer topic, separated by commas. :ivar acted_from: when the slave began to act as master.
     """
 
-    delivered_before: int | None = None
+    delivered_before: Int64 | None = None
     waiting: str | None = None
-    acted_from: int | None = None
+    acted_from: Int64 | None = None
 
 
 class ResetMasterFlushOffset(TopicHeader, kw_only=True):
     """The flushed offset of a master, sent to a slave (908)."""
 
-    master_flush_offset: int
+    master_flush_offset: Int64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import TopicHeader
+from rocketmq_py.wire.integers import Int32
 
 
 class UnregisterClient(TopicHeader, kw_only=True, rename={
@@ -36,8 +37,8 @@ class ConsumeMessageDirectly(TopicHeader, kw_only=True):
     msg_id: str | None = None
     broker_name: str | None = None
     topic: str | None = None
-    topic_sys_flag: int | None = None
-    group_sys_flag: int | None = None
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
 
 
 class ConsumerStatus(TopicHeader, kw_only=True):

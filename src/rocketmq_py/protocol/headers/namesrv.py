@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class RegisterBroker(TopicHeader, kw_only=True, rename={
@@ -15,11 +16,11 @@ class RegisterBroker(TopicHeader, kw_only=True, rename={
     broker_addr: str
     cluster_name: str
     ha_server_addr: str
-    broker_id: int
-    heartbeat_timeout_millis: int | None = None
+    broker_id: Int64
+    heartbeat_timeout_millis: Int64 | None = None
     enable_acting_master: bool | None = None
     compressed: bool = False
-    body_crc32: int = 0
+    body_crc32: Int32 = 0
     zone_name: str | None = None
 
 
@@ -32,26 +33,26 @@ class UnregisterBroker(TopicHeader, kw_only=True):
     broker_name: str
     broker_addr: str
     cluster_name: str
-    broker_id: int
+    broker_id: Int64
 
 
 class BrokerHeartbeat(TopicHeader, kw_only=True):
     cluster_name: str
     broker_addr: str
     broker_name: str
-    broker_id: int | None = None
-    epoch: int | None = None
-    max_offset: int | None = None
-    confirm_offset: int | None = None
-    heartbeat_timeout_mills: int | None = None
-    election_priority: int | None = None
+    broker_id: Int64 | None = None
+    epoch: Int32 | None = None
+    max_offset: Int64 | None = None
+    confirm_offset: Int64 | None = None
+    heartbeat_timeout_mills: Int64 | None = None
+    election_priority: Int32 | None = None
 
 
 class QueryDataVersion(TopicHeader, kw_only=True):
     broker_name: str
     broker_addr: str
     cluster_name: str
-    broker_id: int
+    broker_id: Int64
 
 
 class DataVersionResponse(Header, kw_only=True):
@@ -91,8 +92,8 @@ class BrokerNameHeader(TopicHeader, kw_only=True):
 
 
 class WipeWritePermResponse(Header, kw_only=True):
-    wipe_topic_count: int
+    wipe_topic_count: Int32
 
 
 class AddWritePermResponse(Header, kw_only=True):
-    add_topic_count: int
+    add_topic_count: Int32

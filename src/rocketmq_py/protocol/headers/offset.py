@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class QueryConsumerOffset(TopicHeader, kw_only=True):
     consumer_group: str
     topic: str
-    queue_id: int
+    queue_id: Int32
     set_zero_if_not_found: bool | None = None
 
 
 class UpdateConsumerOffset(TopicHeader, kw_only=True):
     consumer_group: str
     topic: str
-    queue_id: int
-    commit_offset: int
+    queue_id: Int32
+    commit_offset: Int64
 
 
 class SearchOffset(TopicHeader, kw_only=True):
     topic: str
-    queue_id: int
-    timestamp: int
+    queue_id: Int32
+    timestamp: Int64
     boundary_type: str | None = None
 
 
 class GetMaxOffset(TopicHeader, kw_only=True):
     topic: str
-    queue_id: int
+    queue_id: Int32
     committed: bool | None = None
 
 
@@ -36,24 +37,24 @@ class QueueHeader(TopicHeader, kw_only=True):
     """A queue of a topic (31, 32)."""
 
     topic: str
-    queue_id: int
+    queue_id: Int32
 
 
 class OffsetResponse(Header, kw_only=True):
-    offset: int
+    offset: Int64
 
 
 class TimestampResponse(Header, kw_only=True):
-    timestamp: int
+    timestamp: Int64
 
 
 class ResetOffset(TopicHeader, kw_only=True):
     topic: str
     group: str
-    timestamp: int
+    timestamp: Int64
     is_force: bool = False
-    queue_id: int = -1
-    offset: int | None = None
+    queue_id: Int32 = -1
+    offset: Int64 | None = None
 
 
 class CloneGroupOffset(TopicHeader, kw_only=True):

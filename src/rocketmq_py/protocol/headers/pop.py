@@ -7,6 +7,7 @@ like are texts in the formats of :mod:`rocketmq_py.protocol.pop_handle`.
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
+from rocketmq_py.wire.integers import Int32, Int64, NonNegative64
 
 
 class PopMessage(TopicHeader, kw_only=True):
@@ -18,12 +19,12 @@ class PopMessage(TopicHeader, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: int
-    max_msg_nums: int
-    invisible_time: int
-    poll_time: int
-    init_mode: int
-    born_time: int = 0
+    queue_id: Int32
+    max_msg_nums: Int32
+    invisible_time: NonNegative64
+    poll_time: NonNegative64
+    init_mode: Int32
+    born_time: Int64 = 0
     exp_type: str | None = None
     exp: str | None = None
     order: bool = False
@@ -33,10 +34,10 @@ class PopMessage(TopicHeader, kw_only=True):
 class PopResponse(Header, kw_only=True):
     """Result of a pop, besides the records in the body; ``rest_num`` is the number of messages left."""
 
-    pop_time: int
-    invisible_time: int
-    revive_qid: int
-    rest_num: int
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+    rest_num: Int64
     start_offset_info: str | None = None
     msg_offset_info: str | None = None
     order_count_info: str | None = None
@@ -49,9 +50,9 @@ class AckMessage(TopicHeader, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: int
+    queue_id: Int32
     extra_info: str
-    offset: int
+    offset: Int64
 
 
 class ChangeInvisibleTime(TopicHeader, kw_only=True):
@@ -59,26 +60,26 @@ class ChangeInvisibleTime(TopicHeader, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: int
+    queue_id: Int32
     extra_info: str
-    offset: int
-    invisible_time: int
+    offset: Int64
+    invisible_time: NonNegative64
 
 
 class ChangeInvisibleTimeResponse(Header, kw_only=True):
     """Parts of the message's new extra info."""
 
-    pop_time: int
-    invisible_time: int
-    revive_qid: int
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
 
 
 class PeekMessage(TopicHeader, kw_only=True):
     """Reads messages without popping them (200052)."""
 
     topic: str
-    queue_id: int
-    max_msg_nums: int
+    queue_id: Int32
+    max_msg_nums: Int32
     consumer_group: str
 
 
@@ -87,9 +88,9 @@ class Notification(TopicHeader, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: int
-    poll_time: int
-    born_time: int = 0
+    queue_id: Int32
+    poll_time: NonNegative64
+    born_time: Int64 = 0
     order: bool = False
     attempt_id: str | None = None
     exp_type: str | None = None
@@ -108,10 +109,10 @@ class PollingInfo(TopicHeader, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: int
+    queue_id: Int32
 
 
 class PollingInfoResponse(Header, kw_only=True):
     """The number of waiting pops."""
 
-    polling_num: int
+    polling_num: Int32

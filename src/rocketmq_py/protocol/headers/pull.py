@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class PullMessage(TopicHeader, kw_only=True):
@@ -14,17 +15,17 @@ class PullMessage(TopicHeader, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: int
-    queue_offset: int
-    max_msg_nums: int
-    sys_flag: int
-    commit_offset: int
-    suspend_timeout_millis: int
-    sub_version: int
+    queue_id: Int32
+    queue_offset: Int64
+    max_msg_nums: Int32
+    sys_flag: Int32
+    commit_offset: Int64
+    suspend_timeout_millis: Int64
+    sub_version: Int64
     subscription: str | None = None
     expression_type: str | None = None
-    max_msg_bytes: int | None = None
-    request_source: int | None = None
+    max_msg_bytes: Int32 | None = None
+    request_source: Int32 | None = None
     proxy_froward_client_id: str | None = None
     bulk: bool | None = None
 
@@ -32,20 +33,20 @@ class PullMessage(TopicHeader, kw_only=True):
 class PullResponse(Header, kw_only=True):
     """Result of a pull, besides the records in the body."""
 
-    suggest_which_broker_id: int
-    next_begin_offset: int
-    min_offset: int
-    max_offset: int
-    offset_delta: int | None = None
-    topic_sys_flag: int | None = None
-    group_sys_flag: int | None = None
-    forbidden_type: int | None = None
+    suggest_which_broker_id: Int64
+    next_begin_offset: Int64
+    min_offset: Int64
+    max_offset: Int64
+    offset_delta: Int64 | None = None
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    forbidden_type: Int32 | None = None
 
 
 class ViewMessage(TopicHeader, kw_only=True):
     """Reads one message by its commit log offset (33)."""
 
-    offset: int
+    offset: Int64
     topic: str | None = None
 
 
@@ -58,14 +59,14 @@ class QueryMessage(TopicHeader, kw_only=True, rename={
 
     topic: str
     key: str
-    max_num: int
-    begin_timestamp: int
-    end_timestamp: int
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
     unique_key_query: bool | None = None
     index_type: str | None = None
     last_key: str | None = None
 
 
 class QueryMessageResponse(Header, kw_only=True):
-    index_last_update_timestamp: int
-    index_last_update_phyoffset: int
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64

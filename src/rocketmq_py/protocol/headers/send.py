@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class SendMessage(TopicHeader, kw_only=True):
@@ -11,16 +12,16 @@ class SendMessage(TopicHeader, kw_only=True):
     producer_group: str
     topic: str
     default_topic: str
-    default_topic_queue_nums: int
-    queue_id: int
-    sys_flag: int
-    born_timestamp: int
-    flag: int
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
     properties: str | None = None
-    reconsume_times: int | None = None
+    reconsume_times: Int32 | None = None
     unit_mode: bool | None = None
     batch: bool | None = None
-    max_reconsume_times: int | None = None
+    max_reconsume_times: Int32 | None = None
 
 
 class SendMessageV2(Header, kw_only=True, rename={
@@ -33,15 +34,15 @@ class SendMessageV2(Header, kw_only=True, rename={
     producer_group: str
     topic: str
     default_topic: str
-    default_topic_queue_nums: int
-    queue_id: int
-    sys_flag: int
-    born_timestamp: int
-    flag: int
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
     properties: str | None = None
-    reconsume_times: int | None = None
+    reconsume_times: Int32 | None = None
     unit_mode: bool | None = None
-    max_reconsume_times: int | None = None
+    max_reconsume_times: Int32 | None = None
     batch: bool | None = None
     bname: str | None = None
 
@@ -53,8 +54,8 @@ class SendResponse(Header, kw_only=True, rename={
     """Position of a stored message; ``msg_id`` is the offset id (a comma list for a batch)."""
 
     msg_id: str
-    queue_id: int
-    queue_offset: int
+    queue_id: Int32
+    queue_offset: Int64
     transaction_id: str | None = None
     batch_uniq_id: str | None = None
     recall_handle: str | None = None
@@ -65,13 +66,13 @@ class SendResponse(Header, kw_only=True, rename={
 class ConsumerSendMsgBack(TopicHeader, kw_only=True):
     """A message that a consumer failed to consume and sends back (36); ``offset`` is its commit log offset."""
 
-    offset: int
+    offset: Int64
     group: str
-    delay_level: int
+    delay_level: Int32
     origin_msg_id: str | None = None
     origin_topic: str | None = None
     unit_mode: bool | None = None
-    max_reconsume_times: int | None = None
+    max_reconsume_times: Int32 | None = None
 
 
 class PushReplyMessage(TopicHeader, kw_only=True):
@@ -82,16 +83,16 @@ class PushReplyMessage(TopicHeader, kw_only=True):
     producer_group: str
     topic: str
     default_topic: str
-    default_topic_queue_nums: int
-    queue_id: int
-    sys_flag: int
-    born_timestamp: int
-    flag: int
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
     born_host: str
     store_host: str
-    store_timestamp: int
+    store_timestamp: Int64
     properties: str | None = None
-    reconsume_times: int | None = None
+    reconsume_times: Int32 | None = None
     unit_mode: bool | None = None
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import TopicHeader
+from rocketmq_py.wire.integers import Int32
 
 
 class CreateTopic(TopicHeader, kw_only=True):
     topic: str
     default_topic: str
-    read_queue_nums: int
-    write_queue_nums: int
-    perm: int
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
     topic_filter_type: str
     order: bool
-    topic_sys_flag: int | None = None
+    topic_sys_flag: Int32 | None = None
     attributes: str | None = None
     force: bool | None = None
 

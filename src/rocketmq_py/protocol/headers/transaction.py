@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from rocketmq_py.protocol.headers.base import TopicHeader
+from rocketmq_py.wire.integers import Int32, Int64
 
 
 class EndTransaction(TopicHeader, kw_only=True):
     """The end of a transaction (37): 0 unknown, 8 commit, 12 rollback."""
 
     producer_group: str
-    tran_state_table_offset: int
-    commit_log_offset: int
-    commit_or_rollback: int
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    commit_or_rollback: Int32
     msg_id: str
     topic: str | None = None
     from_transaction_check: bool = False
@@ -26,7 +27,7 @@ class EndTransactions(TopicHeader, kw_only=True):
     """
 
     producer_group: str
-    commit_or_rollback: int
+    commit_or_rollback: Int32
     in_order: bool = False
     topic: str | None = None
 
@@ -34,8 +35,8 @@ class EndTransactions(TopicHeader, kw_only=True):
 class CheckTransactionState(TopicHeader, kw_only=True):
     """A broker asks a producer for the state of a transaction (39)."""
 
-    tran_state_table_offset: int
-    commit_log_offset: int
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
     topic: str | None = None
     msg_id: str | None = None
     transaction_id: str | None = None

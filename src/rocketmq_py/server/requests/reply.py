@@ -7,7 +7,7 @@ form the request had: so does Apache RocketMQ, whose every side writes in its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -134,9 +134,14 @@ def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
 def _as_text(field: msgspec.structs.FieldInfo) -> str:
     """The expression for one field of header ``h`` as a string or None."""
     value = f"h.{field.name}"
-    if field.type in (str, str | None):
-        return value
-    if field.type is int:
-        return f"str({value})"
-    text = f"str({value})" if field.type == int | None else f"('true' if {value} else 'false')"
-    return text if field.required else f"None if {value} is None else {text}"
+    kind = _plain_type(field.type)
+    text = {str: value, int: f"str({value})", bool: f"('true' if {value} else 'false')"}[kind]
+    return text if field.required or kind is str else f"None if {value} is None else {text}"
+
+
+def _plain_type(declared: Any) -> type:
+    """``int`` of ``Annotated[int, ...] | None``, for instance."""
+    if get_origin(declared) is Annotated:
+        return _plain_type(get_args(declared)[0])
+    kinds = [kind for kind in get_args(declared) if kind is not type(None)]
+    return _plain_type(kinds[0]) if kinds else cast("type", declared)

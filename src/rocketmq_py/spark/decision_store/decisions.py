@@ -1,12 +1,8 @@
-"""What was decided about the micro-batches of an exactly-once query, on durable storage.
+"""The decisions of an exactly-once query, on durable storage.
 
-A decision says which attempts at the tasks of a micro-batch count. It is written before the first transaction of the
-micro-batch ends, and never changed: what it names is committed, whatever happens, and everything else of the
-micro-batch is rolled back. The decision about a micro-batch is only made when all transactions of the one before have
-ended.
-
-Knows the form of a decision, how the question about one message is answered from it, and in which order records come
-and go. Refuses to know brokers, and where records lie (``places``).
+A decision names the task attempts of a micro-batch that commit. It is written before the first transaction of the
+micro-batch ends and never changed: the half messages of these attempts are committed, all others of the micro-batch are
+rolled back. It is made only after all transactions of the micro-batch before have ended. ``stores`` keeps the records.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ _NAME = re.compile(r"([0-9]{20})\.json")
 
 
 class Verdict(enum.Enum):
-    """What is known about a half message."""
+    """The answer to a transaction check."""
 
     COMMIT = "its row counts: it has to be delivered unless it has been"
     ROLLBACK = "its row does not count, or it has been delivered"
@@ -42,18 +38,18 @@ class Verdict(enum.Enum):
 
 
 class DecisionError(RocketMQError):
-    """A decision cannot be written or read, or contradicts what the query is about to do."""
+    """A decision cannot be written or read, or contradicts the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which rows of a micro-batch count.
+    """The rows of a micro-batch that commit.
 
-    :ivar attempts: the attempts at tasks that count.
-    :ivar resent: row key and unique key of those rows of which one half message counts, and others, sent before over a
-        connection that broke, do not.
-    :ivar topics: where the rows go.
-    :ivar brokers: where their half messages are.
+    :ivar attempts: the task attempts that commit.
+    :ivar resent: row key and unique key of rows whose half message was sent more than once; only the one with this
+        unique key commits.
+    :ivar topics: the topics of the rows.
+    :ivar brokers: the brokers of the half messages.
     """
 
     query_id: str
@@ -64,13 +60,13 @@ class Decision:
     brokers: tuple[str, ...] = ()
 
     def counts(self, properties: Mapping[str, str]) -> bool:
-        """Whether the half message with these properties is to be delivered."""
+        """True if the half message with these properties commits."""
         attempt, row = properties.get(ATTEMPT), properties.get(ROW_KEY, "")
         is_last = self.resent.get(row, properties.get(Property.UNIQUE_KEY)) == properties.get(Property.UNIQUE_KEY)
         return self.is_about(properties) and attempt in self.attempts and is_last
 
     def is_about(self, properties: Mapping[str, str]) -> bool:
-        """Whether a half message is of this micro-batch."""
+        """True if a half message is of this micro-batch."""
         return properties.get(QUERY_ID) == self.query_id and properties.get(BATCH_ID) == str(self.batch_id)
 
     def encode(self) -> bytes:
@@ -83,9 +79,9 @@ class Decision:
 
     @staticmethod
     def decode(raw: bytes) -> Decision:
-        """A decision of its record.
+        """Decode a record.
 
-        :raises DecisionError: it is none, or of a later form.
+        :raises DecisionError: it is no decision, or of a later form.
         """
         try:
             found: dict[str, Any] = json.loads(raw)
@@ -101,10 +97,11 @@ class Decision:
 
 
 def verdict(properties: Mapping[str, str], latest: Decision | None, completed: int | None = None) -> Verdict:
-    """What is to become of a half message that a broker asks about.
+    """The answer to a transaction check.
 
+    :param properties: of the half message.
     :param latest: the latest decision of this query.
-    :param completed: the number of a micro-batch all of whose transactions have ended, if that is known.
+    :param completed: the number of a micro-batch whose transactions have all ended, if known.
     """
     batch = properties.get(BATCH_ID, "")
     if latest is None or properties.get(QUERY_ID) != latest.query_id or not batch.isdecimal():
@@ -116,17 +113,17 @@ def verdict(properties: Mapping[str, str], latest: Decision | None, completed: i
     return Verdict.ROLLBACK
 
 
-# -- where they lie
+# -- the records
 
 
 class Decisions:
     """The decisions of one query.
 
-    Two drivers may believe to run it: one that was given up, and its successor. Records are created, never replaced, so
-    that both cannot decide about one micro-batch; and one that comes to decide when its successor is micro-batches
-    ahead, and its record could be created because the other one is swept away, finds that out before it acts.
+    Two drivers may run the query at once: one that was given up, and its successor. Records are created and never
+    replaced, so that only one of them can decide about a micro-batch. A driver that is late by several micro-batches
+    could create its record again after the other's was removed; it looks for later records before it goes on.
 
-    :param location: where they lie, for messages.
+    :param location: their directory or URI, for error messages.
     """
 
     def __init__(self, location: str, store: DecisionStore) -> None:
@@ -135,15 +132,15 @@ class Decisions:
 
     @staticmethod
     def at(location: str, sibling: str | None = None) -> Decisions:
-        """Those in a directory; it need not exist yet.
+        """The decisions in a directory, which need not exist yet.
 
-        :param sibling: as of :func:`~rocketmq_py.spark.decision_store.stores.store_at`.
+        :param sibling: see :func:`~rocketmq_py.spark.decision_store.stores.store_at`.
         :raises ConfigError: it cannot be reached from Python.
         """
         return Decisions(location, store_at(location, os.environ, sibling))
 
     def latest(self) -> Decision | None:
-        """The last decision that was made.
+        """The latest decision.
 
         :raises DecisionError: it cannot be read.
         """
@@ -152,10 +149,10 @@ class Decisions:
             return Decision.decode(self._store.read(_name(numbers[-1]))) if numbers else None
 
     def make(self, decision: Decision) -> None:
-        """Make a decision; it is durable when this returns.
+        """Store a decision durably.
 
-        :raises DecisionError: it cannot be written, or one about this micro-batch or a later one is there. If it cannot
-            be written, it may be there nevertheless, or come to be there yet.
+        :raises DecisionError: it cannot be written (it may exist nevertheless, now or later), or this micro-batch or a
+            later one is decided already.
         """
         with self._errors_named("written"):
             numbers = self._numbers()
@@ -168,12 +165,12 @@ class Decisions:
         try:
             self._store.create(name, content)
         except FileExistsError:
-            # An answer got lost, and the client of the store has asked again: no two decisions are the same.
+            # The answer was lost and the client has sent the request again: no two decisions are equal.
             if self._store.read(name) != content:
                 raise
 
     def _sweep(self, numbers: list[int]) -> None:
-        """Remove old records; they are in nobody's way, so that a decision does not fail with it."""
+        """Remove old records. A failure is only logged: they do no harm."""
         try:
             for number in numbers:
                 self._store.remove(_name(number))

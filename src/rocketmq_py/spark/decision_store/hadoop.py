@@ -1,11 +1,9 @@
-"""Records in a file system of Hadoop, through Hadoop's own client: what Spark does for its commit log.
+"""Records in a file system of Hadoop, through Hadoop's own client, as Spark writes its commit log.
 
-A record is written beside its place and flushed to the disks of the data nodes, then renamed; the name node renames in
-one step and refuses to replace a file. Native bindings of that client (libhdfs) cannot tell a directory that is not
-there from a name node that does not answer, and replace files. So the client runs in a small JVM of this process, with
-the classes and the configuration Spark runs with, reached as PySpark reaches its JVM (Py4J).
-
-The JVM takes about a second to start and ends with the process. Knows Hadoop's classes; refuses to know records.
+A record is written to a draft, flushed to the disks of the data nodes, and renamed; the name node renames in one step
+and does not replace files. Native bindings of the client (libhdfs) do not distinguish a missing directory from a name
+node that does not answer, and replace files. So the client runs in a small JVM, with the classes and the configuration
+of Spark, over Py4J as PySpark's own JVM. The JVM starts in about a second and ends with this process.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _MESSAGE_CHARACTERS = 2000
 class HadoopDecisionStore:
     """A directory of a file system that Hadoop's client reaches.
 
-    :param environ: says where Java, Spark's classes and Hadoop's configuration are.
+    :param environ: environment variables that name Java, Spark's classes and Hadoop's configuration.
     """
 
     def __init__(self, location: str, environ: Mapping[str, str]) -> None:
@@ -80,7 +78,7 @@ class HadoopDecisionStore:
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[_Client]:
-        """The client; its errors are those of files."""
+        """The client, started on first use; its errors become OSError."""
         try:
             if self._started is None:
                 self._started = _Client(self._location, self._environ)
@@ -105,12 +103,12 @@ class _Client:
         return self._fs.Path(location)
 
     def rename(self, source: Any, target: Any) -> None:
-        """In one step, and without replacing anything."""
+        """Rename in one step, without replacing a file."""
         self._context.rename(source, target, self._gateway.new_array(self._fs.Options.Rename, 0))
 
 
 def start_jvm(classes: str, environ: Mapping[str, str]) -> JavaGateway:
-    """A JVM of this process with some classes; it ends when nobody holds the gateway any more, or this process ends.
+    """Start a JVM with some classes; it ends with the last reference to the gateway, or with this process.
 
     :raises OSError: it does not start.
     """
@@ -137,7 +135,7 @@ def start_jvm(classes: str, environ: Mapping[str, str]) -> JavaGateway:
 
 
 def _end(client: GatewayClient, process: subprocess.Popen[bytes], log: contextlib.ExitStack) -> None:
-    """It ends when nobody can speak to it any more."""
+    """Close the connections of a JVM, which ends it."""
     client.close()
     client.is_connected = False  # or objects of Java that are collected later would ask for a connection
     process.communicate()
@@ -145,9 +143,9 @@ def _end(client: GatewayClient, process: subprocess.Popen[bytes], log: contextli
 
 
 def class_path(environ: Mapping[str, str]) -> str:
-    """Where Spark's driver has its classes and Hadoop's configuration from.
+    """The class path of Spark's driver, with Hadoop's configuration.
 
-    In a container of YARN ``CLASSPATH`` says all; elsewhere Spark's home and the configuration folders do.
+    In a container of YARN it is ``CLASSPATH``; elsewhere Spark's home and the configuration folders.
     """
     home = environ.get("SPARK_HOME") or _installed()
     folders = [environ.get("HADOOP_CONF_DIR"), environ.get("YARN_CONF_DIR"), environ.get("CLASSPATH")]
@@ -164,13 +162,13 @@ def _installed() -> str | None:
 
 
 def _java(environ: Mapping[str, str]) -> str:
-    """As Spark's launcher finds it."""
+    """The ``java`` that Spark's launcher uses."""
     home = environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH")) or "java"
 
 
 def _file_error(error: Py4JJavaError) -> OSError:
-    """What Java says as what Python says of files."""
+    """The OSError of a Java exception."""
     java = error.java_exception
     kind, message = java.getClass().getSimpleName(), str(java.toString()).partition("\n\tat ")[0]
     kinds = {"FileAlreadyExistsException": FileExistsError, "FileNotFoundException": FileNotFoundError}

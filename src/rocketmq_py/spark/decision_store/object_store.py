@@ -1,10 +1,10 @@
-"""Records in an object store: Amazon S3 and what speaks like it, Google Cloud Storage, Azure.
+"""Records in an object store: Amazon S3 and compatible stores, Google Cloud Storage, Azure.
 
-An object is there as a whole when its write is answered, and listed at once. Several writers are kept apart by a
-conditional write, ``If-None-Match: *`` on S3 and Azure, a generation of zero on Google's: no rename, which these stores
-do not have. A store that does not know conditional writes refuses them; one that ignores them is not fit.
+An object exists as a whole, and is listed, when its write is answered. A conditional write lets only one of several
+writers succeed: ``If-None-Match: *`` on S3 and Azure, generation zero on Google Cloud Storage. A store that does not
+support conditional writes refuses them; one that ignores them cannot be used.
 
-Knows obstore and its errors. Credentials and endpoints come from the environment, as obstore reads it.
+obstore reads credentials and endpoints from the environment.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class ObjectDecisionStore:
 
     @staticmethod
     def at(location: str) -> ObjectDecisionStore:
-        """Of a URI.
+        """The store of a URI.
 
-        :raises ConfigError: it is none, or the environment says something impossible.
+        :raises ConfigError: it is no such URI, or the environment is wrong.
         """
         try:
             return ObjectDecisionStore(from_url(location))
@@ -59,7 +59,7 @@ class ObjectDecisionStore:
 
 @contextlib.contextmanager
 def _file_errors() -> Iterator[None]:
-    """The errors of obstore as those of files."""
+    """Raise errors of obstore as OSError."""
     try:
         yield
     except AlreadyExistsError as e:

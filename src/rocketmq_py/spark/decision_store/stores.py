@@ -1,11 +1,10 @@
-"""Places a few small records lie in durably: directories of this machine, of HDFS, of object stores.
+"""Stores of small records: local directories, HDFS and object stores.
 
-A record has to be there as a whole or not at all, and only one of several writers of a name may succeed. Every kind of
-place has a primitive of its own for that: a hard link here, a rename that does not replace on HDFS, a conditional write
-in an object store. A place that cannot say for sure that nothing is there has to fail: "empty" is an answer others act
-upon.
+A record is stored as a whole or not at all, and only one of several writers of a name succeeds. Each store has a
+primitive for that: a hard link in a local directory, a rename that does not replace on HDFS, a conditional write in an
+object store. A store that cannot be listed must raise: "no records" would lead to a wrong decision.
 
-Knows which kind of place a location names, and the local one. Refuses to know what records say.
+This module chooses the store of a location, and has the local one.
 """
 
 from __future__ import annotations
@@ -29,32 +28,32 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://)?")
 
 
 class DecisionStore(Protocol):
-    """A directory for records. Everything raises OSError, and NameIllegal for a name that would lead out of it."""
+    """A directory of records. All methods raise OSError, and NameIllegal for a name that leads out of it."""
 
     def names(self) -> list[str]:
-        """What is there; nothing, if the directory is certainly not there yet."""
+        """The names of all records; none if the directory certainly does not exist."""
         ...
 
     def read(self, name: str) -> bytes:
-        """One record."""
+        """The content of a record."""
         ...
 
     def create(self, name: str, content: bytes) -> None:
-        """Durably and as a whole, or not at all.
+        """Store a record durably, as a whole or not at all.
 
-        :raises FileExistsError: it is there already, and stays as it is.
+        :raises FileExistsError: it exists, and is not changed.
         """
         ...
 
     def remove(self, name: str) -> None:
-        """Does nothing if it is gone."""
+        """Remove a record, if it exists."""
         ...
 
 
 class LocalDecisionStore:
     """A directory of this machine, or one that is mounted.
 
-    :param sibling: a file that is there before anything is written, or else this is not the right machine.
+    :param sibling: a file that must exist; without it, this is not the machine with the checkpoint.
     """
 
     def __init__(self, path: Path, sibling: Path | None = None) -> None:
@@ -98,9 +97,9 @@ class LocalDecisionStore:
 
 
 def check(location: str, environ: Mapping[str, str]) -> None:
-    """See without asking it whether this process could reach a location.
+    """Check without a connection that this process supports a location.
 
-    :raises ConfigError: it could not, whatever it does.
+    :raises ConfigError: it does not.
     """
     scheme, _ = split(location, environ)
     if scheme in OBJECT_STORES and find_spec("obstore") is None:
@@ -113,9 +112,9 @@ def check(location: str, environ: Mapping[str, str]) -> None:
 
 
 def store_at(location: str, environ: Mapping[str, str], sibling: str | None = None) -> DecisionStore:
-    """The place a location names, as Spark reads checkpoint locations.
+    """The store of a location, which is read as Spark reads checkpoint locations.
 
-    :param sibling: name of a file next to the directory that Spark has written before, if it must be there.
+    :param sibling: name of a file that Spark has written next to the directory, if it must exist.
     :raises ConfigError: it cannot be reached from Python.
     """
     check(location, environ)

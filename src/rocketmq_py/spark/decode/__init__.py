@@ -1,39 +1,38 @@
-"""Pull bodies into Arrow record batches.
+"""Decodes the bodies of pull answers into Arrow record batches: :class:`Decoder`.
 
-:class:`Decoder` is the entrance. Whole runs of regular records are decoded with NumPy and Arrow, without one Python
-object per message; what is irregular (see the modules) goes through the plain record codec, with equal columns. Where
-the compiled decoder is installed, it is asked first. Refuses to know sockets and Spark.
+Runs of regular records are decoded with NumPy and Arrow, without a Python object per message; irregular ones (see the
+modules) with the plain record codec, to equal columns. The compiled decoder comes first where it is installed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
+from struct import Struct
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.model import MessageExt
 from rocketmq_py.spark.decode.arrays import texts
 from rocketmq_py.spark.decode.checksums import check_crcs
-from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Records
+from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Budget, Records, TooLarge
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed, required
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.spark.decode.slices import as_kind, having
 from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
-from rocketmq_py.wire.record import decode_records
+from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records
 
 _MOST_COMPRESSED = 256 * 1024
-"""Bytes of records decoded together where some are compressed: a body may grow a thousandfold."""
-
-
-class _TooLarge(Exception):
-    """Decompressing all these bodies at once could take more memory than a worker has."""
+"""Bytes of records that are decoded together if some are compressed: a body may grow a thousandfold."""
+_QUEUE_OFFSET = Struct(">q")
 
 
 Rescue = Callable[[Sequence[FetchedChunk], CorruptRecord], Iterator[Any]]
-"""Gives the batches of chunks that could not be decoded, and is told why."""
+"""Returns the batches of chunks that could not be decoded; its second argument is the reason."""
 
 
 class Decoder:
@@ -41,10 +40,10 @@ class Decoder:
 
     :param schema: fields named as in :data:`COLUMNS`, of the types there (``body`` may be a string); only these are
         decoded.
-    :param broker_name: what the column ``brokerName`` says; records do not hold it.
+    :param broker_name: the value of column ``brokerName``, which records do not contain.
     :param tags: keep messages with one of these tags only; all messages when there are none.
     :param check_crc: compare each body with its checksum. The compiled decoder does not.
-    :param choice: which decoder to ask first.
+    :param choice: the decoder to use.
     :raises ConfigError: the compiled decoder is required, and not installed.
     """
 
@@ -77,15 +76,14 @@ class Decoder:
 
         One record batch, or several where many bodies have to be decompressed; none if there are no messages.
 
-        :param rescue: gives the batches of chunks that hold bytes which are no records.
+        :param rescue: handles chunks with bytes that are no records.
         :raises CorruptRecord: there are such bytes, and no ``rescue``.
         """
         try:
             batch = self._decode(chunks)
-        except _TooLarge:
-            middle = len(chunks) // 2
-            yield from self.decode(chunks[:middle], rescue)
-            yield from self.decode(chunks[middle:], rescue)
+        except TooLarge:
+            for half in _halves(chunks):
+                yield from self.decode(half, rescue)
         except CorruptRecord as e:
             if rescue is None:
                 raise
@@ -105,13 +103,13 @@ class Decoder:
         if not len(starts):
             return None
         if len(chunks) > 1 and len(raw) > _MOST_COMPRESSED and holds_compressed(raw, starts):
-            raise _TooLarge
+            raise TooLarge
         if self._check_crc:
             check_crcs(raw, starts)
         try:
             return self._fast(raw, starts, wanted)
         except (Irregular, IndexError, UnicodeDecodeError):
-            return self._plain(raw, wanted)
+            return self._plain(raw, starts, wanted)
 
     def _fast(self, raw: bytes, starts: Ints, wanted: range) -> Any | None:
         layout = Layout(raw, starts)
@@ -125,8 +123,8 @@ class Decoder:
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return having(batch, records.pairs.column("TAGS"), self._tags_array) if self._tags else batch
 
-    def _plain(self, raw: bytes, wanted: range) -> Any | None:
-        messages = decode_records(raw, self._broker_name)
+    def _plain(self, raw: bytes, starts: Ints, wanted: range) -> Any | None:
+        messages = self._messages(raw, starts)
         keep = _ascending(np.array([m.queue_offset for m in messages], np.int64), wanted)
         if keep is not None:
             messages = [m for m, kept in zip(messages, keep, strict=True) if kept]
@@ -140,11 +138,38 @@ class Decoder:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
+    def _messages(self, raw: bytes, starts: Ints) -> list[MessageExt]:
+        """The messages of all records.
+
+        :raises TooLarge: their bodies take more memory than one record batch may.
+        """
+        if not holds_compressed(raw, starts):
+            return decode_records(raw, self._broker_name)
+        budget, found = Budget(), []
+        for start, end in pairwise([*starts.tolist(), len(raw)]):
+            messages = decode_records(raw[start:end], self._broker_name)
+            budget.spend(sum(len(message.body) for message in messages))
+            found += messages
+        return found
+
+
+def _halves(chunks: Sequence[FetchedChunk]) -> tuple[Sequence[FetchedChunk], Sequence[FetchedChunk]]:
+    """Split chunks in two; a single one between two of its records, of which it has at least two."""
+    if len(chunks) > 1:
+        middle = len(chunks) // 2
+        return chunks[:middle], chunks[middle:]
+    body, start, stop = chunks[0]
+    starts = record_starts(body)
+    at = int(starts[len(starts) // 2])
+    (offset,) = _QUEUE_OFFSET.unpack_from(body, at + QUEUE_OFFSET_AT)
+    offset = min(max(offset, start), stop)
+    return [FetchedChunk(body[:at], start, offset)], [FetchedChunk(body[at:], offset, stop)]
+
 
 def _ascending(offsets: Any, wanted: range) -> Any:
-    """Which rows to keep so that offsets ascend within ``wanted``; None for all of them.
+    """A mask of the rows to keep so that offsets ascend within ``wanted``; None for all rows.
 
-    A broker that answers with more than was asked for overlaps with the next pull already on its way.
+    An answer with more messages than requested overlaps with the next pull, which was sent before it came.
     """
     if offsets[0] >= wanted.start and offsets[-1] < wanted.stop and (np.diff(offsets) > 0).all():
         return None

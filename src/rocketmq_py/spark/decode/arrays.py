@@ -1,8 +1,7 @@
-"""Arrow columns over NumPy values, and back, without pandas.
+"""Conversions between NumPy and Arrow through buffers, without pandas.
 
-PyArrow imports pandas for the first Python value or NumPy array it is given to convert: 0.3 s of CPU for a process that
-may live for one micro-batch, and 30,000 objects more for Spark's workers to collect garbage from after every task. What
-is here goes through buffers instead.
+PyArrow imports pandas for the first Python value or NumPy array that it converts: 0.3 s of CPU in a process that may
+live for one micro-batch, and 30,000 objects more for the garbage collection after every task.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Ints = NDArray[np.int64]
 def fixed(values: NDArray[Any], kind: Any, valid: NDArray[np.bool_] | None = None) -> Any:
     """Values of a fixed width as a column of ``kind``, which is as wide; not copied where they lie together.
 
-    :param valid: which of them are there, all if not given; the others are null.
+    :param valid: False for null; all values are valid if not given.
     """
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
@@ -56,7 +55,7 @@ def repeated(value: str, count: int) -> Any:
 
 
 def merged(batches: Iterable[Any], size: int) -> Iterator[Any]:
-    """Adjacent record batches put together, up to ``size`` bytes; larger ones stay as they are, empty ones go."""
+    """Combine adjacent record batches up to ``size`` bytes; drop empty ones."""
     collected: list[Any] = []
     weight = 0
     for batch in batches:

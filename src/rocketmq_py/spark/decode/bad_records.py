@@ -1,7 +1,7 @@
-"""BadRecordPolicy records: rows no broker would take, messages that cannot be decoded. What a query does about them.
+"""Bad records (rows that no broker would take, messages that cannot be decoded) and their dead letters.
 
-Pure. A dead letter says where the record was to go or came from, what was wrong with it, and which query met it as
-which row; ``rocketmq dlq`` shows it and sends it again.
+Pure. A dead letter names the topic of the record, the reason, the query and the row; ``rocketmq dlq`` shows and resends
+it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rocketmq_py.wire.batch import MAX_PROPERTIES
 _log = logging.getLogger(__name__)
 
 REASON = "SPARK_BAD_REASON"
-"""Property of a dead letter: what was wrong with the record."""
+"""Property of a dead letter: the reason."""
 CUT = "SPARK_BAD_CUT"
-"""Property of a dead letter whose body is only the beginning of the record's: its whole length."""
+"""Property of a dead letter whose body was cut: the length of the whole body."""
 
 CORRUPT_RECORD, CORRUPT_REASON = "_corrupt_record", "_corrupt_reason"
 """Columns of a read: the bytes of a message that cannot be decoded, and why it cannot."""
@@ -33,7 +33,7 @@ _NO_BODY = b"null"
 
 
 class Mode(Enum):
-    """What is done about a bad record."""
+    """Option ``mode``: how bad records are treated."""
 
     PERMISSIVE = "permissive"
     FAILFAST = "failfast"
@@ -73,10 +73,10 @@ def _plain(text: str) -> str:
 
 
 class BadRecordPolicy:
-    """What one task does about its bad records.
+    """Treats the bad records of one task as option ``mode`` says.
 
-    :param where: the topic of dead letters; for ``DLQ`` only.
-    :param otherwise: what happens to them with ``PERMISSIVE``.
+    :param where: the topic of dead letters, for ``DLQ``.
+    :param otherwise: the fate of bad records with ``PERMISSIVE``, for the log.
     """
 
     def __init__(self, mode: Mode, where: str, otherwise: str = "is left out") -> None:
@@ -86,7 +86,7 @@ class BadRecordPolicy:
         self.count = 0
 
     def is_dead_letter(self, error: RocketMQError) -> bool:
-        """Whether a dead letter is to be sent; otherwise the record is left out, and logged.
+        """True if a dead letter is to be sent; otherwise the record is left out. Logs the first ones.
 
         :raises RocketMQError: ``error`` itself, with ``FAILFAST``.
         """

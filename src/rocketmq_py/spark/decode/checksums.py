@@ -1,4 +1,4 @@
-"""The checksums stored records carry of their bodies. Asked for by an option: it costs a Python step per message."""
+"""Checks the stored checksums of bodies. Optional, since it costs a Python step per message."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The columns a reader can fill: their Arrow types, and how each comes out of many records or out of one message.
+"""The columns of a read: their Arrow types, and how each is made from many records or from one message.
 
-The two ways must give equal columns: ``of_records`` works on whole runs of regular records, ``of_message`` on the plain
-decoder's message and serves every record the fast way refuses.
+``of_records`` works on runs of regular records; ``of_message`` on messages of the plain decoder, for all other records.
+Both must return equal values.
 """
 
 from __future__ import annotations
@@ -24,6 +24,32 @@ from rocketmq_py.spark.decode.slices import gather
 from rocketmq_py.wire.compression import decompress
 from rocketmq_py.wire.ids import offset_msg_id
 from rocketmq_py.wire.record import COMPRESSED
+
+BUDGET = 64 * 1024 * 1024
+"""Bytes of decompressed bodies in one record batch. A larger body is a batch of its own."""
+
+
+class TooLarge(Exception):
+    """Too many compressed bodies to decompress at once."""
+
+
+class Budget:
+    """Counts the decompressed bytes of one record batch."""
+
+    def __init__(self) -> None:
+        self._left = BUDGET
+        self._is_first = True
+
+    def spend(self, size: int) -> None:
+        """Count a body.
+
+        :raises TooLarge: it is not the first one, and there is no room for it.
+        """
+        self._left -= size
+        if self._left < 0 and not self._is_first:
+            raise TooLarge
+        self._is_first = False
+
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 PROPERTIES = pa.map_(pa.string(), pa.string())
@@ -81,9 +107,15 @@ def _body(records: Records) -> Any:
 
 
 def _inflate(bodies: Any, compressed: Any, layout: Layout) -> Any:
-    """``bodies`` with those at ``compressed`` replaced by what they stand for."""
+    """``bodies`` with those at ``compressed`` decompressed.
+
+    :raises TooLarge: they take more memory than one record batch may.
+    """
     flags = layout.int_field("sysFlag", np.int32)
-    plain = [decompress(bodies[i].as_py(), int(flags[i])) for i in compressed.tolist()]
+    budget, plain = Budget(), []
+    for i in compressed.tolist():
+        plain.append(decompress(bodies[i].as_py(), int(flags[i])))
+        budget.spend(len(plain[-1]))
     index = np.arange(len(bodies), dtype=np.int64)
     index[compressed] = len(bodies) + np.arange(len(plain))
     return pa.concat_arrays([bodies, texts(plain, pa.binary())]).take(fixed(index, pa.int64()))

@@ -1,7 +1,7 @@
-"""The same columns as the NumPy way's, made by the compiled decoder of the distribution ``rocketmq-py-native``.
+"""Decodes with the compiled decoder of the distribution ``rocketmq-py-native``, to the same columns as NumPy.
 
-Optional: :func:`installed` says whether there is one. It refuses whatever needs more than the layout of plain records,
-and those go the NumPy way, which has the errors, too; so nothing here explains what is wrong with a record.
+Optional: see :func:`installed`. It refuses all but plain records; those are decoded with NumPy, which also raises the
+errors for corrupt ones.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rocketmq_py.spark.decode.slices import as_kind, having
 from rocketmq_py.spark.remoting.fetched import FetchedChunk
 
 FORMAT = 1
-"""The form of buffers that is understood here."""
+"""The format of buffers that this module understands."""
 
 _log = logging.getLogger(__name__)
 
 
 @cache
 def installed() -> ModuleType | None:
-    """The compiled decoder, if there is one that fits."""
+    """The compiled decoder, if one of the right format is installed."""
     try:
         import rocketmq_py_native as native
     except ImportError:
@@ -78,7 +78,7 @@ class CompiledDecoder:
     def decode(self, chunks: Sequence[FetchedChunk]) -> Any | None:
         """One batch of all messages within the offsets of ``chunks``; None if there are none.
 
-        :raises Irregular: it does not decode these.
+        :raises Irregular: it refuses these records.
         :raises UnicodeDecodeError: the topic is not UTF-8.
         """
         found = self._decode([chunk.body for chunk in chunks], chunks[0].start, chunks[-1].stop, self._stored)

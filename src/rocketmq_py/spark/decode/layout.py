@@ -1,7 +1,7 @@
-"""Where the fields of many stored records lie, computed for all of them at once.
+"""The positions of the fields of many stored records, computed for all of them at once with NumPy.
 
-Knows the record layout (V1 and V2, IPv4 and IPv6 hosts) as NumPy types. Refuses to know Arrow, Spark and what a
-property means. Records it cannot treat alike are refused with :class:`Irregular`; the plain record codec decodes those.
+Records are V1 or V2, with IPv4 or IPv6 hosts; all of a run must be alike. Others raise :class:`Irregular`, and the
+plain record codec decodes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _I32 = Struct(">i")
 
 
 class Irregular(Exception):
-    """The records are of different layouts, or hold what only the plain codec understands."""
+    """The records have different layouts, or need the plain codec."""
 
 
 def _head_dtype(born_host: int, store_host: int) -> np.dtype[Any]:

@@ -1,7 +1,7 @@
-"""How far a batch read is, on a terminal: rows, rows a second, tasks, time left.
+"""Shows the progress of a batch read on a terminal: rows, rows per second, tasks, time left.
 
-Knows where Spark says how many rows a running stage has read, and from the plan of the read how many there are to be.
-How a line is shown is in ``listener_terminal``.
+Spark's status store has the rows that a running stage has read; the plan of the read has their total. ``terminal``
+writes the line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.5
 
 
 class Reading(NamedTuple):
-    """How far the stages of a job are that read from a source."""
+    """The progress of the stages of a job that read from a source."""
 
     rows: int
     tasks: int

@@ -1,7 +1,6 @@
-"""Watching streaming queries: a listener for Spark that hands what micro-batches did to whoever wants to know.
+"""A Spark listener that passes the progress of each micro-batch to watchers.
 
-Knows Spark's listener interface. Refuses to know what becomes of it: watchers do (``listener_terminal``,
-``listener_metrics``, :class:`ProgressLog`), and ``progress`` reads the reports.
+Watchers are in ``terminal`` and ``metrics``, and :class:`ProgressLog`; ``progress`` reads Spark's reports.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Watcher(Protocol):
-    """Who is told of micro-batches, by one thread of the driver, one after the other."""
+    """Receives micro-batches, one after the other, in one thread of the driver."""
 
     def batch(self, progress: BatchProgress, report: str) -> None:
         """A micro-batch has ended; ``report`` is Spark's JSON about it."""
@@ -36,7 +35,7 @@ class Watcher(Protocol):
 
 
 class ProgressListener(StreamingQueryListener):
-    """Tells watchers of every micro-batch of every query of a session.
+    """Passes every micro-batch of every query of a session to watchers.
 
     ::
 

@@ -1,6 +1,6 @@
-"""The report of streaming queries: one HTML page with figures and plots that needs nothing but itself.
+"""The report of streaming queries: a self-contained HTML page with figures and plots.
 
-Pure: micro-batches in, text out. Where they come from is ``report_sources``; how a plot is drawn, ``report_plots``.
+Pure. ``report_sources`` reads the micro-batches, ``report_plots`` draws the plots.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Plots as SVG, for a page that must not need anything else: lines over time, stacked bars, bars.
-
-Pure: numbers in, text out. Knows how a plot is laid out and how axes are labelled; refuses to know what is plotted.
-"""
+"""Plots as SVG: lines over time, stacked areas, bars. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where a report's micro-batches come from: a log with Spark's progress reports, or the checkpoint of a query.
+"""Reads the micro-batches of a report from a log with Spark's progress reports, or from the checkpoint of a query.
 
-Reads files of this machine; a checkpoint elsewhere is copied first (``hdfs dfs -get``). A log knows everything. A
-checkpoint knows when each micro-batch was planned, when it was committed and the offsets between, for as many
-micro-batches as Spark keeps (``spark.sql.streaming.minBatchesToRetain``, 100), but no lag.
+Reads local files; copy a remote checkpoint first (``hdfs dfs -get``). A log has all figures. A checkpoint
+has the times of planning and commit of each micro-batch and the offsets between, for as many micro-batches as Spark
+keeps (``spark.sql.streaming.minBatchesToRetain``, 100), but no lag.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _REPORT = re.compile(r"^(?=\{)|made progress: (?=\{)", re.MULTILINE)
 
 
 def read_batches(path: Path) -> list[BatchProgress]:
-    """The micro-batches a log or a checkpoint tells of, in the order they ran.
+    """The micro-batches of a log or a checkpoint, in the order they ran.
 
-    :raises ConfigError: it is neither, or tells of none.
+    :raises ConfigError: it is neither, or has no micro-batch.
     :raises OSError: it cannot be read.
     """
     if path.is_dir():

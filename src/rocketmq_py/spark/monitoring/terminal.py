@@ -1,7 +1,4 @@
-"""How far queries are, on a terminal: one line that changes in place, or plain lines where output goes to a file.
-
-Knows terminals and how figures are written for people. What is shown comes from ``progress``.
-"""
+"""Shows the progress of queries: one line that changes in place on a terminal, else plain lines."""
 
 from __future__ import annotations
 
@@ -63,7 +60,7 @@ class Line:
         self._waiting: str | None = None
 
     def show(self, text: str) -> None:
-        """What stands there from now on."""
+        """Show a new text."""
         if self._in_place:
             self._write(f"{_CLEAR}{text}")
         elif self._clock() - self._written_at >= self._every:
@@ -73,7 +70,7 @@ class Line:
             self._waiting = text
 
     def finish(self) -> None:
-        """The last word: what was shown last stays, and what was held back is written."""
+        """Keep the last text on the terminal; write it if it was held back."""
         if self._in_place:
             self._write("\n")
         elif self._waiting is not None:

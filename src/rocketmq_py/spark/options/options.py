@@ -1,6 +1,6 @@
-"""The options of the data source: which there are, how they are told from wrong ones, which belong to what.
+"""The options of the data source: parses and checks them.
 
-Pure: knows no Spark and no network. Names follow Spark's Kafka source where the idea is the same. Spark gives option
+Pure. Names follow Spark's Kafka source where the idea is the same. Spark gives option
 names in lower case; errors use the spelling of the documentation. What they mean and their defaults: ``options_read``,
 ``options_write`` and ``options_shared``.
 """
@@ -25,7 +25,7 @@ __all__ = ["ReadOptions", "Use", "WriteOptions", "check_options", "read_options"
 
 
 class Use(Enum):
-    """What the data source is asked to do."""
+    """The uses of the data source."""
 
     READ_ANY = "a read"
     READ = "a batch read"
@@ -39,11 +39,11 @@ _ENGINE = frozenset(
     {"checkpointlocation", "queryname", "asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms",
      "_asyncprogresstrackingoverridesinkssupportcheck", "pathoptionbeforewrite"}
 )  # fmt: skip
-"""What Spark itself reads from the options of a query or a table; not ours to judge."""
+"""Options that Spark itself reads; they are not checked here."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Refuse unknown names and impossible values before it is known what the options are for.
+    """Refuse unknown names and impossible values before the use of the options is known.
 
     :raises ConfigError: naming the option, its value, and the nearest name there is.
     """
@@ -159,7 +159,7 @@ _NEAR = {
     "pullbatchsize": "pullsinflight",
     "pulltimeoutms": "requesttimeoutms",
 }
-"""Names people bring from elsewhere, too far from ours for spelling alone; one of a read, one of a write."""
+"""Option names of other data sources, and the ones to suggest instead: for a read, for a write."""
 
 
 def _snake(name: str) -> str:

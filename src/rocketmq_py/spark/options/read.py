@@ -128,7 +128,7 @@ BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "p
 
 
 def resolve_read(given: dict[str, Any], use: str) -> None:
-    """Replace options that say one thing together by what they say.
+    """Combine options that belong together, and check them.
 
     :param use: what the options are for, in words.
     :raises ConfigError: they contradict each other, or one is missing.

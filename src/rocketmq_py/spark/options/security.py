@@ -1,4 +1,4 @@
-"""Whether connections speak TLS and who signs requests: one value that travels from the options to every socket."""
+"""TLS and credentials of connections, as one value from the options to every socket."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rocketmq_py.wire.signing import Credentials
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How servers are spoken to; travels to the executors, and shows no secret when printed.
+    """TLS and credentials. Pickled and sent to executors; its text shows no secret.
 
-    :ivar tls: how TLS is spoken; None for plain connections. A context of :mod:`ssl` does not travel.
-    :ivar credentials: what requests are signed with; None leaves them unsigned.
+    :ivar tls: TLS options; None for plain connections. A context of :mod:`ssl` cannot be pickled.
+    :ivar credentials: sign requests; None leaves them unsigned.
     """
 
     tls: TlsOptions | ssl.SSLContext | None = None

@@ -1,7 +1,4 @@
-"""What a read reads: topics by name, topics whose name matches a pattern, or queues one by one.
-
-Pure. Which topics and queues exist is told by the caller.
-"""
+"""The selection of a read: topics by name or pattern, or single queues. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options reads and writes have in common: where the cluster is and how it is reached. Pure, as ``options``."""
+"""Options of both reads and writes: name servers, security, timeouts, retries. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rocketmq_py.wire.signing import Credentials
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What every option class begins with.
+    """The base of all option classes.
 
     :ivar namesrv: name servers, ``host:port``, separated by ``;`` or ``,``. Required.
     :ivar security: options ``tls`` (default false, or true when another of them is given), ``tlsCa``, ``tlsCert``,

@@ -1,7 +1,4 @@
-"""The texts of options and what they mean: numbers, addresses, names, offsets, and what is wrong with them.
-
-Pure: knows no Spark, no network and not which option takes which value.
-"""
+"""Parsers of option values: numbers, addresses, names, offsets. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from rocketmq_py.spark.options.selection import Assigned, Matching, Topics
 from rocketmq_py.spark.remoting.fetched import DecoderChoice
 
 Parse = Callable[[str], Any]
-"""Makes the value of an option of its text; ConfigError says what is expected instead."""
+"""Parses the text of an option; raises ConfigError with what is expected."""
 
 
 def boolean(text: str) -> bool:
@@ -60,7 +57,7 @@ def milliseconds(text: str) -> int:
 
 
 def words(text: str) -> str:
-    """Any text that says something."""
+    """Any text that is not empty."""
     if not text.strip():
         raise ConfigError("it is empty")
     return text
@@ -107,7 +104,7 @@ def _json(text: str, expected: str) -> Any:
 
 
 GROUP = "group"
-"""What stands for the offsets of option ``groupId``."""
+"""The value of ``startingOffsets`` for the committed offsets of option ``groupId``."""
 
 
 def offsets(text: str) -> Boundary | Offsets:
@@ -179,7 +176,7 @@ def sql(text: str) -> str:
 
 
 def mode(text: str) -> Mode:
-    """What to do about bad records."""
+    """A mode for bad records."""
     try:
         return Mode(text.strip().lower())
     except ValueError:
@@ -187,7 +184,7 @@ def mode(text: str) -> Mode:
 
 
 def decoder_choice(text: str) -> DecoderChoice:
-    """Who decodes."""
+    """A decoder."""
     try:
         return DecoderChoice(text.strip().lower())
     except ValueError:

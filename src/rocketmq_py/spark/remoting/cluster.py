@@ -1,7 +1,4 @@
-"""What Spark needs to know of a cluster: the queues of topics, where they are served, and what they hold.
-
-Blocking; asks name servers and brokers. Refuses to decide what follows from the answers (``plan``).
-"""
+"""Routes, queue offsets and committed offsets of a cluster. Blocking; ``plan`` decides what follows from them."""
 
 from __future__ import annotations
 
@@ -38,23 +35,23 @@ AUTO_CREATE_QUEUES = 4
 """Queues a topic gets that its first message creates, as Java's producer asks for."""
 
 _AVOIDED_SECONDS = 5.0
-"""So long a broker that could not be reached is asked only after its siblings."""
+"""For so long after a failed request, other brokers of the same name are asked first."""
 
 
 class QueueEnds(NamedTuple):
-    """Latest offsets; those of ``from_slaves`` may be behind the master's, which could not be asked."""
+    """Latest offsets. Those of ``from_slaves`` may be behind the master, which did not answer."""
 
     offsets: Offsets
     from_slaves: frozenset[MessageQueue]
 
 
 class Cluster:
-    """A view of a cluster through its name servers. For one thread; close it when done.
+    """A cluster as its name servers describe it. For one thread; close it when done.
 
     :param namesrv: name servers, ``host:port`` each; the first that answers is asked.
     :param timeout: seconds to wait for an answer.
     :param retries: attempts after the first one.
-    :param security: how name servers and brokers are spoken to.
+    :param security: TLS and credentials for name servers and brokers.
     """
 
     def __init__(self, namesrv: tuple[str, ...], timeout: float, retries: int, security: Security = OPEN) -> None:
@@ -76,8 +73,8 @@ class Cluster:
     def selected(self, selection: Selection, *, missing: bool = False) -> QueueRoutes:
         """The queues a read selects.
 
-        :param missing: whether topics and queues that are named but do not exist are left out.
-        :raises NoRouteError: one does not exist.
+        :param missing: leave out named topics and queues that do not exist.
+        :raises NoRouteError: a named topic or queue does not exist.
         :raises NetworkError: no name server answers.
         """
         found: dict[MessageQueue, Addresses] = {}
@@ -108,7 +105,7 @@ class Cluster:
     def writable(self, topic: str) -> QueueRoutes:
         """The queues of ``topic`` that can be written; errors as :meth:`readable`.
 
-        Of a topic that does not exist these are the queues the first message will create, where brokers allow that.
+        For a topic that does not exist: the queues its first message will create, if brokers allow that.
         """
         try:
             return self._queues([topic], writable_number)
@@ -116,14 +113,14 @@ class Cluster:
             template = self._template()
             if template is None:
                 raise
-        # Had the name server just been started, the broker may have told it everything between the two questions.
+        # The broker may have registered at a name server that has just started, between the two requests.
         with suppress(_NoTopic):
             return self._queues([topic], writable_number)
         number: Callable[[QueueData], int] = lambda data: min(writable_number(data), AUTO_CREATE_QUEUES)  # noqa: E731
         return QueueRoutes(dict(of_route(topic, template, number)))
 
     def _template(self) -> TopicRouteData | None:
-        """What a topic created by its first message is modelled on; None where brokers do not create topics so."""
+        """The route a topic created by its first message gets; None if brokers do not create topics automatically."""
         try:
             return self._route(AUTO_CREATE_TOPIC)
         except _NoTopic:
@@ -177,7 +174,7 @@ class Cluster:
         return self.ends(queues).offsets
 
     def ends(self, queues: QueueRoutes) -> QueueEnds:
-        """As :meth:`latest`, and who said so."""
+        """As :meth:`latest`, with the queues whose offset comes from a slave."""
         offsets: Offsets = {}
         from_slaves: set[MessageQueue] = set()
         for queue, (answer, address) in self._each(queues, RequestCode.GET_MAX_OFFSET, _max_offset).items():
@@ -187,13 +184,13 @@ class Cluster:
         return QueueEnds(offsets, frozenset(from_slaves))
 
     def since(self, queues: QueueRoutes, times: Mapping[MessageQueue, int]) -> Offsets:
-        """The offset of the first message of each queue stored at or after its time (ms), or the queue's end."""
+        """The offset of the first message stored at or after a time (ms), for each queue; its end if there is none."""
         return self._offsets(queues, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, lambda queue: _search(queue, times[queue]))
 
     # -- consumer groups
 
     def committed(self, group: str, queues: QueueRoutes) -> Offsets:
-        """The offsets a group has committed, of those queues it has."""
+        """The offsets a group has committed; queues without a committed offset are left out."""
         answers = self._each(queues, RequestCode.QUERY_CONSUMER_OFFSET, lambda queue: _query_offset(group, queue))
         return {
             queue: _offset_of(answer, address)
@@ -204,7 +201,7 @@ class Cluster:
     def commit(self, group: str, offsets: Offsets, queues: QueueRoutes) -> None:
         """Commit the offsets of a group.
 
-        :raises RocketMQError: a broker does not take them.
+        :raises RocketMQError: a broker refuses them.
         """
         code, chosen = RequestCode.UPDATE_CONSUMER_OFFSET, queues.only(offsets)
         answers = self._each(chosen, code, lambda queue: _update_offset(group, queue, offsets[queue]))
@@ -212,7 +209,7 @@ class Cluster:
             _check(answer, address)
 
     def show(self, group: str, queues: QueueRoutes) -> None:
-        """Have tools find a group no consumer has joined: they look for its retry topic, which is made here.
+        """Create the retry topic of a group that no consumer has joined, so that tools find the group.
 
         :raises RocketMQError: a broker refuses.
         """
@@ -241,7 +238,7 @@ class Cluster:
     def _each(
         self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
     ) -> dict[MessageQueue, tuple[Reply, str]]:
-        """One answer per queue and who gave it; the brokers are asked in turn, all queues of one at once."""
+        """One answer per queue, with the address it came from. Each broker gets its requests in one batch."""
         answers: dict[MessageQueue, tuple[Reply, str]] = {}
         for at, members in queues.by_address().items():
             requests = [(code, header(queue).to_ext(), b"") for queue in members]
@@ -252,7 +249,7 @@ class Cluster:
     def _ask_one_of(
         self, addresses: Addresses, requests: list[tuple[RequestCode, dict[str, str], bytes]]
     ) -> tuple[list[Reply], str]:
-        """The answers of a broker, from another of its addresses where one cannot be reached."""
+        """The answers of a master or one of its slaves, and the address: others are tried if one fails."""
         now = time.monotonic()
         order = sorted(addresses.all, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
         retry = new_retry(self._retries + len(order) - 1, f"asking {', '.join(order)}")

@@ -1,6 +1,6 @@
-"""Fetching one range of one queue: pulls over a blocking connection, failures survived, losses reported.
+"""Fetch one range of one queue: pulls over a blocking connection, with retries; losses are reported.
 
-Knows what the answers to a pull mean. Which pulls to send is decided in ``window``; bodies are not looked into.
+Which pulls to send is decided in ``pull_window``; bodies are not decoded here.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ from rocketmq_py.spark.source.plan import DataLossError, QueueRange
 _log = logging.getLogger(__name__)
 
 READ_GROUP = "TOOLS_CONSUMER"
-"""The group pulls are made under unless another is asked for. Every broker has this one built in, so that reading
-leaves no group behind."""
+"""The consumer group of pulls without option ``groupId``. It is built into every broker, so a read creates no group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """How to fetch; the same for all ranges of a query. See ``ReadOptions`` for the meaning of each."""
+    """Settings of all ranges of a query; see ``ReadOptions`` for the meaning of each."""
 
     namesrv: tuple[str, ...]
     timeout: float
@@ -53,7 +52,7 @@ class FetchSettings:
 
 
 class Lag(RocketMQError):
-    """The broker does not have (yet) what another answer said it has; a slave that lags behind, for one."""
+    """The broker does not have messages that another answer promised, such as a slave that lags. Worth another try."""
 
     retryable = True
 
@@ -63,7 +62,7 @@ class UnprovenLoss(Lag):
 
 
 class SlaveClosed(NoRouteError):
-    """A slave that does not serve reads: it answers as if there were no messages."""
+    """A slave with ``slaveReadEnable=false``: it answers as if there were no messages."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -74,13 +73,13 @@ class SlaveClosed(NoRouteError):
 
 
 class Fetcher:
-    """Fetches one range once. Close it when done.
+    """Fetches one range, once. Close it when done.
 
-    Begins at the master, goes to a slave when the master suggests it or cannot be reached, and back when the slave
-    suggests that or lacks something.
+    Reads from the master; from a slave if the master suggests it or cannot be reached; and from the master again if the
+    slave suggests that or lacks messages.
 
-    :param wanted: what to fetch.
-    :param addresses: where the queue is served; asked for anew when nobody answers.
+    :param wanted: the range.
+    :param addresses: master and slaves of the queue; looked up again when none answers.
     """
 
     def __init__(self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings) -> None:
@@ -103,7 +102,7 @@ class Fetcher:
         """Offsets that were left out because their messages are gone, and the settings say to go on."""
 
     def begin(self) -> None:
-        """Send the first pulls, so that the broker works while others are read; :meth:`chunks` does so otherwise.
+        """Send the first pulls ahead of :meth:`chunks`, so that the broker reads while other ranges are decoded.
 
         :raises RocketMQError: as :meth:`chunks`.
         """
@@ -113,7 +112,7 @@ class Fetcher:
             self._reconnect(e)
 
     def chunks(self) -> Iterator[list[FetchedChunk]]:
-        """Pull bodies in the order of offsets, as they come in.
+        """Bodies of pull answers in the order of offsets, as they arrive.
 
         :raises DataLossError: messages are gone and the settings say to fail.
         :raises RocketMQError: the broker cannot be read, all attempts used up.
@@ -134,7 +133,7 @@ class Fetcher:
             self._connection = None
 
     def _send_pulls(self) -> BlockingConnection:
-        """Send what may be sent."""
+        """Connect if necessary, and send the pulls that the window allows."""
         if self._connection is None:
             self._connection = self._connect()
             if self._at_slave and not self._settings.wanted.takes_all:
@@ -150,7 +149,7 @@ class Fetcher:
         return connect(self._addresses[0], self._settings.timeout, self._settings.security)
 
     def _exchange(self) -> None:
-        """Send what may be sent, and take in all answers that are there, at least one."""
+        """Send pulls, then handle at least one answer and all that have arrived."""
         connection = self._send_pulls()
         while self._inflight:
             answer = connection.receive()
@@ -213,7 +212,7 @@ class Fetcher:
         self._addresses = self._addresses[at:] + self._addresses[:at]
 
     def _probe(self, connection: BlockingConnection) -> None:
-        """Make sure that a slave serves reads; under a filter, its way to say no looks like no match."""
+        """Check that a slave serves reads: under a filter, its refusal looks like an answer without matches."""
         fields = {**self._fields(Pull(self._start, 1, Segment(0, 1))), "subscription": ALL, "expressionType": TAG}
         connection.send([(RequestCode.PULL_MESSAGE, fields, b"")])
         if connection.receive().code == ResponseCode.PULL_RETRY_IMMEDIATELY:
@@ -256,7 +255,7 @@ class Fetcher:
             self._retry_segment(segment, error)
 
     def _note_suggestion(self, broker_id: int) -> None:
-        """A broker says which of its siblings to ask next: a slave for what it no longer has in memory."""
+        """Remember the broker that an answer suggests: a slave, for messages that are no longer in memory."""
         address = self._servers.of(broker_id)
         if address is not None and address != self._addresses[0] and address not in self._distrusted:
             self._suggested = address
@@ -344,7 +343,7 @@ class Fetcher:
             self._failure = error
 
     def _reconnect(self, error: NetworkError | NoRouteError) -> None:
-        """Everything under way is lost; go on at another address of the broker, if it has one."""
+        """Pull everything that is in flight again, from another address of the broker if there is one."""
         self.close()
         for segment in self._inflight.values():
             self._window.failed(segment)
@@ -361,7 +360,7 @@ class Fetcher:
                 self._distrusted.clear()
 
     def _look_up(self) -> Addresses:
-        """Where the queue is served by now, nowhere when nobody can tell."""
+        """Look the addresses of the queue up again; none if no name server answers."""
         cluster = Cluster(self._settings.namesrv, self._settings.timeout, 0, self._settings.security)
         try:
             return cluster.readable([self._queue.topic]).addresses.get(self._queue, Addresses())
@@ -373,7 +372,7 @@ class Fetcher:
 
 
 def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
-    """The fetchers in turn, each with the ones behind it having prefetched, and closed when its turn is over.
+    """The fetchers in order, each with the ones behind it having prefetched, and closed when its turn is over.
 
     :param limit: how many have prefetched and are not over. Answers that wait are in the buffers of their connections.
     :raises RocketMQError: one of them cannot begin.
@@ -401,7 +400,7 @@ _READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RE
 
 
 def _header(wanted: QueueRange, settings: FetchSettings) -> dict[str, str]:
-    """The fields all pulls of a range share, made once: there is a pull for every few messages."""
+    """The header fields that all pulls of a range share, encoded once."""
     topic, broker_name, queue_id = wanted.queue
     header = PullMessage(
         consumer_group=settings.group,

@@ -1,4 +1,4 @@
-"""What was fetched and is not decoded yet. A module of its own: what plans reads need not import what decodes them."""
+"""Fetched messages that are not decoded yet. A module of its own, so that planners need not import the decoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FetchedChunk(NamedTuple):
 
 
 class DecoderChoice(Enum):
-    """Who decodes: the compiled decoder where it is installed, NumPy in any case, or the compiled one only."""
+    """Option ``decoder``: the compiled decoder where it is installed, always NumPy, or only the compiled one."""
 
     AUTO = "auto"
     NUMPY = "numpy"

@@ -1,4 +1,4 @@
-"""Which messages brokers are asked for: all, those with certain tags, those that fulfil an SQL expression. Pure."""
+"""The message filter of a read: all messages, some tags, or an SQL92 expression. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class MessageFilter(NamedTuple):
     """What a pull subscribes to.
 
     :ivar expression: in the language of ``kind``.
-    :ivar tags: the tags themselves: brokers compare their hashes only.
+    :ivar tags: the tags themselves. Brokers compare hashes only, so readers compare them again.
     """
 
     expression: str = ALL

@@ -1,8 +1,8 @@
-"""Which pulls of one range of one queue are under way: a plain broker answers with 32 messages, so many have to be.
+"""The pulls of one range of one queue. A stock broker answers with 32 messages, so many pulls are in flight at once.
 
-Pure. Offsets are known beforehand, so the range is cut into segments which are pulled at the same time; chunks come out
-in the order of offsets. How many messages a broker gives at once is learned from its answers: a number, or what has
-room in so many bytes; of one that filters, how many offsets it gets through.
+Pure. The offsets are known beforehand, so the range is cut into segments that are pulled at the same time; chunks come
+out in the order of offsets. How many messages a broker returns at once is learned from its answers: a number of
+messages, or as many as fit into a number of bytes, or, under a filter, the number of offsets it looks at.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SAMPLES = 16
 _MAX_INFLIGHT_MESSAGES = 8192
 _MAX_INFLIGHT_BYTES = 8 * 1024 * 1024
 _MIN_INFLIGHT_PULLS = 4
-"""Under way are about so many messages or bytes at most, but so many pulls at least: answers wait in memory."""
+"""Limits of the messages and bytes in flight, which wait in memory; but at least so many pulls."""
 
 
 class IncompleteRead(RocketMQError):
@@ -38,7 +38,7 @@ class Pull(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Offsets from ``start`` up to ``stop``; asked for or not, answered (``body`` is there) or not."""
+    """Offsets from ``start`` up to ``stop``. ``asked``: a pull was sent; ``body``: its answer, if any."""
 
     start: int
     stop: int
@@ -49,9 +49,9 @@ class Segment:
 class Window:
     """The pulls of offsets ``start`` up to, not including, ``stop``.
 
-    :param in_flight: pulls under way at once.
-    :param filtered: whether the broker gives some of the messages only, so that an answer covers more offsets than it
-        holds messages: as many as it looks at in one go, or until it has as many messages as it gives at once.
+    :param in_flight: pulls in flight at most.
+    :param filtered: the broker returns only some of the messages, so an answer covers more offsets than it holds
+        messages: as many as the broker looks at in one read.
     """
 
     def __init__(self, start: int, stop: int, in_flight: int, *, filtered: bool = False) -> None:
@@ -108,7 +108,7 @@ class Window:
         return self._inflight < min(self._in_flight, max(most, _MIN_INFLIGHT_PULLS))
 
     def _cut(self, position: int, segment: Segment) -> None:
-        """Leave no more in ``segment`` than one answer can hold; the rest goes to ``position``, behind it."""
+        """Shorten ``segment`` to what one answer can hold; the rest becomes a segment at ``position``, behind it."""
         stop = segment.start + (self._stride or _MAX_PULL)
         if stop < segment.stop:
             self._segments.insert(position, Segment(stop, segment.stop))
@@ -137,9 +137,9 @@ class Window:
         self._learn(asked, next_offset - segment.start)
 
     def _learn_reach(self, asked: int, reach: int) -> None:
-        """Cut segments a little shorter than most answers reach.
+        """Make segments a little shorter than most answers reach.
 
-        What an answer holds beyond its segment comes a second time with the next one, what it lacks costs another pull.
+        Messages beyond the segment are sent twice; messages missing in it cost another pull.
         """
         if asked >= self._stride:  # the rest of a segment is asked for with a number that says little
             self._reaches.append(reach)
@@ -147,7 +147,7 @@ class Window:
             self._stride = min(max(usual, 1), _MAX_REACH)
 
     def _learn_number(self, asked: int, reach: int) -> None:
-        """Ask for as much as the broker gives; now and then try whether it gives more."""
+        """Ask for as many messages as the broker returns; now and then for more."""
         got = max(min(reach, asked), 0)
         if got < asked or not self._stride:
             if got < self._stride:
@@ -160,12 +160,12 @@ class Window:
                 self._stride, self._full_in_a_row = min(self._stride * 2, _MAX_PULL), 0
 
     def _usual(self) -> int:
-        """What short answers had, if it was always as much; a bit less than the least where bytes are the limit."""
+        """The size of short answers if it is always the same; else bytes are the limit: a bit below the smallest."""
         least = min(self._shortened)
         return least if least == max(self._shortened) else max(least * 7 // 8, 1)
 
     def failed(self, segment: Segment) -> None:
-        """A pull was refused or lost: ask again."""
+        """Note that a pull was refused or lost, so that it is sent again."""
         self._inflight -= 1
         segment.asked = False
         self._unasked += 1

@@ -1,4 +1,4 @@
-"""Queues and where they are served, as a name server's routes say. Pure."""
+"""Queues and the addresses of their brokers, from the routes of a name server. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 
 class Addresses(NamedTuple):
-    """Where the queues of one broker name are served: the master, and slaves by their broker ids."""
+    """The addresses of one broker name: the master, and slaves with their broker ids."""
 
     master: str | None = None
     slaves: tuple[tuple[int, str], ...] = ()
@@ -29,7 +29,7 @@ class Addresses(NamedTuple):
 
 
 class QueueRoutes(NamedTuple):
-    """The queues of some topics and where each is served."""
+    """Queues of some topics, and the addresses of each."""
 
     addresses: dict[MessageQueue, Addresses]
 
@@ -45,7 +45,7 @@ class QueueRoutes(NamedTuple):
         return grouped
 
     def only(self, wanted: Iterable[MessageQueue]) -> QueueRoutes:
-        """The same without others than those wanted."""
+        """Only the wanted queues."""
         return QueueRoutes({queue: self.addresses[queue] for queue in wanted if queue in self.addresses})
 
 
@@ -60,9 +60,10 @@ def writable_number(data: QueueData) -> int:
 
 
 def of_route(topic: str, route: TopicRouteData, number: Callable[[QueueData], int]) -> Mapping[MessageQueue, Addresses]:
-    """The queues of a topic, as many of each broker as ``number`` says.
+    """The queues of a topic.
 
-    :raises BadHeader: more than a topic may have.
+    :param number: how many queues a broker has.
+    :raises BadHeader: the route has more queues than a topic may have.
     """
     check_queues(topic, route)
     brokers = {

@@ -1,4 +1,4 @@
-"""Where this package keeps what it makes for Spark: a directory of this user's own."""
+"""The cache directory for files this package makes for Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cache() -> Path:
-    """That directory; a temporary one where it cannot be made."""
+    """The cache directory of this user; a temporary one if it cannot be created."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketmq-py"
     try:
         base.mkdir(parents=True, exist_ok=True)

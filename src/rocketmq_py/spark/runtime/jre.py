@@ -43,7 +43,7 @@ exec {java} "$@"
 
 
 def ensure_java() -> Path | None:
-    """See to it that Spark, started later in this process, finds a Java.
+    """Make sure that Spark, started later in this process, finds a Java.
 
     Sets ``JAVA_HOME`` in this process when neither ``JAVA_HOME`` nor ``PATH`` leads to a Java.
 
@@ -74,16 +74,20 @@ def java_version(java: str | Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def session_builder(app_name: str = "rocketmq") -> SparkSession.Builder:
+def session_builder(app_name: str = "rocketmq", *, compiled_home: bool = False) -> SparkSession.Builder:
     """A builder of a Spark session that finds a Java and has the settings this data source is measured with.
 
-    Workers run under the Python of this process unless ``PYSPARK_PYTHON`` says otherwise, and import a compiled PySpark
-    unless ``SPARK_HOME`` is set (see ``home``). Every setting can be overridden on the builder; a master is not set.
+    Workers run under the Python of this process unless ``PYSPARK_PYTHON`` is set. Every setting can be overridden on
+    the builder; a master is not set.
 
+    :param compiled_home: Python processes of Spark import a compiled PySpark, which saves a Python sink two thirds of
+        the time of a micro-batch. Sets ``SPARK_HOME`` of this process to a copy of PySpark's home, made of links in the
+        user's cache directory, unless it is set already.
     :raises ConfigError: PySpark is not installed, or no Java can be found.
     """
     ensure_java()
-    ensure_compiled_home()
+    if compiled_home:
+        ensure_compiled_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         from pyspark.sql import SparkSession

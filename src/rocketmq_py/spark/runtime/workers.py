@@ -1,7 +1,4 @@
-"""Python workers of Spark: processes that run task after task.
-
-Knows how such a process looks from inside. Refuses to know what its tasks do.
-"""
+"""Settings of Spark's Python workers: processes that run task after task."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ _DAEMON = "pyspark.daemon"
 
 
 def keep_imports() -> None:
-    """Leave what has been imported out of garbage collection, once more after further imports; in workers alone.
+    """Exclude imported modules from garbage collection; in Python workers only, and again after further imports.
 
     Spark has its workers collect garbage after every task, and the next one waits for that: 20 to 40 ms with PySpark,
     PyArrow and NumPy in memory, more than a small task takes. What Spark itself imports at the end of a first write
@@ -24,7 +21,7 @@ def keep_imports() -> None:
 
 @cache
 def _keep(modules: int) -> None:
-    """Whether it was done is remembered: asking the collector takes as long as counting what was left out."""
+    """Freeze once per number of modules: to ask the collector would take as long as to freeze again."""
     del modules
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None and spec.name == _DAEMON:

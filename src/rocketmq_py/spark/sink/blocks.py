@@ -1,10 +1,8 @@
-"""Arrow record batches as bodies of batch sends, column by column: no Python object per row.
+"""Encodes Arrow record batches as bodies of batch sends, column by column: no Python object per row.
 
-Every part of a message (its head, body, each property) is one Arrow array over all rows; joining them element by
-element puts all messages into one buffer, of which a send takes a slice. Rows that need a closer look (bad ones, those
-that wait, properties that contradict columns) are left to ``rows``, one by one and in their turn.
-
-Knows the layout of ``wire.batch`` as a NumPy type. Refuses to know the network and Spark's types.
+Every part of a message (head, body, each property) is an Arrow array over all rows; joining them element by element
+puts all messages into one buffer, and a send takes a slice of it. Uncommon rows (bad or delayed ones, properties that
+contradict columns) are encoded by ``rows``, one by one and in their place.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from rocketmq_py.wire.batch import MAX_PROPERTIES
 _HEAD = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body", ">i4")])
 _OVERHEAD = _HEAD.itemsize + 2
 _MOST_ROWS, _MOST_BYTES = 1 << 16, 32 << 20
-"""So much of a record batch is encoded at once; of so many rows no two get the same key."""
+"""The part of a record batch that is encoded at once; so many rows get different unique keys."""
 _TEXTS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
 _CONTROL = "[\x01\x02]"
 
@@ -44,7 +42,7 @@ _FALSE = fixed(np.zeros(1, np.uint8), pa.bool_())[0]
 
 
 class Block(NamedTuple):
-    """Encoded messages of one topic, bound to a queue or free; message ``i`` is ``data[ends[i] : ends[i + 1]]``."""
+    """Encoded messages for a topic, or for its queue ``bound``; message ``i`` is ``data[ends[i] : ends[i + 1]]``."""
 
     topic: str
     bound: MessageQueue | None
@@ -53,25 +51,25 @@ class Block(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many messages these are."""
+        """The number of messages."""
         return len(self.ends) - 1
 
     def fitting(self, begin: int, count: int, size: int) -> int:
-        """Where messages from ``begin`` on end of which there are at most ``count``, of ``size`` bytes together.
+        """The end of the messages from ``begin`` on that fit into ``count`` messages and ``size`` bytes.
 
-        That is behind the first one, however long it is.
+        At least one message fits, however long it is.
         """
         end = int(self.ends.searchsorted(self.ends[begin] + size, "right")) - 1
         return max(begin + 1, min(end, begin + count))
 
 
 class BlockWriter:
-    """Makes the messages of the rows of one task, in order.
+    """Encodes the rows of one task as messages, in order.
 
-    :param columns: as in ``RowWriter``, and ``topic``.
-    :param rows: makes the messages of rows that are not common, and numbers all of them.
-    :param unique_keys: gives so many client ids: what all begin with, and the number each ends with in four digits.
-    :param prefix: encoded properties that all of them begin with.
+    :param columns: names of the columns, as for ``RowWriter``; ``topic`` likewise.
+    :param rows: encodes uncommon rows, and numbers all of them.
+    :param unique_keys: makes unique keys: their common beginning, and the number at the end of each (four digits).
+    :param prefix: encoded properties at the beginning of every message's properties.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ class BlockWriter:
         self._prefix = prefix
 
     def messages(self, batch: Any, bad: BadRecordPolicy, bound: Bound) -> Iterator[Block | RowMessage]:
-        """The messages of a record batch; of each queue, and of the free ones, in the order of the rows.
+        """The messages of a record batch, in the order of the rows for each queue.
 
         :param bound: the queue for a topic, a sharding key and a queue id.
         :raises MessageIllegal: there is a bad row, and ``bad`` says that this is an error.
@@ -122,7 +120,7 @@ class BlockWriter:
         return None if at is None or batch.column(at).null_count == batch.num_rows else batch.column(at)
 
     def _uncommon(self, batch: Any, bodies: Any, properties: Ints) -> Bools:
-        """The rows that are bad, or wait."""
+        """True for the rows that are bad or delayed."""
         lengths = _lengths(bodies)
         found: Bools = (lengths == 0) | (lengths > MAX_MESSAGE_SIZE) | (properties > MAX_PROPERTIES)
         for name in _TEXTS:
@@ -141,7 +139,7 @@ class BlockWriter:
     # -- where they go
 
     def _groups(self, batch: Any, common: Bools, bound: Bound) -> list[tuple[str, MessageQueue | None, Ints | None]]:
-        """Topic, queue and rows of each place that common rows go to; None for all rows there are."""
+        """Topic, queue and row numbers of each target of common rows; None instead of the numbers of all rows."""
         topics, of_topic = self._coded(batch, "topic") if self._topic is None else ([self._topic], None)
         name = "queueId" if "queueId" in self._at else "shardingKey"
         keys, of_key = self._coded(batch, name) if self._column(batch, name) is not None else ([None], None)
@@ -164,14 +162,14 @@ class BlockWriter:
         return [(topic, queue, rows[target == number]) for (topic, queue), number in numbers.items()]
 
     def _coded(self, batch: Any, name: str) -> tuple[list[Any], Ints]:
-        """The values of a column, and which of them each row has."""
+        """The distinct values of a column, and the index of each row's value."""
         coded = batch.column(self._at[name]).dictionary_encode(null_encoding="encode")
         return coded.dictionary.to_pylist(), numbers(coded.indices)
 
     # -- what they say
 
     def _properties(self, batch: Any) -> tuple[Any, Bools]:
-        """The encoded properties of all rows, and which rows' own properties need a closer look."""
+        """The encoded properties of all rows, and a flag for rows with uncommon properties."""
         count = batch.num_rows
         parts: list[Any] = [self._prefix] if self._prefix else []
         uncommon = np.zeros(count, np.bool_)
@@ -186,7 +184,7 @@ class BlockWriter:
         return _join(*parts, stamps) if parts else stamps, uncommon
 
     def _stamps(self, count: int) -> Any:
-        """What every row's properties end with: client id, query and row key. They differ in a few digits only."""
+        """The properties every row has: unique key, query and row key. They differ in a few digits only."""
         stem, keys = self._unique_keys(count)
         first = self._rows.count
         before = f"{Property.UNIQUE_KEY}\x01{stem}".encode()
@@ -201,7 +199,7 @@ class BlockWriter:
         return _fixed_width(matrix, at)
 
     def _user_properties(self, batch: Any, maps: Any) -> tuple[Any, Bools]:
-        """The entries of maps, without those that are not carried on, and which rows are not for this way."""
+        """The encoded entries of property maps, without those that are not copied, and a flag for uncommon rows."""
         offsets = numbers(maps.offsets)
         names, texts = (
             maps.keys.slice(offsets[0], offsets[-1] - offsets[0]),
@@ -228,7 +226,7 @@ def _is_strange(name: str) -> bool:
 
 
 def _encoded(bodies: Any, properties: Any) -> Any:
-    """The messages; nothing of those without a body."""
+    """The encoded messages; null for rows without a body."""
     lengths, own = _lengths(bodies), _lengths(properties)
     heads = np.zeros(len(lengths), _HEAD)
     heads["size"], heads["body"] = lengths + own + _OVERHEAD, lengths
@@ -249,7 +247,7 @@ def _fixed_width(values: Any, width: int) -> Any:
 
 
 def _lengths(column: Any) -> Ints:
-    """The length of each element in bytes, 0 where there is none."""
+    """The length of each element in bytes; 0 for null."""
     return numbers(pc.binary_length(column).fill_null(_ZERO))
 
 
@@ -258,7 +256,7 @@ def _holds_control(texts: Any) -> Bools:
 
 
 def _flags(column: Any) -> Bools:
-    """A column of booleans, false where there is none."""
+    """A column of booleans; false for null."""
     return numbers(column.fill_null(_FALSE)).astype(np.bool_)
 
 
@@ -268,6 +266,6 @@ def _between(positions: Ints, begin: int, end: int) -> Any:
 
 
 def _bounds(column: Any) -> Ints:
-    """Where in its buffer each element of a column begins, and where the last one ends."""
+    """The start of each element of a column in its buffer, and the end of the last one."""
     offsets = np.frombuffer(column.buffers()[1], np.int32)
     return offsets[column.offset : column.offset + len(column) + 1].astype(np.int64)

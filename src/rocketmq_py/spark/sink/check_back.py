@@ -1,10 +1,8 @@
-"""Transactions whose end a broker has perhaps not heard of: the broker asks, the decision answers.
+"""Completes decided micro-batches through transaction checks: the broker asks, the decision answers.
 
-Used after a crash, or where a connection broke while transactions were ended. A producer of the query's group is there
-for the brokers to ask; what they gave up asking about is asked about again. A half message whose message is in its
-topic already is rolled back: so a commit of which a broker knows no more is not carried out twice.
-
-Runs a producer and an administration of the client package. Refuses to know Spark.
+Needed after a crash, or if a connection broke while transactions were ended. A producer in the producer group of the
+query answers the checks of brokers; transactions that a broker no longer checks are resumed. A half message whose
+message is in its topic already is rolled back, so that no commit is carried out twice.
 """
 
 from __future__ import annotations
@@ -25,17 +23,17 @@ from rocketmq_py.spark.sink.targets import SendSettings
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
-"""Seconds between two looks at what is still open: brokers do not tell."""
+"""Seconds between two looks at the open transactions; brokers do not report them."""
 
 
 class OpenTransactionsError(RocketMQError):
-    """Transactions of a decided micro-batch are still open when the timeout is at its end."""
+    """Transactions of a decided micro-batch are still open after the timeout."""
 
 
 class CheckBack:
-    """Settles what is open of a decided micro-batch.
+    """Waits until the transactions of a decided micro-batch have ended.
 
-    :param timeout: seconds to wait for brokers to ask.
+    :param timeout: seconds to wait for the checks of brokers.
     """
 
     def __init__(self, settings: SendSettings, decision: Decision, timeout: float) -> None:
@@ -45,10 +43,10 @@ class CheckBack:
         self._resumed: set[str] = set()
 
     def run(self) -> None:
-        """Returns when every row that counts is delivered.
+        """Return when every committed row is delivered.
 
-        :raises OpenTransactionsError: it takes longer than the timeout allows.
-        :raises RocketMQError: the cluster cannot be asked, for another reason than that a broker is away.
+        :raises OpenTransactionsError: not within the timeout.
+        :raises RocketMQError: the cluster refuses a request; brokers that do not answer are waited for.
         """
         namesrv, security = list(self._settings.namesrv), self._settings.security
         deadline = time.monotonic() + self._timeout
@@ -66,7 +64,7 @@ class CheckBack:
                     time.sleep(_POLL_SECONDS)
 
     def _check(self, message: MessageExt) -> TransactionState:
-        """The answer to a broker's question."""
+        """The answer to a transaction check."""
         answer = verdict(message.properties, self._decision)
         if answer is Verdict.COMMIT and self._is_delivered(message):
             _log.info("the message of transaction %s is in its topic already", message.transaction_id)
@@ -74,12 +72,12 @@ class CheckBack:
         return TransactionState[answer.name]
 
     def _is_delivered(self, message: MessageExt) -> bool:
-        """Whether a broker that forgot the end of a transaction has stored its message."""
+        """True if the message of a transaction is in its topic already."""
         key = message.properties.get(Property.UNIQUE_KEY, "")
         return bool(self._admin.messages_by_key(message.topic, key, unique=True, max_messages=1))
 
     def _pending(self, admin: Admin) -> str:
-        """What keeps the micro-batch from being settled, if anything does; a broker that is away may hold open ones."""
+        """Why the micro-batch is not complete, empty if it is. A broker that is away may have open transactions."""
         try:
             there = {queue.broker_name for queue in admin.queues(names.HALF_TOPIC)}
             away = sorted(set(self._decision.brokers) - there)
@@ -93,7 +91,7 @@ class CheckBack:
         return f"{len(open_)} transactions are open, the first in {open_[0].queue}" if open_ else ""
 
     def _open(self, admin: Admin) -> list[MessageExt]:
-        """The half messages that count and are not ended; some may have been, a moment ago."""
+        """The half messages to commit that have not ended yet."""
         open_ = self._of_this_query(admin.open_transactions())
         for given_up in self._of_this_query(admin.given_up_transactions()):
             if not admin.messages_by_key(_topic(given_up), _key(given_up), unique=True, max_messages=1):
@@ -106,7 +104,7 @@ class CheckBack:
         return [half for half in halves if _group(half.properties) == group and self._decision.counts(half.properties)]
 
     def _resume(self, admin: Admin, given_up: MessageExt) -> None:
-        """Have the broker ask again; once, it stays listed."""
+        """Have the broker check a transaction again. Once for each: it stays in the list."""
         msg_id = given_up.offset_msg_id
         if msg_id not in self._resumed:
             admin.resume_transaction(msg_id)

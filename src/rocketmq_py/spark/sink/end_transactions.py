@@ -1,8 +1,8 @@
-"""Telling brokers how transactions ended: each half message once, and asking for an answer.
+"""Ends transactions at their brokers: commits or rolls back each half message with one request.
 
-Blocking. A broker that is sent of a commit twice may deliver twice, so nothing is ever said again that may have been
-heard; what is left is reported, and settled when the broker asks (``settling``). Brokers of this project end many with
-one request; others answer that they do not know it, and are sent one by one.
+Blocking. A broker that receives a commit twice may deliver twice, so a request that may have arrived is never sent
+again; such transactions are reported as open and completed by transaction checks (``check_back``). Brokers of this
+project end many transactions with one request; others do not know the request and get one for each transaction.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from rocketmq_py.spark.sink.targets import SendSettings
 _log = logging.getLogger(__name__)
 
 _MAX_INFLIGHT_BATCHES, _MAX_INFLIGHT_SINGLES = 8, 256
-"""Requests that tell of many transactions, or of one."""
+"""Requests in flight: for many transactions each, or for one each."""
 
 
 class EndBatch(NamedTuple):
-    """Half messages a broker is sent of at once."""
+    """Half messages that one request ends."""
 
     order: MessageQueue | None
     log_offsets: Sequence[int]
     half_offsets: Sequence[int]
 
     def cut(self, size: int) -> Iterator[EndBatch]:
-        """The same in batches of at most ``size``."""
+        """Split into batches of at most ``size``."""
         for at in range(0, len(self.log_offsets), size):
             yield EndBatch(self.order, self.log_offsets[at : at + size], self.half_offsets[at : at + size])
 
 
 class _SendOrder:
-    """Whose turn it is: what has no order at once, of each queue one batch after the other.
+    """The order of requests: batches without an order at once, batches of one queue one after the other.
 
     :param size: the largest a batch may be.
     """
@@ -62,13 +62,13 @@ class _SendOrder:
                     self._behind[batch.order] = deque()
 
     def done(self, batch: EndBatch) -> None:
-        """It has ended: the next of its queue may."""
+        """Note that a batch has ended, so that the next one of its queue can be sent."""
         behind = None if batch.order is None else self._behind[batch.order]
         if behind:
             self.ready.append(behind.popleft())
 
     def remaining(self) -> list[EndBatch]:
-        """All that did not have their turn."""
+        """The batches that were not sent."""
         return [*self.ready, *itertools.chain.from_iterable(self._behind.values())]
 
 
@@ -84,7 +84,7 @@ class TransactionEnds:
         self._connections = BlockingConnections(settings.timeout, settings.security)
 
     def end(self, halves: HalfMessages, outcome: int) -> HalfMessages:
-        """Tell of all of them; returns those of which it is not known that their broker has ended them.
+        """End all transactions; returns those that may still be open.
 
         :param outcome: ``TRANSACTION_COMMIT`` or ``TRANSACTION_ROLLBACK``.
         """
@@ -115,7 +115,7 @@ def _count(batches: Iterable[EndBatch]) -> int:
 
 
 class _BrokerEnds:
-    """Tells one broker: in batches, unless it answers that it ends transactions one by one only."""
+    """Ends transactions at one broker: in batches, or one by one if the broker does not know batches."""
 
     def __init__(
         self, settings: SendSettings, connections: BlockingConnections, broker: str, address: str, outcome: int
@@ -132,7 +132,7 @@ class _BrokerEnds:
         self._open: list[EndBatch] = []
 
     def run(self, batches: list[EndBatch]) -> list[EndBatch]:
-        """Those of which it is not known that they have ended."""
+        """End the batches; returns those that may still be open."""
         self._order = _SendOrder(batches, AT_ONCE)
         while self._order.ready or self._inflight:
             try:
@@ -160,7 +160,7 @@ class _BrokerEnds:
         return True
 
     def _send_ready(self) -> None:
-        """Tell of some more; those of which it is not known whether they were heard stay open."""
+        """Send more batches. Those whose request may or may not have arrived stay open."""
         most = _MAX_INFLIGHT_BATCHES if self._in_batches else _MAX_INFLIGHT_SINGLES
         ready, room = self._order.ready, most - len(self._inflight)
         if not ready or (self._inflight and room < most // 2):
@@ -191,7 +191,7 @@ class _BrokerEnds:
         self._open.append(batch)
 
     def _note_ended(self, batch: EndBatch, ended: bytes) -> None:
-        """What a broker says of each; of an order that has a gap, nothing that comes later is ended."""
+        """Handle the results of a batch. After a failure in an ordered queue, later transactions stay open."""
         said = ended.ljust(len(batch.log_offsets), b"\0")
         left = [i for i in range(len(batch.log_offsets)) if not said[i]]
         if left:
@@ -205,7 +205,7 @@ class _BrokerEnds:
             self._order.done(batch)
 
     def _switch_to_singles(self, batch: EndBatch) -> None:
-        """The broker knows no batches: it has looked at none of those under way."""
+        """Send single requests from now on: the broker does not know batches, and has ended none of those in flight."""
         self._in_batches = False
         self._order = _SendOrder([batch, *self._inflight.values(), *self._order.remaining()], 1)
         self._inflight.clear()

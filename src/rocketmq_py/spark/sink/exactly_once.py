@@ -1,7 +1,6 @@
-"""The two phases of an exactly-once micro-batch: half messages by the tasks; decision and ends by the driver.
+"""The two phases of an exactly-once micro-batch: tasks store half messages; the driver decides and ends them.
 
-See docs/spark-exactly-once.md for the states and what a crash leaves in each. Knows the order of things. Refuses to
-know PySpark: ``sink`` wraps it.
+See docs/spark/exactly-once.md for the states, and for what a crash leaves in each.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Prepared:
-    """What one attempt at a task has left with the brokers: everything the driver needs to end it."""
+    """The half messages of one task attempt, and what the driver needs to end them."""
 
     query_id: str
     attempt: str
@@ -38,12 +37,12 @@ class Prepared:
 
 
 def group_of(producer_group: str, query_id: str) -> str:
-    """The producer group of a query: brokers ask any member of a group, so every query has its own."""
+    """The producer group of a query. Every query has its own, since brokers send checks to any member of a group."""
     return f"{producer_group}-{query_id}"
 
 
 class Preparation:
-    """Phase one, in a task: stores a half message for every row. What was stored is rolled back where that fails.
+    """Phase one, in a task: store a half message for every row; roll all of them back if that fails.
 
     :param columns: names of the rows' values; and ``topic``, that of all rows unless it is a column.
     :param unique_key: makes a client id, and ``unique_keys`` many of them.
@@ -69,7 +68,7 @@ class Preparation:
         self._bad = bad
 
     def rows(self, rows: Iterable[Sequence[Any]]) -> Prepared:
-        """Of rows one by one."""
+        """Store half messages of rows."""
 
         def send(writer: RowWriter, sender: HalfSender) -> None:
             for message in writer.messages(rows, self._bad):
@@ -78,7 +77,7 @@ class Preparation:
         return self._prepared(send)
 
     def batches(self, batches: Iterable[Any]) -> Prepared:
-        """Of the rows of Arrow record batches."""
+        """Store half messages of the rows of Arrow record batches."""
 
         def send(writer: RowWriter, sender: HalfSender) -> None:
             blocks = BlockWriter(self._columns, self._topic, writer, self._unique_keys, sender.prefix)
@@ -111,7 +110,7 @@ class Committer:
     """Phase two, on the driver.
 
     :param settings: ``producer_group`` without the query's id.
-    :param timeout: seconds to wait for brokers to ask about what they may not have heard.
+    :param timeout: seconds to wait for transaction checks, if ends may not have arrived.
     """
 
     def __init__(self, settings: SendSettings, decisions: Decisions, timeout: float) -> None:
@@ -143,11 +142,11 @@ class Committer:
             self._check_back(decision)
 
     def decide(self, decision: Decision) -> None:
-        """The point of no return."""
+        """Durably record which task attempts commit."""
         self._decisions.make(decision)
 
     def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
-        """Tell the brokers; those of which it is not known whether they have heard."""
+        """Commit or roll back; returns the half messages that may still be open."""
         halves = HalfMessages()
         if not prepared:
             return halves
@@ -156,7 +155,7 @@ class Committer:
         return _end(self._of_query(prepared[0].query_id), halves, _topics(prepared), outcome)
 
     def _repeat(self, prepared: list[Prepared], batch_id: int, made: Decision) -> None:
-        """A micro-batch is written again although it is decided: the first decision counts."""
+        """Complete a micro-batch that is written again although it is decided: the first decision holds."""
         self.end([one for one in prepared if one.attempt not in made.attempts], TRANSACTION_ROLLBACK)
         if made.query_id != prepared[0].query_id:
             raise DecisionError(
@@ -171,7 +170,7 @@ class Committer:
         self._check_back(made)
 
     def abort(self, prepared: list[Prepared], batch_id: int, *, complete: bool) -> None:
-        """Roll back what is not decided; Spark calls this also when :meth:`commit` fails.
+        """Roll back attempts that are not part of a decision. Spark calls this also if :meth:`commit` fails.
 
         :param complete: every task had prepared, so that :meth:`commit` may have tried to decide. A record whose
             writing failed can still come to be there; what it would name is left open, for the next decision to tell.
@@ -197,7 +196,7 @@ def _topics(prepared: list[Prepared]) -> tuple[str, ...]:
 
 
 def _roll_back(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...]) -> None:
-    """As far as possible: what stays open is rolled back when its broker asks, or gives up."""
+    """Roll back as far as possible; brokers roll back the rest after a check, or when they give up checking."""
     try:
         _end(settings, halves, topics, TRANSACTION_ROLLBACK)
     except RocketMQError as e:

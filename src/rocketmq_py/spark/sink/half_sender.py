@@ -1,9 +1,9 @@
-"""Half messages of an exactly-once task: sent in batches, or one by one where a broker takes no others; where each is.
+"""Sends the half messages of an exactly-once task, in batches or one by one, and notes where each is stored.
 
-Apache RocketMQ's brokers take half messages one by one only, and say so to the first batch.
+Apache RocketMQ's brokers take half messages one by one only, and refuse the first batch.
 
-Blocking. A half message whose answer is lost is sent again under another unique key: what became of the first one is
-not known, and it must not be taken for the second. Knows retries and queues. Refuses to know how transactions end.
+Blocking. A half message whose answer is lost is sent again with another unique key: the first one may be stored, too,
+and must not be committed.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets,
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 
 AT_ONCE = 512
-"""Half messages taken together: at most so many travel in a batch."""
+"""Half messages in one batch, at most."""
 _SINGLES_PER_BATCH = 64
-"""Single half messages under way for each batch that would be."""
+"""Single half messages in flight instead of each batch."""
 _OVERHEAD = 128
-"""What a batch and the transaction add to each, roughly."""
+"""Bytes that a batch and the transaction add to each message, roughly."""
 
 
 class SentHalf(NamedTuple):
-    """Where a half message is: what its broker has to be told at its end.
+    """Where a half message is stored, as the request that ends it says.
 
-    ``order`` is the queue in which it has to come after the ones before it, None if it need not.
+    ``order`` is the queue in which its message must come after the ones before it; None if any order will do.
     """
 
     broker: str
@@ -65,9 +65,9 @@ class SentHalf(NamedTuple):
 
 @dataclass(slots=True)
 class HalfRange:
-    """Where some half messages are: in the log, and in the half topic.
+    """Offsets of half messages in the commit log and in the queue of the half topic.
 
-    ``is_whole`` if they were stored together: their broker ends them faster when it is told of just them.
+    ``is_whole`` if they were stored together: their broker ends them faster in one request.
     """
 
     log_offsets: Sequence[int]
@@ -76,12 +76,12 @@ class HalfRange:
 
 
 _Where = HalfRange | tuple[int, int]
-"""Where several half messages are, or one."""
+"""Offsets of several half messages, or of one."""
 
 
 @dataclass(slots=True)
 class HalfMessages:
-    """Where half messages are, packed: a commit message travels through the JVM.
+    """Offsets of half messages, packed: Spark sends them to the driver through the JVM.
 
     :ivar ranges: by broker, and by the queue in which they have to come in this order.
     """
@@ -89,7 +89,7 @@ class HalfMessages:
     ranges: dict[tuple[str, MessageQueue | None], list[HalfRange]] = field(default_factory=dict)
 
     def add(self, broker: str, order: MessageQueue | None, commit_log_offset: int, table_offset: int) -> None:
-        """One more."""
+        """Add one half message."""
         ranges = self.ranges.setdefault((broker, order), [])
         if not ranges or ranges[-1].is_whole or len(ranges[-1].log_offsets) >= AT_ONCE:
             ranges.append(HalfRange(array("q"), array("q"), is_whole=False))
@@ -100,16 +100,16 @@ class HalfMessages:
         offsets.append(table_offset)
 
     def add_range(self, broker: str, order: MessageQueue | None, half_range: HalfRange) -> None:
-        """Some more."""
+        """Add several half messages."""
         self.ranges.setdefault((broker, order), []).append(half_range)
 
     def add_all(self, others: HalfMessages) -> None:
-        """All of another one."""
+        """Add all half messages of ``others``."""
         for where, ranges in others.ranges.items():
             self.ranges.setdefault(where, []).extend(ranges)
 
     def __iter__(self) -> Iterator[SentHalf]:
-        """All of them; those of one order in this order."""
+        """Each half message; those of one queue in their order."""
         for (broker, order), ranges in self.ranges.items():
             for half_range in ranges:
                 for log_offset, half_offset in zip(half_range.log_offsets, half_range.half_offsets, strict=True):
@@ -121,7 +121,7 @@ class HalfMessages:
 
 @dataclass(slots=True)
 class _Pending:
-    """A half message that is not stored yet, as far as is known."""
+    """A half message that is not known to be stored."""
 
     number: int
     message: RowMessage
@@ -129,12 +129,12 @@ class _Pending:
     retry: Retry
     queue: MessageQueue | None = None
     alone: bool = False
-    """Whether it must not travel in a batch."""
+    """True if it must not be sent in a batch."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """A part of a block on its way to a queue; taken apart as soon as anything is against it."""
+    """A part of a block that is sent to a queue; split into messages if the broker refuses it."""
 
     number: int
     count: int
@@ -208,7 +208,7 @@ class HalfSender:
             self._take_answers(0)
 
     def halves(self) -> HalfMessages:
-        """Where everything was stored that is stored, in the order in which it was given to :meth:`send`."""
+        """Where the stored half messages are, in the order in which :meth:`send` got them."""
         for _, broker, order, where in sorted(self._ordered, key=itemgetter(0)):
             self._keep(broker, order, where)
         self._ordered.clear()
@@ -216,7 +216,7 @@ class HalfSender:
 
     @property
     def topics(self) -> set[str]:
-        """Where they go."""
+        """The topics of the messages."""
         return self._targets.used
 
     def close(self) -> None:
@@ -229,11 +229,11 @@ class HalfSender:
     # -- out
 
     def _make_room(self) -> None:
-        """Take answers while too many are missing."""
+        """Wait for answers while too many requests are in flight."""
         self._take_answers(int(self._limit) * (_SINGLES_PER_BATCH if self._one_by_one else 1))
 
     def _send_part(self, part: _Part) -> None:
-        """Put a part of a block on its way."""
+        """Send a part of a block."""
         time.sleep(max(0.0, self._not_before - time.monotonic()))
         try:
             queues = self._targets.queues(part.topic)
@@ -253,7 +253,7 @@ class HalfSender:
             self._inflight[address, opaque] = part
 
     def _taken_apart(self, part: _Part) -> list[_Pending]:
-        """The messages of a part of a block one by one."""
+        """Split a part of a block into messages."""
         found = []
         for number, (_, body, raw) in enumerate(decode_batch(part.data), part.number):
             own = raw.removeprefix(self.prefix)
@@ -265,7 +265,7 @@ class HalfSender:
         return found
 
     def _send_waiting(self) -> None:
-        """Put everything that waits on its way: what goes to one broker, in one write."""
+        """Send all waiting messages: those of one broker in one write."""
         while self._waiting:
             time.sleep(max(0.0, self._not_before - time.monotonic()))
             waiting, self._waiting = self._waiting, deque()
@@ -282,7 +282,7 @@ class HalfSender:
                 self._write(address, pendings)
 
     def _route(self, pending: _Pending, free: dict[str, MessageQueue]) -> str:
-        """Decide on the queue; the address of its broker. ``free`` are the queues of those that are not bound."""
+        """Choose the queue of a message; returns its broker's address. ``free``: queues for unbound messages."""
         topic, queues = pending.message.topic, self._targets.queues(pending.message.topic)
         if pending.bound is not None:
             pending.queue = pending.bound
@@ -306,7 +306,7 @@ class HalfSender:
             self._inflight[address, opaque] = group
 
     def _groups(self, pendings: list[_Pending]) -> list[list[_Pending]]:
-        """What travels together: what goes to one queue, up to the size of a batch."""
+        """Batches: messages of one queue, up to the size of a batch."""
         groups: list[list[_Pending]] = []
         filling: dict[MessageQueue | None, tuple[list[_Pending], int]] = {}
         for pending in pendings:
@@ -343,7 +343,7 @@ class HalfSender:
     # -- answers
 
     def _take_answers(self, most: int) -> None:
-        """Take answers until at most ``most`` are missing."""
+        """Wait for answers until at most ``most`` requests are in flight."""
         while len(self._inflight) > most:
             address = next(iter(self._inflight))[0]
             try:
@@ -362,7 +362,7 @@ class HalfSender:
         return self._taken_apart(sent) if isinstance(sent, _Part) else sent
 
     def _not_stored(self, address: str, group: list[_Pending], answer: Reply) -> None:
-        """Or not for good."""
+        """Handle an answer that is not success."""
         queue = group[0].queue
         if answer.code in STORED_UNSAFE:  # it may be lost after the decision
             for pending in group:
@@ -389,15 +389,13 @@ class HalfSender:
             self._waiting.extendleft(reversed(group))
 
     def _stored(self, sent: list[_Pending] | _Part, answer: Reply) -> None:
-        """Note where they are: a batch lies in the half topic without a gap."""
+        """Note where messages are stored: a batch has consecutive offsets in the half topic."""
         log_offsets = decode_offsets(answer.body) if answer.body else (int(answer.ext["msgId"][-16:], 16),)
         first, count = int(answer.ext["queueOffset"]), sent.count if isinstance(sent, _Part) else len(sent)
         queue = sent.queue if isinstance(sent, _Part) else sent[0].queue
         assert queue is not None
         if len(log_offsets) != count:
-            raise CorruptRecord(
-                f"{queue.broker_name} says of {len(log_offsets)} half messages where they are, not of {count}"
-            )
+            raise CorruptRecord(f"{queue.broker_name} returned {len(log_offsets)} offsets for {count} half messages")
         offsets = range(first, first + count)
         if isinstance(sent, _Part):
             self._record(sent.number, queue, sent.bound, HalfRange(array("q", log_offsets), array("q", offsets)))
@@ -422,7 +420,7 @@ class HalfSender:
             self._halves.add(broker, order, *where)
 
     def _refused(self, message: RowMessage, error: MessageRefused) -> None:
-        """A broker finds it illegal."""
+        """Treat a message that its broker refuses as illegal as a bad record."""
         if message.topic == self._bad.where or not self._bad.is_dead_letter(error):
             return
         letter, raw = dead_letter(message.body, decode_properties(message.properties), message.topic, str(error))
@@ -431,7 +429,7 @@ class HalfSender:
         )
 
     def _connection_lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
-        """A connection broke: whether what was under way on it was stored, nobody knows."""
+        """Send everything again that was in flight on a connection that broke; it may be stored or not."""
         self._connections.drop(address)
         under_way = [self._inflight.pop(key) for key in list(self._inflight) if key[0] == address]
         lost = [*(pending for sent in under_way for pending in self._pendings(sent)), *unsent]
@@ -440,7 +438,7 @@ class HalfSender:
         self._send_again(lost, error)
 
     def _renew_key(self, pending: _Pending) -> None:
-        """Give a half message another unique key: the one that was sent does not count, stored or not."""
+        """Give a half message another unique key; the one that was sent will not be committed, stored or not."""
         message, key = pending.message, self._unique_key()
         properties = message.properties.replace(_unique(message.unique_key), _unique(key), 1)
         pending.message = message._replace(properties=properties, unique_key=key)

@@ -1,7 +1,4 @@
-"""Rows of a DataFrame as messages: which columns a sink takes, and the message of each row.
-
-Pure: knows no Spark types (``sink`` checks those) and no network.
-"""
+"""Encodes rows of a DataFrame as messages, and checks the columns of a sink. Pure; ``sink`` checks Spark's types."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
 COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId", "delayLevel", "deliverAt")
-"""What a sink takes; only ``body`` is always needed."""
+"""The columns of a sink; only ``body`` is always required."""
 
 QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
-"""Properties that name a row for good: a micro-batch that is written again gives its rows the same three values."""
+"""Properties that identify a row: the same three values when its micro-batch is written again."""
 ROW_KEY_DIGITS = 9
-"""Digits of a row's number in its key, so that the keys of a task are of one length: brokers store those faster."""
+"""Digits of a row's number in its key. Keys of one length are stored faster."""
 ATTEMPT = "SPARK_ATTEMPT"
-"""Property of exactly-once rows: which of the attempts at a task wrote this one."""
+"""Property of exactly-once rows: the task attempt that wrote the row."""
 
 DELAYS = frozenset({Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS})
-"""Properties that ask for a delay; there are columns for that."""
+"""Properties that ask for a delay; a sink has columns for that."""
 NOT_COPIED = frozenset(
     {
         *(Property.WAIT_STORE, Property.RETRY_TOPIC, Property.REAL_TOPIC, Property.REAL_QUEUE_ID),
@@ -38,13 +35,13 @@ NOT_COPIED = frozenset(
         *(QUERY_ID, BATCH_ID, ROW_KEY, ATTEMPT),
     }
 )
-"""Properties brokers and clients set themselves; a row read from one topic and written to another drops them."""
+"""Properties that brokers and clients set; they are not copied from one topic to another."""
 
 
 class RowMessage(NamedTuple):
-    """A message to send: bound to a queue by ``queue_id`` or ``sharding_key``, or free to go to any.
+    """A message to send, to the queue of ``queue_id`` or ``sharding_key``, or to any queue.
 
-    ``row_key`` and ``unique_key`` are among the properties, too; so is the delay of one that ``waits``.
+    The properties contain ``row_key``, ``unique_key`` and the delay of a message that ``waits``, too.
     """
 
     topic: str
@@ -58,9 +55,9 @@ class RowMessage(NamedTuple):
 
 
 class RowStamp(NamedTuple):
-    """What the rows of one task share: the query, the micro-batch (None in a batch write), the number of the task.
+    """Identifies the rows of one task: query, micro-batch (None in a batch write), number of the task.
 
-    ``extra`` are further properties of every row.
+    ``extra``: further properties of every row.
     """
 
     query_id: str
@@ -70,13 +67,13 @@ class RowStamp(NamedTuple):
 
     @property
     def properties(self) -> dict[str, str]:
-        """As every row carries them."""
+        """The properties of every row."""
         batch = {} if self.batch_id is None else {BATCH_ID: self.batch_id}
         return {QUERY_ID: self.query_id, **batch, **self.extra}
 
 
 class RowWriter:
-    """Makes the messages of the rows of one task, in order.
+    """Encodes the rows of one task, in order.
 
     :param columns: names of the row's values.
     :param topic: the topic of every row; None takes it from the column ``topic``.
@@ -98,13 +95,13 @@ class RowWriter:
         self.count = 0
 
     def pass_over(self, rows: int) -> None:
-        """Number so many rows whose messages somebody else makes."""
+        """Count rows that are encoded elsewhere."""
         self.count += rows
 
     def messages(self, rows: Iterable[Sequence[Any]], bad: BadRecordPolicy) -> Iterator[RowMessage]:
-        """The messages of rows, or dead letters of those that no broker would take.
+        """The messages of rows; dead letters for rows that no broker would take.
 
-        :raises MessageIllegal: there is such a row, and ``bad`` says that this is an error.
+        :raises MessageIllegal: there is such a row, and the policy ``bad`` makes it an error.
         """
         for row in rows:
             try:
@@ -187,7 +184,7 @@ def _body(value: bytes | str | None) -> bytes:
 
 
 def _delay(level: int | None, at: datetime | None) -> dict[str, str]:
-    """The property that makes a message wait, if it has to."""
+    """The property of a delayed message; empty without a delay."""
     if level and at is not None:
         raise MessageIllegal("it has a delayLevel and a deliverAt, which contradict each other")
     if level is not None and level < 0:
@@ -198,7 +195,7 @@ def _delay(level: int | None, at: datetime | None) -> dict[str, str]:
 
 
 def _user_properties(value: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> dict[str, str]:
-    """The properties a row brings; Arrow gives a map as a list of pairs."""
+    """The properties of a row; Arrow returns a map as a list of pairs."""
     properties: dict[str, str] = {}
     for name, text in dict(value or {}).items():
         if name in DELAYS:
@@ -215,9 +212,9 @@ def _plain(where: str, text: str) -> str:
 
 
 def check_columns(columns: Sequence[str], topic: str | None, *, exactly_once: bool = False) -> None:
-    """Refuse columns a sink does not know, and rows without what a message needs.
+    """Check the columns of a sink.
 
-    :raises ConfigError: says which.
+    :raises ConfigError: a column is unknown, missing or contradicts another.
     """
     strangers = [name for name in columns if name not in COLUMNS]
     if strangers:

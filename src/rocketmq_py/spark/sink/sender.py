@@ -1,7 +1,7 @@
-"""Sending many messages from one task: in batches, several under way, again where a broker was busy or gone.
+"""Sends the messages of one task: in batches, several in flight, and again if a broker was busy or away.
 
-Blocking. A message is sent until a broker says it is stored, so it may be stored twice, never less than once. Messages
-bound to a queue (by sharding key or queue id) keep their order in it.
+Blocking. At least once: a message is sent until a broker says that it is stored, so it may be stored twice. Messages
+that are bound to a queue by sharding key or queue id keep their order in it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets,
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 
 _MAX_BATCH_MESSAGES = 1024
-"""In a batch; of more a broker makes no quicker work, and sends of others wait for it."""
+"""Messages in one batch. Larger batches are not stored faster, and other sends wait for them."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Messages of one topic on their way to one queue; ``bound`` if it must be that one."""
+    """Messages of one topic that are sent to one queue together; to ``bound`` if that is given."""
 
     topic: str
     bound: MessageQueue | None
@@ -41,20 +41,20 @@ class Batch:
     count: int = 0
     size: int = 0
     waits: bool = False
-    """Whether it is one message that asks for a delay."""
+    """True if it is a single message with a delay."""
     queue: MessageQueue | None = None
     """The queue of the last attempt."""
     address: str | None = None
-    """Where the last attempt went."""
+    """The broker of the last attempt."""
 
     def add(self, encoded: bytes | memoryview, count: int) -> None:
-        """So many messages more."""
+        """Add encoded messages."""
         self.parts.append(encoded)
         self.count += count
         self.size += len(encoded)
 
     def body(self) -> bytes:
-        """The body of its send."""
+        """The body of the request."""
         return b"".join(self.parts)
 
 
@@ -74,7 +74,7 @@ class BatchSender:
         self._inflight: dict[tuple[str, int], Batch] = {}
 
     def send(self, message: RowMessage) -> None:
-        """Take a message; it leaves when its batch is full or at :meth:`flush`.
+        """Add a message to its batch, which is sent when it is full or at :meth:`flush`.
 
         :raises RocketMQError: an earlier message could not be sent, all attempts used up.
         """
@@ -104,7 +104,7 @@ class BatchSender:
         return self._targets.bound(topic, sharding_key, queue_id)
 
     def _add(self, topic: str, bound: MessageQueue | None, encoded: bytes | memoryview, count: int) -> None:
-        """Let messages leave with the batch for their queue; before them what has no room beside them."""
+        """Add messages to the batch of their queue; a batch without room for them is sent first."""
         key = (topic, bound)
         batch = self._filling.get(key)
         if batch is not None and batch.size + len(encoded) > self._settings.max_batch_bytes:
@@ -117,7 +117,7 @@ class BatchSender:
             self._dispatch(self._filling.pop(key))
 
     def _send_alone(self, topic: str, bound: MessageQueue | None, encoded: bytes) -> None:
-        """Send a message that waits: brokers take those one by one only. What came before it leaves before it."""
+        """Send a delayed message by itself, as brokers require. Earlier messages of its queue are sent before it."""
         before = self._filling.pop((topic, bound), None) if bound is not None else None
         if before is not None:
             self._dispatch(before)
@@ -142,7 +142,7 @@ class BatchSender:
         self._targets.close()
 
     def _dispatch(self, batch: Batch) -> None:
-        """Send a batch as soon as there is room, and after the one before it if order matters."""
+        """Send a batch when the number in flight allows it, and after the one before it if order matters."""
         while len(self._inflight) >= int(self._limit) or self._must_wait(batch):
             self._await_answer()
         self._send_batches(batch)
@@ -151,7 +151,7 @@ class BatchSender:
         return batch.bound is not None and any(other.bound == batch.bound for other in self._inflight.values())
 
     def _send_batches(self, *batches: Batch) -> None:
-        """Put batches on their way, at another broker if one cannot be reached."""
+        """Send batches, to another broker if one cannot be reached."""
         waiting = list(batches)
         while waiting:
             error = self._try(waiting[0])
@@ -163,7 +163,7 @@ class BatchSender:
                 waiting[:1] = failed
 
     def _try(self, batch: Batch) -> RocketMQError | None:
-        """Send a batch; the error if that was not possible."""
+        """Send a batch; returns the error if that fails."""
         batch.address = None
         try:
             queues = self._targets.queues(batch.topic)
@@ -176,7 +176,7 @@ class BatchSender:
         return None
 
     def _drop_connection(self, address: str | None) -> list[Batch]:
-        """Give up a broken connection; the batches under way on it, in order."""
+        """Drop a broken connection; returns the batches that were in flight on it, in order."""
         if address is None:
             return []
         self._connections.drop(address)
@@ -234,7 +234,7 @@ class BatchSender:
                 self._send_again([batch], error)
 
     def _refused(self, batch: Batch, error: MessageRefused, bad: BadRecordPolicy) -> None:
-        """One of the messages is illegal, for the broker: find out which by sending them one by one."""
+        """Find the message that a broker refuses as illegal by sending those of its batch one by one."""
         messages = list(decode_batch(batch.body()))
         if len(messages) > 1:
             for message in messages:

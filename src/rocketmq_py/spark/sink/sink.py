@@ -1,9 +1,8 @@
-"""Writing: batch and streaming sinks, at least once; streams exactly once where that is asked for.
+"""The batch and streaming sinks: at least once, and exactly once for streams that ask for it.
 
-Knows PySpark's writer interfaces of all versions. Rows become messages in ``blocks``, where Arrow batches come, or in
-``rows``, and travel in ``sender``. A failed or repeated task leaves messages behind that its repetition sends again;
-the properties ``SPARK_QUERY_ID``, ``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` tell a consumer which are the same row.
-Exactly-once streams write in two phases (``exactly``).
+``blocks`` (Arrow batches) and ``rows`` encode messages, ``sender`` sends them. A task that fails and is repeated sends
+its messages again; properties ``SPARK_QUERY_ID``, ``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` identify a row. Exactly-once
+streams write in two phases (``exactly_once``).
 """
 
 from __future__ import annotations
@@ -83,13 +82,13 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
 
 @dataclass
 class PreparedTask(WriterCommitMessage):
-    """What a task of an exactly-once stream reports to the driver."""
+    """The result of a task of an exactly-once stream, which Spark sends to the driver."""
 
     prepared: Prepared
 
 
 class TaskWriter:
-    """Writes the rows of one task; the part all writers share. Travels to the executors."""
+    """Writes the rows of one task, for all writers. Pickled and sent to executors."""
 
     def __init__(self, options: WriteOptions, schema: StructType, query_id: str | None = None) -> None:
         check_schema(schema, options)
@@ -98,7 +97,7 @@ class TaskWriter:
         self._query_id = query_id
 
     def write(self, rows: Iterable[Sequence[Any]]) -> Written:
-        """Send all rows; returns when every one is stored."""
+        """Send all rows; returns when all are stored."""
         written = 0
         with self._sending(_Keys()) as (writer, bad, sender):
             for message in writer.messages(rows, bad):
@@ -137,7 +136,7 @@ class TaskWriter:
 
     @contextmanager
     def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, BadRecordPolicy, BatchSender]]:
-        """What sends rows; at the end of the block all is stored."""
+        """An encoder and a sender of rows; at the end of the block all messages are stored."""
         keep_imports()
         bad = bad_records(self._options)
         sender = BatchSender(send_settings(self._options), bad)
@@ -152,7 +151,7 @@ class TaskWriter:
 
 
 def task_stamp(query_id: str | None = None) -> RowStamp:
-    """Query and micro-batch as Spark tells them to a task of a stream; a batch write has an id of its own."""
+    """Query and micro-batch of the current task; a batch write has an id of its own."""
     context = TaskContext.get()
     if context is None:
         return RowStamp(query_id or "", None, 0)
@@ -163,7 +162,7 @@ def task_stamp(query_id: str | None = None) -> RowStamp:
 
 
 def send_settings(options: WriteOptions) -> SendSettings:
-    """How to send, of the options of a write."""
+    """The send settings of a write."""
     return SendSettings(
         namesrv=options.namesrv,
         producer_group=options.producer_group,
@@ -176,7 +175,7 @@ def send_settings(options: WriteOptions) -> SendSettings:
 
 
 def bad_records(options: WriteOptions) -> BadRecordPolicy:
-    """What to do about bad rows, of the options of a write."""
+    """The policy for bad rows of a write."""
     return BadRecordPolicy(options.mode, options.dlq_topic or dlq_topic(options.producer_group))
 
 
@@ -191,7 +190,7 @@ class _Keys:
         return self._keys.next(_now_ms())
 
     def reserve(self, count: int) -> tuple[str, Ints]:
-        """The next ``count``: what all begin with, and the number each ends with."""
+        """The next ``count``: their common beginning, and the number at the end of each."""
         stem, first = self._keys.reserve(_now_ms(), count)
         return stem, np.arange(first, first + count) & 0xFFFF
 
@@ -219,9 +218,9 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class _StreamWriter:
-    """What the streaming writers of all PySpark versions share.
+    """The part of the streaming writers that is the same for all PySpark versions.
 
-    :raises ConfigError: decisions of an exactly-once stream cannot be kept where they are to lie.
+    :raises ConfigError: the decisions of an exactly-once stream cannot be stored at their location.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -232,7 +231,7 @@ class _StreamWriter:
             stores.check(options.transactions_location, os.environ)
 
     def write_rows(self, rows: Iterable[Sequence[Any]]) -> WriterCommitMessage:
-        """In a task: the first phase, and the only one unless the stream is exactly-once."""
+        """Send the rows of a task; for an exactly-once stream, as half messages."""
         return self._task.prepare(rows) if self._is_exact else self._task.write(rows)
 
     def write_batches(self, batches: Iterable[Any]) -> WriterCommitMessage:
@@ -240,18 +239,18 @@ class _StreamWriter:
         return self._task.prepare_batches(batches) if self._is_exact else self._task.write_batches(batches)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """The second phase; where there is none, a task has returned when its rows were stored."""
+        """Deliver the micro-batch of an exactly-once stream; other rows are stored when their task ends."""
         if self._is_exact:
             self.committer().commit(_prepared(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What is not decided is rolled back. At least once, what is stored stays; the micro-batch is written again."""
+        """Roll back what is not decided. Without exactly-once, stored rows stay and are written again."""
         if self._is_exact:
             complete = all(isinstance(message, PreparedTask) for message in messages)
             self.committer().abort(_prepared(messages), batchId, complete=complete)
 
     def committer(self) -> Committer:
-        """Who carries out the second phase."""
+        """The second phase of an exactly-once micro-batch."""
         options = self._options
         assert options.transactions_location is not None  # every exactly-once query has one
         sibling = "metadata" if options.in_checkpoint else None  # Spark writes it when a query is started first
@@ -260,7 +259,7 @@ class _StreamWriter:
 
 
 def _prepared(messages: Iterable[WriterCommitMessage | None]) -> list[Prepared]:
-    """What tasks reported; a failed one reports nothing."""
+    """The results of tasks, without failed ones."""
     return [message.prepared for message in messages if isinstance(message, PreparedTask)]
 
 
@@ -281,5 +280,5 @@ if SUPPORTS_ARROW_STREAMS:
 
 
 def stream_writer(options: WriteOptions, schema: StructType) -> DataSourceStreamWriter:
-    """The streaming writer for the PySpark that is installed."""
+    """The streaming writer for the installed PySpark."""
     return ArrowStreamWriter(options, schema) if SUPPORTS_ARROW_STREAMS else RowStreamWriter(options, schema)

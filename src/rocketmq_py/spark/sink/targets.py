@@ -1,7 +1,4 @@
-"""What everything that sends from one task shares: settings, connections, the queues of topics, how much is under way.
-
-Blocking. Refuses to know what is sent.
-"""
+"""The settings, connections, queues of topics and in-flight limit of senders in one task. Blocking."""
 
 from __future__ import annotations
 
@@ -19,17 +16,16 @@ from rocketmq_py.wire.java_hash import string_hash
 
 
 class NoSuchQueue(BrokerError):
-    """The broker does not have the queue that was chosen: the topic has changed, or was not known when looked up."""
+    """The broker does not have the chosen queue: the topic has changed, or did not exist when it was looked up."""
 
     retryable = True
     refresh_route = True
 
 
 def refusal(answer: Reply, address: str) -> BrokerError:
-    """The error of a send that was answered otherwise than as stored.
+    """The error of a send that the broker refused.
 
-    Of a send, brokers call only the queue an invalid parameter, and an illegal message illegal: rows know no queues
-    they have not been given by a route, so that one must never be taken for the other.
+    For a send, INVALID_PARAMETER means the queue id, which is no fault of the row: the queue came from a route.
     """
     build = NoSuchQueue if answer.code == ResponseCode.INVALID_PARAMETER else BrokerError.of
     return build(answer.code, answer.remark, address)
@@ -37,7 +33,7 @@ def refusal(answer: Reply, address: str) -> BrokerError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendSettings:
-    """How to send. See ``WriteOptions`` for the meaning of each."""
+    """Settings of a sender; see ``WriteOptions`` for the meaning of each."""
 
     namesrv: tuple[str, ...]
     producer_group: str
@@ -49,7 +45,7 @@ class SendSettings:
 
 
 class TopicQueues:
-    """The queues a topic can be written to, and which is next."""
+    """The writable queues of a topic, and the next one to use."""
 
     def __init__(self, queues: QueueRoutes) -> None:
         self._masters = {queue: addresses.master for queue, addresses in queues.addresses.items()}
@@ -57,7 +53,7 @@ class TopicQueues:
         self._next = 0
 
     def address(self, queue: MessageQueue) -> str:
-        """Where the master of ``queue`` is.
+        """The address of the master of ``queue``.
 
         :raises NoRouteError: it is not registered now.
         """
@@ -67,7 +63,7 @@ class TopicQueues:
         return master
 
     def bound(self, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
-        """The queue a message has to go to, None if any will do.
+        """The queue of a message with a queue id or a sharding key; None if it has neither.
 
         :raises ConfigError: the topic does not have the queue.
         """
@@ -81,19 +77,20 @@ class TopicQueues:
         return None
 
     def next(self, avoid: MessageQueue | None) -> MessageQueue:
-        """The queues in turn, without those of the broker that failed last where there is another."""
+        """The next queue in turn; not on the broker of ``avoid``, if there is another."""
         for _ in self._queues:
             self._next = (self._next + 1) % len(self._queues)
             queue = self._queues[self._next]
             if avoid is None or queue.broker_name != avoid.broker_name:
                 return queue
+        self._next = (self._next + 1) % len(self._queues)  # there is no other broker
         return self._queues[self._next]
 
 
 class InflightLimit:
-    """How much may be under way: half as much when a broker is busy, a little more for everything it takes.
+    """The number of requests in flight: halved when a broker is busy, raised a little with every success.
 
-    :param most: what is allowed when all is well.
+    :param most: the upper limit.
     """
 
     def __init__(self, most: int) -> None:
@@ -104,16 +101,16 @@ class InflightLimit:
         return int(self._current)
 
     def taken(self) -> None:
-        """A broker took something."""
+        """Note a success."""
         self._current = min(self._maximum, self._current + 1 / self._current)
 
     def busy(self) -> None:
-        """A broker refused something because it is busy."""
+        """Note that a broker refused a request because it is busy."""
         self._current = max(1.0, self._current / 2)
 
 
 class Targets:
-    """Where a task sends to: connections by address, and the queues of topics, looked up when first needed."""
+    """Connections by address and queues by topic, for one task; looked up on first use."""
 
     def __init__(self, settings: SendSettings) -> None:
         self.connections = BlockingConnections(settings.timeout, settings.security)

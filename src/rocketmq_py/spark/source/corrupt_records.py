@@ -1,8 +1,8 @@
-"""Messages that cannot be decoded: found among those that can, and treated as option ``mode`` says.
+"""Finds messages that cannot be decoded, and treats them as option ``mode`` says.
 
-A pull body is a row of records without marks between them: behind one with a wrong size nothing can be found. So a
-range that does not decode is pulled again in halves, down to the one offset that is bad; what lies around it is read as
-always. These pulls begin at the master, whose copy may be sound where a slave's is not.
+The body of an answer is a sequence of records without marks between them: nothing behind a record with a wrong size can
+be found. So a range that does not decode is pulled again in halves, down to the one offset that is bad. These pulls go
+to the master first, whose copy may be intact where a slave's is not.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _I32 = Struct(">i")
 
 
 class CorruptRecords:
-    """What one task does about the messages of its queue that cannot be decoded.
+    """Handles the messages of one queue that cannot be decoded, in one task.
 
     :param addresses: where the queue is served.
-    :param decoder: decodes what is found around them, into batches of ``schema``.
+    :param decoder: decodes the messages around them into batches of ``schema``.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class CorruptRecords:
         self._bad = BadRecordPolicy(options.mode, options.dlq_topic or "", fate)
 
     def rescue(self, chunks: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
-        """The batches of what decodes after all, in the order of offsets; bad messages are dealt with on the way.
+        """The batches of all messages that decode, in the order of offsets; bad messages are handled on the way.
 
         :raises CorruptRecord: there is a bad message, and the mode is ``FAILFAST``.
         """
@@ -80,7 +80,7 @@ class CorruptRecords:
             yield from self._unfiltered(start)
 
     def _unfiltered(self, offset: int) -> Iterator[Any]:
-        """Under a filter a broker may answer with a later message: look whether the bad one is at ``offset``."""
+        """Check whether the bad message is at ``offset``: under a filter a broker may answer with a later one."""
         chunks = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
         try:
             list(self._decoder.decode(chunks))
@@ -93,9 +93,9 @@ class CorruptRecords:
         return found or [FetchedChunk(b"", start, stop)]
 
     def _handle_bad_record(self, offset: int, chunks: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
-        """What becomes of the bad message at ``offset``.
+        """Treat the bad message at ``offset`` as the mode says.
 
-        :raises CorruptRecord: the query is to fail; says which message it is.
+        :raises CorruptRecord: the mode is ``FAILFAST``; names the message.
         """
         record = whole_record(b"".join(chunk.body for chunk in chunks))
         what = CorruptRecord(f"offset {offset} of {self._queue} cannot be decoded: {error}")
@@ -120,7 +120,7 @@ class CorruptRecords:
         )
 
     def _send(self, letter: RowMessage) -> None:
-        """Store a dead letter; the micro-batch does not get on before it is."""
+        """Store a dead letter; returns when it is stored."""
         from rocketmq_py.spark.sink.sender import BatchSender  # what hardly any read needs
         from rocketmq_py.spark.sink.targets import SendSettings
 
@@ -139,7 +139,7 @@ SENDS_AS = "spark_source"
 
 
 def whole_record(found: bytes) -> bytes:
-    """The record ``found`` begins with, as far as its size can be believed: a broker may answer with more than one."""
+    """The first record of ``found``, if its size is possible; else all of it."""
     size = _I32.unpack_from(found)[0] if len(found) >= _I32.size else 0
     return found[:size] if MIN_SIZE <= size <= len(found) else found
 
@@ -167,7 +167,7 @@ def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str,
 
 
 def _stored_parts(record: bytes) -> tuple[bytes, dict[str, str]]:
-    """Body and properties of a record as they are stored; all of it and none where that cannot be told."""
+    """Body and properties of a record as stored; the whole record and no properties if they cannot be found."""
     try:
         properties = record_properties(record)
         layout = head_struct(_I32.unpack_from(record, SYS_FLAG_AT)[0])

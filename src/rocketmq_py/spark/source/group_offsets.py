@@ -1,7 +1,7 @@
-"""The consumer group that shows where a stream stands: offsets are committed to it after Spark has committed them.
+"""Commits the offsets of a stream to a consumer group after Spark has committed them.
 
-Spark's checkpoint decides where a query goes on; the group follows it. A broker that does not take offsets is told of
-and asked again with the next micro-batch: it never fails a query.
+Spark's checkpoint decides where a query continues; the group only shows it. A broker that refuses offsets is logged and
+asked again with the next micro-batch: it never fails a query.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 class GroupFollower:
     """Commits for one query.
 
-    :param cluster: gives a view of the cluster when one is needed.
-    :param queues: gives the queues and where they are served.
+    :param cluster: returns the cluster.
+    :param queues: returns the queues and their addresses.
     """
 
     def __init__(self, group: str, cluster: Callable[[], Cluster], queues: Callable[[], QueueRoutes]) -> None:
@@ -33,13 +33,13 @@ class GroupFollower:
         self._is_shown = False
 
     def compare(self, checkpoint: Offsets) -> None:
-        """Say so if the group stands elsewhere than the checkpoint a query goes on from."""
+        """Log a warning if the committed offsets of the group differ from the checkpoint."""
         try:
             queues = self._queues()
             stands = self._cluster().committed(self._group, queues)
         except RocketMQError as e:
             _log.warning(
-                "where group %s stands is not known, the query goes on from its checkpoint: %s", self._group, e
+                "the offsets of group %s are not known, the query continues from its checkpoint: %s", self._group, e
             )
             return
         differs = [queue for queue in sorted(checkpoint) if queue in stands and stands[queue] != checkpoint[queue]]
@@ -52,7 +52,7 @@ class GroupFollower:
             )  # fmt: skip
 
     def done(self, offsets: Offsets) -> None:
-        """Everything before ``offsets`` is committed by Spark."""
+        """Commit ``offsets``, which Spark has committed."""
         moved = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
         if not moved:
             return
@@ -63,7 +63,7 @@ class GroupFollower:
                 self._cluster().commit(self._group, ours, queues)
                 self._committed.update(ours)
         except RocketMQError as e:
-            _log.warning("group %s stays behind for now, its offsets were not taken: %s", self._group, e)
+            _log.warning("group %s stays behind for now, its offsets were refused: %s", self._group, e)
             return
         if not self._is_shown:
             self._show(known)

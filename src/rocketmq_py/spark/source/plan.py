@@ -1,6 +1,6 @@
-"""Decisions about offsets: where a query starts and ends, what one micro-batch reads, what counts as lost.
+"""Decisions about offsets: the start and end of a query, the ranges of a micro-batch, and what counts as lost.
 
-Pure functions of offsets; knows no network and no Spark. What is lost is returned as sentences; callers fail or warn.
+Pure. Losses are returned as sentences; callers raise or log them.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class QueueRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets that are."""
+        """The number of offsets."""
         return max(self.stop - self.start, 0)
 
 
 class SourcePlan(NamedTuple):
-    """What to read, and what could not be planned because it is gone."""
+    """The ranges to read, and sentences about messages that are gone."""
 
     ranges: list[QueueRange]
     losses: list[str]
@@ -68,9 +68,9 @@ def resolve(position: Boundary | Offsets, bounds: Mapping[MessageQueue, Bounds],
 
 
 def resolve_committed(group: str, committed: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> Offsets:
-    """Where a group stands; the beginning of queues it has no offset of, as of those a topic gets later.
+    """The committed offsets of a group; the earliest offset of queues without one.
 
-    :raises ConfigError: it has none at all.
+    :raises ConfigError: the group has no offset at all.
     """
     if bounds and not committed:
         raise ConfigError(
@@ -83,9 +83,9 @@ def resolve_committed(group: str, committed: Offsets, bounds: Mapping[MessageQue
 def resolve_times(
     times: Mapping[MessageQueue, int], found: Offsets, bounds: Mapping[MessageQueue, Bounds], *, or_latest: bool
 ) -> Offsets:
-    """The offsets ``found`` for some ``times``, where an end stands for no message that young.
+    """Check the offsets ``found`` for ``times``; the end of a queue means that it has no message that young.
 
-    :raises ConfigError: a queue has no message that young, and its end is not wanted instead.
+    :raises ConfigError: a queue has no message that young, and ``or_latest`` is false.
     """
     without = sorted(queue for queue, offset in found.items() if offset >= bounds[queue].latest)
     if without and not or_latest:
@@ -108,7 +108,7 @@ def _list(queues: list[MessageQueue]) -> str:
 
 
 def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> SourcePlan:
-    """What a batch read covers: every queue between two offsets, as far as its messages are (still) there."""
+    """The ranges of a batch read, without messages that are gone or do not exist yet."""
     ranges, losses = [], []
     for queue in sorted(start):
         earliest, latest = bounds[queue]
@@ -121,7 +121,7 @@ def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Boun
 
 
 def beyond_the_end(start: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> list[str]:
-    """The queues a batch read was to begin in where they have not come to, or do not reach any more."""
+    """Sentences about queues that end before the offset where a batch read should begin."""
     return [
         f"{queue} ends at offset {bounds[queue].latest}, but reading was to begin at {offset}"
         for queue, offset in sorted(start.items())
@@ -130,7 +130,7 @@ def beyond_the_end(start: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> lis
 
 
 def _retained(wanted: QueueRange, earliest: int, losses: list[str]) -> QueueRange:
-    """``wanted`` without what retention has removed."""
+    """``wanted`` without offsets that retention has removed."""
     if not wanted.size or wanted.start >= earliest:
         return wanted
     gone = min(earliest, wanted.stop)
@@ -139,10 +139,11 @@ def _retained(wanted: QueueRange, earliest: int, losses: list[str]) -> QueueRang
 
 
 def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
-    """What a micro-batch covers.
+    """The ranges of a micro-batch.
 
-    A queue that is not in ``start`` appeared while the query ran and is read from its beginning; one that is not in
-    ``stop`` has vanished. ``earliest`` may lack queues whose broker cannot be asked now: reading will tell.
+    A queue that is not in ``start`` is new and read from its earliest offset; one that is not in ``stop`` is gone.
+
+    :param earliest: may lack queues whose broker does not answer; the read itself then finds out.
     """
     losses = [f"{queue}, read up to offset {start[queue]}, is gone" for queue in sorted(start.keys() - stop.keys())]
     ranges = []
@@ -160,10 +161,9 @@ def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, i
 
 
 def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
-    """What the first micro-batch of a query covers, from its initial offsets ``start`` on.
+    """The ranges of the first micro-batch of a query whose checkpoint does not say where it began.
 
-    Spark does not keep these: when it repeats the micro-batch after a failure it asks for them anew, and "latest" may
-    have moved on, even beyond ``stop``.
+    Spark asks for the initial offsets again when it repeats the micro-batch; "latest" may have moved beyond ``stop``.
     """
     moved = sorted(queue for queue in start.keys() & stop.keys() if start[queue] > stop[queue])
     losses = [
@@ -182,14 +182,14 @@ def _newcomer(queue: MessageQueue, earliest: int, stop: int, losses: list[str]) 
 
 
 def carry(start: Offsets, latest: Offsets) -> Offsets:
-    """Ends of a micro-batch: the latest ones, and for queues that cannot be asked now where the query stands."""
+    """The end of a micro-batch: ``latest``, and ``start`` for queues whose broker does not answer."""
     return {**start, **latest}
 
 
 def admit(start: Offsets, latest: Offsets, limit: int) -> Offsets:
-    """Ends of a micro-batch of at most ``limit`` messages.
+    """The end of a micro-batch of at most ``limit`` messages.
 
-    Every queue that has messages gets one first, so that none is starved by larger ones; the rest is shared by lag.
+    Every queue with messages gets one, so that none is starved; the rest is shared in proportion to lag.
     """
     lag = {queue: max(latest[queue] - start.get(queue, 0), 0) for queue in sorted(latest)}
     total = sum(lag.values())
@@ -207,10 +207,10 @@ def admit(start: Offsets, latest: Offsets, limit: int) -> Offsets:
 
 
 def split(ranges: Iterable[QueueRange], at_least: int | None, at_most: int | None) -> list[QueueRange]:
-    """The same messages in more ranges, in the same order.
+    """Split ranges, keeping their order.
 
-    :param at_least: so many ranges, as long as each has a message.
-    :param at_most: messages in one range.
+    :param at_least: number of ranges, as long as each has a message.
+    :param at_most: messages per range.
     """
     whole = list(ranges)
     parts = [1 if at_most is None else max(-(-one.size // at_most), 1) for one in whole]
@@ -225,11 +225,11 @@ def split(ranges: Iterable[QueueRange], at_least: int | None, at_most: int | Non
 
 
 def _cut(one: QueueRange, count: int) -> list[QueueRange]:
-    """``one`` in ``count`` pieces that differ by one message at most."""
+    """Cut ``one`` into ``count`` ranges whose sizes differ by one message at most."""
     edges = [one.start + one.size * i // count for i in range(count + 1)]
     return [one._replace(start=start, stop=stop) for start, stop in pairwise(edges) if start < stop]
 
 
 def backlog(start: Offsets, latest: Offsets) -> int:
-    """How many messages there are from ``start`` to ``latest``."""
+    """The number of messages from ``start`` to ``latest``."""
     return sum(max(end - start.get(queue, 0), 0) for queue, end in latest.items())

@@ -1,4 +1,4 @@
-"""Where a read starts or ends: what only brokers can tell is asked for, the rules are in ``plan``."""
+"""Resolves the starting and ending positions of a read to offsets; the rules are in ``plan``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def locate(
 ) -> Offsets:
     """The offset of every queue at ``position``.
 
-    :param option: the option that gave it, for errors.
+    :param option: its option, for errors.
     :param bounds: what each of ``queues`` holds.
     :raises ConfigError: it cannot be applied to these queues.
     :raises RocketMQError: a broker cannot be asked.

@@ -1,6 +1,6 @@
-"""Conditions of a query that save reading: which queues, offsets, times and tags can hold its rows at all.
+"""Narrows a batch read by the conditions of the query: queues, offsets, store times and tags.
 
-Pure. Nothing here decides about a row: Spark checks every condition again, so that what is not understood is ignored.
+Pure. Spark checks every condition again, so conditions that are not understood are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SETS = ("topic", "brokerName", "queueId", "tags")
 
 @dataclass(slots=True)
 class Pruning:
-    """What all conditions together leave.
+    """What is left to read under all conditions.
 
     :ivar among: values a column must be one of.
     :ivar offsets: offsets from the first up to, not including, the second.
@@ -34,23 +34,23 @@ class Pruning:
     times: tuple[int, int] = (0, _BEYOND)
 
     def wants(self, queue: MessageQueue) -> bool:
-        """Whether a queue can hold a row."""
+        """True if a queue can hold a row."""
         values = {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
         return all(value in self.among.get(column, (value,)) for column, value in values.items())
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags brokers may be asked for; none when they cannot or need not be."""
+        """The tags to ask brokers for; none if brokers cannot filter by them."""
         tags = sorted(tag for tag in self.among.get("tags", ()) if tag is not None)
         return tuple(tags) if all(_plain(tag) for tag in tags) else ()
 
     @property
     def by_time(self) -> bool:
-        """Whether times are bounded."""
+        """True if the store time is bounded."""
         return self.times != (0, _BEYOND)
 
     def narrow(self, start: Offsets, stop: Offsets, since: Offsets, before: Offsets) -> tuple[Offsets, Offsets]:
-        """Where to start and stop in each queue.
+        """The start and stop of each queue.
 
         :param since: the offset of the first message of ``times``, of queues where that is known.
         :param before: the offset behind the last one.
@@ -63,12 +63,12 @@ class Pruning:
 
 
 def _plain(tag: str) -> bool:
-    """Whether a tag can stand in a tag expression."""
+    """True if a tag can be part of a tag expression."""
     return bool(tag.strip()) and tag == tag.strip() and "|" not in tag and tag != "*"
 
 
 def prune(conditions: Iterable[Any]) -> Pruning:
-    """What PySpark's filters, all of which must hold, leave to read."""
+    """Combine the filters that PySpark pushes down, all of which must hold."""
     pruning = Pruning()
     for condition in conditions:
         column = ".".join(getattr(condition, "attribute", ()))

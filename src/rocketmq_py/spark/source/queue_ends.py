@@ -1,7 +1,7 @@
-"""The queues of a running stream and where they end, asked for no more often than the options say.
+"""The queues of a running stream and their latest offsets, cached for as long as the options say.
 
-An answer that is a little old is still right: what it names is there. A broker that does not answer leaves its queues
-out, and the query waits for it where it stands; a queue that a registered broker no longer has is gone.
+An older answer is still valid: the messages it names exist. The queues of a broker that does not answer are left out,
+and the query stays where it is there. A queue is gone if its broker is registered and no longer has it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class StreamEnds:
-    """What one stream knows of its queues. For one thread."""
+    """The queues of one stream. For one thread."""
 
     def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
         self.cluster = cluster
@@ -37,9 +37,9 @@ class StreamEnds:
         self._resumed = False
 
     def queues(self) -> QueueRoutes:
-        """The selected queues there are.
+        """The selected queues that exist.
 
-        :raises RocketMQError: they are not known yet, and no name server can tell, or a topic does not exist.
+        :raises RocketMQError: on the first call: no name server answers, or a topic does not exist.
         """
         now = time.monotonic()
         if now - self._queues_at >= self._route_interval or self._queues is None:
@@ -49,22 +49,22 @@ class StreamEnds:
             except RocketMQError as e:
                 if self._queues is None:
                     raise
-                _log.warning("queues are not known anew, going on with those known: %s", e)
+                _log.warning("the queues cannot be looked up, going on with the known ones: %s", e)
         return self._queues
 
     def look_again(self) -> None:
-        """Ask for the queues anew before they are needed next."""
+        """Look the queues up again on the next use."""
         self._queues_at = float("-inf")
 
     def resume(self) -> None:
-        """The query goes on from a checkpoint: topics it knows may be gone, which is told as a loss."""
+        """Note that the query continues from a checkpoint: its topics may be gone, which is then reported as a loss."""
         self._resumed = True
 
     def gone(self, known: Collection[MessageQueue]) -> set[MessageQueue]:
         """Those of ``known`` that no longer exist: their broker is registered and does not have them.
 
-        That is told of once and for all. A name server that has just started knows a broker from one moment to the
-        next, so only routes count that were asked for while the broker was registered.
+        A name server that has just started learns of a broker and its topics at once, so only routes count that were
+        looked up while the broker was registered.
         """
         missing = set(known) - self.queues().addresses.keys()
         if not missing:
@@ -75,7 +75,7 @@ class StreamEnds:
                 self._queues = self.cluster.selected(self._selection, missing=True)
                 self._brokers = before & self.cluster.brokers()
             except RocketMQError as e:
-                _log.warning("whether %s is gone or its broker away is not known: %s", min(missing), e)
+                _log.warning("it is not known whether %s is gone or its broker is away: %s", min(missing), e)
                 return set()
             missing -= self._queues.addresses.keys()
         return {queue for queue in missing if queue.broker_name in self._brokers}
@@ -83,7 +83,7 @@ class StreamEnds:
     def latest(self, first: Offsets) -> Offsets:
         """The latest offsets, at most as old as the interval.
 
-        :param first: where the query stands. A slave that lags must not look like a queue created anew.
+        :param first: the start of the micro-batch. An older offset that comes from a slave is raised to it.
         """
         now = time.monotonic()
         if now - self._known_at >= self._interval:
@@ -109,11 +109,11 @@ class StreamEnds:
         """
         offsets, from_slaves = self.cluster.ends(self.queues())
         for name in sorted({queue.broker_name for queue in from_slaves}):
-            _log.warning("no master of %s answers: what its slave has is taken for all there is", name)
+            _log.warning("no master of %s answers: the run ends at the latest offsets of its slave", name)
         return offsets
 
     def ask(self, question: Callable[[QueueRoutes], Offsets]) -> Offsets:
-        """The answers of all brokers that give one to ``question``, a method of the cluster."""
+        """Call ``question``, a method of the cluster, for each broker; returns the answers of those that answer."""
         answers: Offsets = {}
         for queues in self.queues().by_broker():
             try:
@@ -122,5 +122,5 @@ class StreamEnds:
                 if not (e.retryable or isinstance(e, TopicNotExist)):
                     raise
                 self.look_again()
-                _log.warning("a broker does not answer, its queues have to wait: %s", e)
+                _log.warning("a broker does not answer, its queues wait: %s", e)
         return answers

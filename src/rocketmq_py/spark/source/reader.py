@@ -1,6 +1,6 @@
-"""Reading: partitions of a batch read, and on the executors the Arrow batches of any partition.
+"""The batch reader, and reading the Arrow batches of any partition on the executors.
 
-Knows PySpark's reader interface. What to read is decided in ``plan``, how in ``fetch`` and ``decode``.
+Which offsets to read is decided in ``plan``; ``fetch`` and ``decode`` read them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _log = logging.getLogger(__name__)
 STARTING, ENDING = "startingOffsets", "endingOffsets"
 
 _DECODE_BYTES = 2 * 1024 * 1024
-"""Pull bodies are collected to so many bytes before they are decoded: one batch of many rows costs less than many."""
+"""Bodies of answers are collected up to so many bytes and decoded together: few large batches cost less."""
 
 _AT_ONCE = 4
-"""Ranges that are fetched at once where a task reads several: the broker answers for one while another is decoded."""
+"""Ranges that a task fetches at once: the broker reads one while another is decoded."""
 
 
 class QueuePartition(InputPartition):
-    """A range of one queue, and where it is served as far as the driver knows."""
+    """A range of one queue, and the addresses the driver knew for it."""
 
     def __init__(self, wanted: QueueRange, addresses: Addresses) -> None:
         super().__init__(str(wanted.queue))
@@ -49,7 +49,7 @@ class QueuePartition(InputPartition):
 
 
 class QueueRanges:
-    """Reads partitions; the part batch and streaming readers share. Travels to the executors.
+    """Plans and reads partitions, for batch and streaming readers. Pickled and sent to executors.
 
     :param schema: the columns to fill.
     """
@@ -59,20 +59,20 @@ class QueueRanges:
         self._schema = schema
 
     def cluster(self) -> Cluster:
-        """A view of the cluster, to be closed by the caller."""
+        """Connect to the cluster; the caller closes it."""
         options = self.options
         return Cluster(options.namesrv, options.timeout, options.num_retries, options.security)
 
     def partitions(self, plan: SourcePlan, queues: QueueRoutes) -> list[InputPartition]:
-        """The partitions of a plan: one for each queue that has something to read, or more as the options say."""
+        """The partitions of a plan: one per queue with messages, or more if the options say so."""
         self.report(plan.losses)
         ranges = split(plan.ranges, self.options.min_partitions, self.options.max_records_per_partition)
         return [QueuePartition(one, queues.addresses.get(one.queue, Addresses())) for one in ranges]
 
     def report(self, losses: Iterable[str]) -> None:
-        """Fail or warn about messages that are gone, as ``failOnDataLoss`` says.
+        """Raise or log losses, as ``failOnDataLoss`` says.
 
-        :raises DataLossError: there are losses, and the query must fail for them.
+        :raises DataLossError: there are losses, and ``failOnDataLoss`` is true.
         """
         if self.options.fail_on_data_loss and losses:
             raise DataLossError(losses)
@@ -84,9 +84,9 @@ class QueueRanges:
         return self._read([partition])
 
     def read_together(self, partitions: Sequence[InputPartition]) -> Iterator[Any]:
-        """The record batches of partitions with few messages each, one after the other, in few batches.
+        """The rows of small partitions, one partition after the other, in few record batches.
 
-        While one is read, those behind it are on their way.
+        The next partitions are fetched while one is decoded.
         """
         from rocketmq_py.spark.decode.arrays import merged
 
@@ -156,7 +156,7 @@ class QueueRanges:
         )
 
     def _settings(self) -> FetchSettings:
-        """For all ranges of a task."""
+        """The settings of all ranges of a task."""
         options = self.options
         return FetchSettings(
             namesrv=options.namesrv,
@@ -171,9 +171,9 @@ class QueueRanges:
 
 
 def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
-    """Whether it is not Spark's stand-in for "no partition at all".
+    """False for the placeholder that Spark uses for "no partition".
 
-    :raises TypeError: it is neither; what it stands for must not be passed over.
+    :raises TypeError: it is neither that nor a partition of this source.
     """
     if isinstance(partition, QueuePartition):
         return True
@@ -183,7 +183,7 @@ def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
 
 
 def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
-    """Adjacent chunks collected into lists of at least ``size`` bytes; the last one may be shorter."""
+    """Collect adjacent chunks into lists of at least ``size`` bytes; the last list may be shorter."""
     collected: list[FetchedChunk] = []
     weight = 0
     for more in chunks:
@@ -197,7 +197,7 @@ def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[F
 
 
 class BatchReader(DataSourceReader):
-    """``spark.read.format("rocketmq")``: what lies between two offsets of each queue, fixed when it is planned."""
+    """``spark.read.format("rocketmq")``: messages between two offsets of each queue, which are fixed by planning."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._ranges = QueueRanges(options, schema)
@@ -218,7 +218,7 @@ class BatchReader(DataSourceReader):
         return self._ranges.partitions(batch_plan(start, stop, bounds), queues)
 
     def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: QueueRoutes) -> tuple[Offsets, Offsets]:  # noqa: ARG002
-        """For readers that know more about what is wanted."""
+        """Hook for subclasses: read less than the options say."""
         return start, stop
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -226,15 +226,15 @@ class BatchReader(DataSourceReader):
 
 
 class PruningReader(BatchReader):
-    """As :class:`BatchReader`, told by Spark which conditions the rows must fulfil (option ``pushFilters``).
+    """A :class:`BatchReader` that uses the conditions of the query to read less (option ``pushFilters``).
 
-    A class of its own, since Spark refuses one with this method unless its setting for push-down is on.
+    A class of its own, since Spark refuses a reader with this method unless its setting for push-down is on.
     """
 
     _pruning = Pruning()
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Remember what the conditions leave to read; Spark is to check all of them itself."""
+        """Narrow the read by the conditions; returns all of them, so that Spark checks each row itself."""
         self._pruning = prune(filters)
         options = self._ranges.options
         if self._pruning.tags and not options.tags and options.sql is None:

@@ -1,8 +1,8 @@
-"""Streaming reads: where a query stands and what the next micro-batch covers.
+"""The streaming readers: the end of the next micro-batch, and its partitions.
 
-One base for all PySpark versions; :class:`StreamReader` for 4.2 and later, where Spark passes the start of a
-micro-batch and a limit, :class:`LegacyStreamReader` for 4.0 and 4.1, where it does not. Offsets live in Spark's
-checkpoint as documents (see ``offsets``). Runs in a process on the driver that lives as long as the query.
+:class:`StreamReader` is for PySpark 4.2 and later, where Spark passes the start of a micro-batch and a limit;
+:class:`LegacyStreamReader` is for 4.0 and 4.1. Spark's checkpoint keeps offsets as documents (see ``offsets``). The
+reader runs in a Python process of the driver that lives as long as the query.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class StreamReaderBase(DataSourceStreamReader):
-    """What the readers of all PySpark versions share."""
+    """The part that is the same for all PySpark versions."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._ranges = QueueRanges(options, schema)
@@ -46,7 +46,7 @@ class StreamReaderBase(DataSourceStreamReader):
         self._group: GroupFollower | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without connections: Spark sends the reader to the executors."""
+        """Drop connections: Spark sends the reader to the executors."""
         return {**self.__dict__, "_ends_or_none": None, "_group": None}
 
     @property
@@ -60,7 +60,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return self._ends_or_none
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts; Spark asks twice and must be told the same."""
+        """The offsets where a new query starts. Spark asks twice and gets the same answer."""
         if self._initial is None:
             queues = self._ends.queues()
             cluster = self._ends.cluster
@@ -69,12 +69,12 @@ class StreamReaderBase(DataSourceStreamReader):
         return to_document(self._initial)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The ends of the queues, for progress reports."""
+        """The latest offsets, for progress reports."""
         latest = self._ends.latest({})
         return to_document(latest) if latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The messages between ``start`` and ``end``, cut as the options say; else small ranges share a task."""
+        """Partitions of the messages from ``start`` to ``end``. Small ranges share a task unless options cut them."""
         first, last = self._resume(start), self._checked(end)
         recorded = start_of_document(end)
         if recorded is not None:  # "latest" may have moved since the first micro-batch was planned
@@ -94,11 +94,11 @@ class StreamReaderBase(DataSourceStreamReader):
         return self._ranges.read(together[0]) if len(together) == 1 else self._ranges.read_together(together)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has committed everything before ``end``."""
+        """Called by Spark when it has committed everything before ``end``."""
         self._done(self._checked(end))
 
     def stop(self) -> None:
-        """Close connections, where Spark gets as far as to say so."""
+        """Close connections. Spark does not always call this."""
         if self._ends_or_none is not None:
             self._ends_or_none.cluster.close()
 
@@ -114,7 +114,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return self._group
 
     def _resume(self, document: dict[str, Any]) -> Offsets:
-        """The offsets the query stands at; the first ones of a query that began earlier come from its checkpoint."""
+        """The offsets of a document; the first one of a query that is started again comes from its checkpoint."""
         offsets = self._checked(document)
         if not self._resumed:
             self._resumed = True
@@ -158,16 +158,16 @@ class StreamReaderBase(DataSourceStreamReader):
         return document
 
     def _remaining(self, first: Offsets, latest: Offsets) -> Offsets:
-        """``latest``, with queues that cannot be asked now where the query stands, and without those that are gone."""
+        """``latest``; queues of brokers that do not answer stay at ``first``, and deleted queues are left out."""
         gone = self._ends.gone(first.keys() | latest.keys())
         return {queue: offset for queue, offset in carry(first, latest).items() if queue not in gone}
 
 
 class LegacyStreamReader(StreamReaderBase):
-    """For PySpark 4.0 and 4.1: every micro-batch reads all there is.
+    """For PySpark 4.0 and 4.1: every micro-batch reads up to the latest offsets.
 
-    Spark does not say where the query stands, so the reader keeps what it has heard, for queues whose broker is away.
-    That Spark asks for the next micro-batch says that the one before is committed.
+    Spark does not pass the start of a micro-batch, so the reader keeps the last offsets of queues whose broker does not
+    answer. When Spark asks for the next micro-batch, the one before is committed.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -187,7 +187,7 @@ class LegacyStreamReader(StreamReaderBase):
         return document
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        """The end of the next micro-batch: of everything."""
+        """The end of the next micro-batch: the latest offsets."""
         if self._planned is not None:
             self._done(self._checked(self._planned))
         self._stands = self._remaining(self._stands, self._ends.latest(self._stands))
@@ -205,9 +205,9 @@ class LegacyStreamReader(StreamReaderBase):
 if SUPPORTS_ADMISSION:
 
     class StreamReader(StreamReaderBase, SupportsTriggerAvailableNow):
-        """For PySpark 4.2 and later: micro-batches of limited size, Trigger.AvailableNow in several of them.
+        """For PySpark 4.2 and later: micro-batches of limited size, also with Trigger.AvailableNow.
 
-        Spark asks for a micro-batch when the one before is committed, also after the last one of Trigger.AvailableNow.
+        When Spark asks for a micro-batch, the one before is committed; it asks after the last one, too.
         """
 
         def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -216,7 +216,7 @@ if SUPPORTS_ADMISSION:
             self._batch_at = float("-inf")
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """Fix the end of the whole run; a run must not seem complete because a broker was away."""
+            """Fix the end of the whole run. Every broker must answer, or its messages would be left out."""
             self._target = self._ends.latest_of_all()
 
         def getDefaultReadLimit(self) -> ReadLimit:
@@ -240,19 +240,19 @@ if SUPPORTS_ADMISSION:
             return self._end_document(first, latest)
 
         def _wait(self, there: int) -> bool:
-            """Whether it is too early for so few messages."""
+            """True if a micro-batch of so few messages has to wait (``minOffsetsPerTrigger``)."""
             least = self._options.min_offsets_per_trigger
             if least is None or there >= least:
                 return False
             return time.monotonic() - self._batch_at < self._options.max_trigger_delay
 
         def _with_newcomers(self, first: Offsets, latest: Offsets) -> Offsets:
-            """``first``, and where queues that are new to the query begin."""
+            """``first``, with the earliest offsets of queues that are new to the query."""
             if latest.keys() <= first.keys():
                 return first
             return carry(self._ends.ask(self._ends.cluster.earliest), first)
 
 
 def stream_reader(options: ReadOptions, schema: StructType) -> DataSourceStreamReader:
-    """The reader for the PySpark that is installed."""
+    """The reader for the installed PySpark."""
     return StreamReader(options, schema) if SUPPORTS_ADMISSION else LegacyStreamReader(options, schema)

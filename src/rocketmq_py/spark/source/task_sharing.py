@@ -1,7 +1,6 @@
-"""Which ranges of a micro-batch share a task: a task costs tens of milliseconds however little it reads.
+"""Lets small ranges of a micro-batch share a task, since a task costs tens of milliseconds however little it reads.
 
-Pure but for Spark's class of partitions. Large ranges keep a task of their own; small ones go together until they are
-worth one, in the order of their queues.
+Large ranges keep a task of their own; small ones are collected in the order of their queues.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ class SharedPartition(InputPartition):
 
 
 def share(partitions: Iterable[InputPartition], enough: int = WORTH_A_TASK) -> list[InputPartition]:
-    """The same ranges in no more partitions than they are worth.
+    """Combine small ranges.
 
-    :param enough: messages that are worth a task.
+    :param enough: messages from which on a partition has a task of its own.
     """
     shared: list[InputPartition] = []
     small: list[QueuePartition] = []
@@ -45,5 +44,5 @@ def share(partitions: Iterable[InputPartition], enough: int = WORTH_A_TASK) -> l
 
 
 def members(partition: InputPartition) -> Sequence[InputPartition]:
-    """What a partition consists of: itself, where it shares with no other."""
+    """The ranges of a partition: several if they share a task, else the partition itself."""
     return partition.members if isinstance(partition, SharedPartition) else (partition,)

@@ -1,7 +1,6 @@
-"""The JSON files under ``config/``: topics, groups, offsets and so on.
+"""JSON files below ``config/``: topics, groups, offsets and so on.
 
-Knows how they are kept (ConfigManager: pretty fastjson, the previous version as ``.bak``). Refuses to know what is in
-them.
+Format and backup are Java's (ConfigManager): pretty-printed fastjson, the previous version as ``.bak``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class ConfigFile:
         self._last: bytes | None = None
 
     def load(self) -> Any | None:
-        """The content; of the backup when the file is absent, empty or no JSON; None when neither can be read."""
+        """Content of the file, or of the backup if the file is missing, empty or not JSON; None if both are."""
         for path in (self.path, self._backup):
             data = self._fs.read(path)
             if not data or not data.strip():
@@ -45,9 +44,9 @@ class ConfigFile:
         return None
 
     def save(self, value: Any) -> None:
-        """Replace the content as a whole, keeping the previous one as backup; does nothing when nothing changed.
+        """Replace the content atomically and keep the previous one as backup; does nothing if nothing changed.
 
-        :raises OSError: the disk is full or fails; the previous content is then still there.
+        :raises OSError: the disk is full or fails; the file keeps its previous content.
         """
         data = fastjson.dumps_pretty(value)
         if data == self._last and self._fs.size(self.path) == len(data):
@@ -60,7 +59,7 @@ class ConfigFile:
 
 
 def _is_json(data: bytes) -> bool:
-    """A damaged file must not replace a good backup."""
+    """True if ``data`` is JSON: a damaged file must not replace a good backup."""
     try:
         fastjson.loads(data)
     except ValueError:

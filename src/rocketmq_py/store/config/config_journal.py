@@ -1,9 +1,8 @@
-"""Configuration files that change in small steps: whole as Java keeps them, and a journal of the latest steps beside.
+"""Configuration files with a journal of their latest changes.
 
-Writing a table of ten thousand topics as a whole for each topic that comes costs minutes. A step is therefore written
-as one line behind those before it whenever the file as a whole was written too recently; it outlives the process either
-way. The journal (``topics.json.journal``) is gone with the next whole write, so that at rest there is only the file a
-Java broker knows. Refuses to know what the tables mean.
+Rewriting a table of ten thousand topics for each new topic takes minutes in total. If the file was rewritten recently,
+a change is appended to a journal (``topics.json.journal``) as one line instead; either way it survives the process. The
+next rewrite removes the journal, so that a closed store has only the file that Java brokers know.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from rocketmq_py.wire import fastjson
 _log = logging.getLogger(__name__)
 
 JOURNAL_SIZE = 1024 * 1024
-"""Bytes of a journal; steps that do not fit lead to a whole write."""
+"""Bytes of a journal; a change that does not fit causes a rewrite of the file."""
 
 WHOLE_WRITES_SHARE = 20
-"""A whole write may take one part in so many of the time; what changes in between goes to the journal."""
+"""Rewrites take at most one part in this many of the time; changes in between go to the journal."""
 
 Step = Mapping[str, Mapping[str, Any]]
-"""By member of the file, such as ``topicConfigTable``: what its entries are now, None for one that is gone."""
+"""Changed entries by member of the file, such as ``topicConfigTable``; None for a removed entry."""
 
 
 class JournaledFile:
     """A JSON file of tables and the journal of its latest changes.
 
-    Every content and every step has a ``dataVersion``. Steps are only applied to the content they were made to: a file
-    that another program has written since counts alone.
+    Every content and every step has a ``dataVersion``. Steps apply only to the content they were made for: if another
+    program has rewritten the file since, the journal is ignored.
 
-    :param clock: seconds, from anywhere on.
+    :param clock: monotonic seconds.
     """
 
     def __init__(
@@ -53,10 +52,10 @@ class JournaledFile:
         self._whole_again_at: float | None = None
         self._version: Any = None
         self.is_behind = False
-        """Whether the file lacks what the journal has."""
+        """Whether the journal has changes that the file does not have."""
 
     def load(self) -> Any | None:
-        """The content with all steps; None when there is none. Nothing is written."""
+        """Content of the file with all steps of the journal applied; None if there is no file. Writes nothing."""
         tree = self._file.load()
         journal = self._fs.read(self._journal_path)
         self.is_behind = journal is not None
@@ -66,10 +65,10 @@ class JournaledFile:
         return tree
 
     def save(self, whole: Callable[[], Mapping[str, Any]]) -> None:
-        """Replace the content as a whole, keeping the previous one as backup.
+        """Rewrite the file, keep the previous content as backup, and remove the journal.
 
-        :param whole: makes the content.
-        :raises OSError: the disk is full or fails; the previous content and the journal are then still there.
+        :param whole: returns the content.
+        :raises OSError: the disk is full or fails; the previous content and the journal stay.
         """
         begin = self._clock()
         value = whole()
@@ -80,18 +79,18 @@ class JournaledFile:
         self._whole_again_at = end + (end - begin) * WHOLE_WRITES_SHARE
 
     def catch_up(self, whole: Callable[[], Mapping[str, Any]]) -> None:
-        """Replace the content as a whole if there is a journal and it is not too soon; to be called now and then.
+        """Rewrite the file if there is a journal and the last rewrite is long enough ago; call it periodically.
 
-        :raises OSError: as :meth:`save`.
+        :raises OSError: as of :meth:`save`.
         """
         if self.is_behind and self._is_due:
             self.save(whole)
 
     def change(self, version: Mapping[str, Any], step: Step, whole: Callable[[], Mapping[str, Any]]) -> None:
-        """Keep a step: with all the rest, or in the journal when that was done too recently.
+        """Save a step: rewrite the file, or append to the journal if the last rewrite was recent.
 
-        :param version: the ``dataVersion`` the step leads to.
-        :param whole: makes the content after the step.
+        :param version: the ``dataVersion`` after the step.
+        :param whole: returns the content after the step.
         :raises OSError: the disk is full or fails.
         """
         if self._is_due or not self._append(version, step):
@@ -99,11 +98,11 @@ class JournaledFile:
 
     @property
     def _is_due(self) -> bool:
-        """Whether the whole may be written again."""
+        """Whether the last rewrite is long enough ago."""
         return self._whole_again_at is None or self._clock() >= self._whole_again_at
 
     def _append(self, version: Mapping[str, Any], step: Step) -> bool:
-        """Write a line; False when it does not fit."""
+        """Append a line to the journal; False if it does not fit."""
         line = _line(version, step)
         if self._journal is None:
             line = _line(self._version, {}) + line
@@ -127,11 +126,11 @@ class JournaledFile:
             self.is_behind = False
 
     def _apply(self, tree: dict[str, Any], steps: list[dict[str, Any]]) -> None:
-        """Take over the steps behind the one that led to the file's version."""
+        """Apply the steps after the one that led to the version of the file."""
         versions = [step.get("dataVersion") for step in steps]
         if tree.get("dataVersion") not in versions:
             _log.warning(
-                "%s was not made to the content of %s, which another program has written since: it is ignored",
+                "%s is ignored: another program has rewritten %s since",
                 self._journal_path, self.path,
             )  # fmt: skip
             return
@@ -148,7 +147,7 @@ def _line(version: Any, step: Step) -> bytes:
 
 
 def _steps(journal: bytes) -> list[dict[str, Any]]:
-    """The steps up to the end, or to the line a crash left half-written."""
+    """Steps of a journal, up to its end or to a line that a crash has torn."""
     steps: list[dict[str, Any]] = []
     for line in journal.split(b"\n")[:-1]:
         try:
@@ -162,7 +161,7 @@ def _steps(journal: bytes) -> list[dict[str, Any]]:
 
 
 def _changed(table: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
-    """A table with some entries replaced, added or, where None, gone."""
+    """Replace, add or (where None) remove entries of a table."""
     for name, entry in entries.items():
         if entry is None:
             table.pop(name, None)

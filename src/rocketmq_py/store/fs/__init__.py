@@ -1,1 +1,1 @@
-"""The FileSystem seam between the store and the operating system, and the layout of a store's directory."""
+"""The FileSystem interface between the store and the operating system, and the directory layout of a store."""

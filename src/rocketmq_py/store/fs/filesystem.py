@@ -1,7 +1,7 @@
-"""The seam between the store and the disk: everything the store does to files goes through :class:`FileSystem`.
+"""The interface between the store and the disk: the store uses files only through :class:`FileSystem`.
 
-Knows fixed-size files, whole small files, locks and free space. Refuses to know what is in them. A test double that
-fails, tears or forgets unsynced writes stands in by implementing the same two protocols.
+It covers files of fixed size, small files read and written as a whole, locks and free space. Test doubles that fail,
+tear writes or lose unsynced data implement the same protocols.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Protocol
 
 
 class Buffer(Protocol):
-    """The mapped bytes of a file: a slice reads as bytes, a slice assigned keeps its length, a memoryview may be taken.
+    """Mapped bytes of a file, as of ``mmap``: slices read as bytes and can be assigned; memoryviews can be taken.
 
-    As ``mmap`` does it. Views are released before the file is closed.
+    An assigned slice keeps its length. Views must be released before the file is closed.
     """
 
     def __getitem__(self, key: slice, /) -> bytes: ...
@@ -23,7 +23,7 @@ class Buffer(Protocol):
 
 
 class File(Protocol):
-    """A file of fixed size. Bytes never written read as zero. Not durable before :meth:`sync`."""
+    """A file of fixed size. Bytes never written read as zero. Writes are durable only after :meth:`sync`."""
 
     @property
     def path(self) -> Path: ...
@@ -33,80 +33,80 @@ class File(Protocol):
 
     @property
     def buffer(self) -> Buffer:
-        """The whole file mapped for reading and writing; valid until :meth:`close` or :meth:`erase`.
+        """The whole file, mapped for reading and writing; valid until :meth:`close` or :meth:`erase`.
 
-        Before writing through it to a part never written, :meth:`allocate` that part: a full disk shows there as an
-        ``OSError``, not here.
+        Call :meth:`allocate` before writing to a part that was never written: it raises ``OSError`` if the disk is
+        full, where a write through the mapping would kill the process.
         """
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes from ``position``, fewer only at the end of the file."""
+        """Read bytes from ``position``; fewer than ``length`` only at the end of the file."""
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Write within the size; ``OSError`` when the disk is full or fails."""
+        """Write within the size of the file; ``OSError`` if the disk is full or fails."""
 
     def allocate(self, position: int, length: int) -> None:
-        """Make sure that the disk has room for this part; what is there stays."""
+        """Allocate disk space for this part; its content stays."""
 
     def erase(self, position: int) -> None:
-        """Make everything from ``position`` to the end read as zero."""
+        """Zero everything from ``position`` to the end of the file."""
 
     def sync(self) -> None:
-        """Block until every write made so far is on disk. May be called from another thread."""
+        """Block until all earlier writes are on disk. Any thread may call it."""
 
     def close(self) -> None:
-        """Close; nothing else may be called afterwards. Idempotent."""
+        """Close the file; no other method may be called afterwards. Idempotent."""
 
 
 class Lock(Protocol):
-    """An exclusive hold on a path."""
+    """An acquired lock on a path."""
 
     def release(self) -> None: ...
 
 
 class FileSystem(Protocol):
-    """What the store needs of an operating system. Failures are ``OSError``."""
+    """File operations of the store. Failures are ``OSError``."""
 
     def open(self, path: Path, size: int, *, create: bool = True) -> File:
-        """The file of exactly ``size`` bytes at ``path``.
+        """Open the file of exactly ``size`` bytes at ``path``.
 
-        When absent it is created with its parents, or ``FileNotFoundError`` is raised without ``create``.
+        A missing file is created with its parent directories; without ``create``, ``FileNotFoundError`` is raised.
         """
 
     def names(self, directory: Path) -> list[str]:
-        """Sorted names in a directory; empty when there is none."""
+        """Sorted names in a directory; empty if the directory is missing."""
 
     def size(self, path: Path) -> int | None:
-        """Bytes of a file, None when absent."""
+        """Size of a file in bytes, None if it is missing."""
 
     def modified_ms(self, path: Path) -> int:
-        """When the file was last written, milliseconds since the epoch."""
+        """Time of the last write to a file, milliseconds since the epoch."""
 
     def is_directory(self, path: Path) -> bool: ...
 
     def read(self, path: Path) -> bytes | None:
-        """The whole content of a small file, None when absent."""
+        """Whole content of a small file, None if it is missing."""
 
     def write(self, path: Path, data: bytes) -> None:
-        """Replace a small file as a whole: after a crash it holds the old content or the new, never a mixture."""
+        """Replace a small file atomically: after a crash it has the old or the new content, never a mixture."""
 
     def sync(self, paths: Sequence[Path]) -> None:
-        """Block until these files are on disk, those of them that still exist. May be called from another thread."""
+        """Block until these files are on disk; missing ones are skipped. Any thread may call it."""
 
     def remove(self, path: Path) -> None:
-        """Remove a file; nothing happens when it is absent."""
+        """Remove a file; nothing happens if it is missing."""
 
     def remove_empty(self, directory: Path) -> None:
-        """Remove a directory; nothing happens when it is absent or has something in it."""
+        """Remove a directory; nothing happens if it is missing or not empty."""
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory and what is in it; nothing happens when it is absent.
+        """Remove a directory and its content; nothing happens if it is missing.
 
-        For fixed parts of a layout only: a path made of a name that came from outside is never removed as a tree.
+        Only for fixed parts of the layout: never call it with a path that contains a name from outside.
         """
 
     def lock(self, path: Path) -> Lock:
-        """Lock a file (created when absent) for this process; ``BlockingIOError`` when somebody holds it."""
+        """Lock a file (created if missing) for this process; ``BlockingIOError`` if another process has locked it."""
 
     def used_ratio(self, path: Path) -> float:
-        """How full the disk under an existing path is, 0.0 to 1.0."""
+        """Used part of the disk that an existing path is on, 0.0 to 1.0."""

@@ -1,7 +1,4 @@
-"""Names of the files and directories of a store; the same as Apache RocketMQ's, so that either can open the other's.
-
-Pure: opens nothing.
-"""
+"""Names of the files and directories of a store, the same as Apache RocketMQ's: either can open the other's store."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ NAME_DIGITS = 20
 
 
 class StoreLayout:
-    """Where things are under the root of a store."""
+    """Paths below the root of a store."""
 
     def __init__(self, root: Path, commit_log: Path | None = None) -> None:
         self.root = root
@@ -31,43 +28,43 @@ class StoreLayout:
         self.lock = root / "lock"
 
     def topic_directories(self, topic: str) -> tuple[Path, Path]:
-        """Where the consume queues of a topic are, and where its batch consume queues.
+        """Directories of the consume queues and of the batch consume queues of a topic.
 
-        :raises NameIllegal: the topic cannot be the name of a folder.
+        :raises NameIllegal: the topic is not a valid directory name.
         """
         return below(self.consume_queue, topic), below(self.batch_consume_queue, topic)
 
     def queue_directory(self, topic: str, queue_id: int) -> Path:
-        """The files of a consume queue.
+        """Directory of a consume queue.
 
-        :raises NameIllegal: the topic cannot be the name of a folder.
+        :raises NameIllegal: the topic is not a valid directory name.
         """
         return below(self.consume_queue, topic) / str(queue_id)
 
     def batch_queue_directory(self, topic: str, queue_id: int) -> Path:
-        """The files of a batch consume queue.
+        """Directory of a batch consume queue.
 
-        :raises NameIllegal: the topic cannot be the name of a folder.
+        :raises NameIllegal: the topic is not a valid directory name.
         """
         return below(self.batch_consume_queue, topic) / str(queue_id)
 
 
 def segment_name(start: int) -> str:
-    """The name of the file that begins at byte ``start`` of its log."""
+    """Name of the file that begins at byte ``start`` of its log."""
     return f"{start:0{NAME_DIGITS}d}"
 
 
 def segment_start(name: str) -> int | None:
-    """Where a file of that name begins, or None when it is not a file of a log."""
+    """Start offset in the name of a log file; None for any other name."""
     return int(name) if len(name) == NAME_DIGITS and name.isascii() and name.isdecimal() else None
 
 
 def index_name(now_ms: int) -> str:
-    """The name of an index file created at ``now_ms``: local time as yyyyMMddHHmmssSSS."""
+    """Name of an index file created at ``now_ms``: local time as yyyyMMddHHmmssSSS."""
     local = datetime.datetime.fromtimestamp(now_ms // 1000).astimezone()
     return f"{local:%Y%m%d%H%M%S}{now_ms % 1000:03d}"
 
 
 def is_index_name(name: str) -> bool:
-    """Whether an index file can have that name."""
+    """True if ``name`` has the format of an index file's name."""
     return len(name) == 17 and name.isascii() and name.isdecimal()

@@ -1,6 +1,6 @@
-"""A bounded number of open files, the least recently used closed first.
+"""A bounded set of open files; the least recently used is closed first.
 
-Ten thousand queues must not need ten thousand descriptors. Knows nothing of what the files hold.
+With it, ten thousand queues do not need ten thousand file descriptors.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from rocketmq_py.store.fs.filesystem import File, FileSystem
 
 
 def check_segment(fs: FileSystem, path: Path, size: int, key: str) -> bool:
-    """Whether a file of a log can be used; one of no bytes (a crash right after its creation) is removed.
+    """True if a log file has the configured size; an empty one, left by a crash right after its creation, is removed.
 
-    :raises StoreCorrupt: it has another size than configured under ``key``: opening it would damage it.
+    :param key: the setting that ``size`` comes from, for the error message.
+    :raises StoreCorrupt: the file has another size; opening it would damage it.
     """
     found = fs.size(path)
     if found == 0:
@@ -26,9 +27,9 @@ def check_segment(fs: FileSystem, path: Path, size: int, key: str) -> bool:
 
 
 class OpenFiles:
-    """Files of one size, opened when needed.
+    """Files of one size, opened on demand.
 
-    :param limit: how many stay open.
+    :param limit: maximum number of open files.
     """
 
     def __init__(self, fs: FileSystem, file_size: int, limit: int) -> None:
@@ -39,9 +40,9 @@ class OpenFiles:
         self._dirty: set[Path] = set()
 
     def get(self, path: Path, *, create: bool = False) -> File:
-        """The open file at ``path``. Use it at once: the next call may close it.
+        """Open file at ``path``, valid until the next call, which may close it.
 
-        :raises FileNotFoundError: it is absent and not to be created.
+        :raises FileNotFoundError: the file is missing and ``create`` is false.
         """
         file = self._open.pop(path, None)
         if file is None:
@@ -52,12 +53,12 @@ class OpenFiles:
         return file
 
     def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
-        """Write to a file, created when absent, and remember that it needs a sync."""
+        """Write to a file, created if missing, and mark it dirty."""
         self.get(path, create=True).write(position, data)
         self._dirty.add(path)
 
     def erase(self, path: Path, position: int) -> None:
-        """Zero the end of a file."""
+        """Zero a file from ``position`` to its end and mark it dirty."""
         self.get(path).erase(position)
         self._dirty.add(path)
 
@@ -70,7 +71,7 @@ class OpenFiles:
         self.fs.remove(path)
 
     def take_dirty(self) -> list[Path]:
-        """Files written since the last call."""
+        """Return the files written since the last call and clear their marks."""
         dirty, self._dirty = list(self._dirty), set()
         return dirty
 

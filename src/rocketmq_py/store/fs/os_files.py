@@ -1,7 +1,7 @@
-"""The real file system behind the store's seam.
+"""The operating system's implementation of :class:`~rocketmq_py.store.fs.filesystem.FileSystem`.
 
-Knows what each platform offers: preallocation, data-only syncs, advisory locks. Where one is missing the nearest
-substitute is used; correctness never depends on it.
+It uses preallocation, data-only syncs and advisory locks where the platform has them. Correctness does not depend on
+them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class OsFile:
             return os.write(self._fd, view)
 
     def allocate(self, position: int, length: int) -> None:
-        # Without it (macOS, Windows) a sparse file does: a full disk then shows later and less kindly.
+        # macOS and Windows lack it: there the file is sparse, and a full disk is noticed only by a later write.
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self._fd, position, length)
 
@@ -99,7 +99,7 @@ class OsFile:
 
     def _unmap(self) -> None:
         if self._map is not None:
-            # An answer that is still being written reads from it; it goes with the last of these views.
+            # A response being sent may hold a view; the mapping is released with its last view.
             with contextlib.suppress(BufferError):
                 self._map.close()
             self._map = None
@@ -112,7 +112,7 @@ class OsFile:
 
 
 class OsLock:
-    """A lock file held by this process until :meth:`release`."""
+    """A lock on a file, held by this process until :meth:`release`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -170,7 +170,7 @@ class OsFileSystem:
 
     def sync(self, paths: Sequence[Path]) -> None:
         if len(paths) > _MANY and _SYNC_COVERS_MAPPING:
-            os.sync()  # on Linux it waits, and takes one journal commit where thousands of files would take their own
+            os.sync()  # blocks on Linux; one journal commit instead of one for each of thousands of files
             return
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
@@ -189,7 +189,7 @@ class OsFileSystem:
         except FileNotFoundError:
             pass
         except OSError:
-            # Systems differ in how they call a directory that is not empty.
+            # The error number for a directory that is not empty differs between platforms.
             if not self.names(directory):
                 raise
 
@@ -210,7 +210,7 @@ class OsFileSystem:
 
     def used_ratio(self, path: Path) -> float:
         usage: Any = shutil.disk_usage(path)
-        # As df does: blocks kept back for the superuser count as neither used nor free.
+        # As df: blocks reserved for the superuser count as neither used nor free.
         return float(usage.used / max(1, usage.used + usage.free))
 
 
@@ -218,6 +218,6 @@ def _lock_descriptor(fd: int) -> None:
     if sys.platform == "win32":
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
     else:
-        # A Java broker sees (and sets) the record lock only; it does not keep out this process itself, flock does.
+        # Java brokers use the record lock (lockf) only. It does not exclude this process itself; flock does.
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)

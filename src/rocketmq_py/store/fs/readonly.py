@@ -1,6 +1,6 @@
-"""The file system for looking at a store without touching it: what would change a file is an error.
+"""A read-only file system for the offline tools: every operation that would change a file raises an error.
 
-For tools. The same seam as :mod:`rocketmq_py.store.fs.os_files`, so that the store's own readers work on it.
+It implements the same interface as :mod:`rocketmq_py.store.fs.os_files`, so that the store's readers work on it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _OPEN = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def _refuse(path: Path) -> NoReturn:
-    raise PermissionError(f"{path} is only looked at, not to be changed")
+    raise PermissionError(f"{path} is opened read-only")
 
 
 class ReadOnlyFile(OsFile):
-    """A file as it is; see :class:`rocketmq_py.store.fs.filesystem.File`."""
+    """A read-only file; see :class:`rocketmq_py.store.fs.filesystem.File`."""
 
     def __init__(self, path: Path, size: int) -> None:
         super().__init__(path, size, _OPEN)
 
     def _fit(self) -> None:
-        """The file keeps its size."""
+        """Do nothing: the file keeps its size."""
 
     @property
     def buffer(self) -> mmap.mmap:
@@ -58,7 +58,7 @@ class ReadOnlyFile(OsFile):
 
 
 class ReadOnlyFileSystem(OsFileSystem):
-    """Files of this machine, unchanged."""
+    """Files of this machine, opened read-only."""
 
     def open(self, path: Path, size: int, *, create: bool = False) -> ReadOnlyFile:
         del create
@@ -82,9 +82,10 @@ class ReadOnlyFileSystem(OsFileSystem):
         _refuse(path)
 
     def lock(self, path: Path) -> OsLock:
-        """A shared lock on an existing file: no broker starts meanwhile, other tools may look too.
+        """Take a shared lock on an existing file: it excludes brokers, but no other tools.
 
-        :raises FileNotFoundError: no broker has ever run here. :raises BlockingIOError: one runs.
+        :raises FileNotFoundError: no broker has ever used this store.
+        :raises BlockingIOError: a broker is using it.
         """
         fd = os.open(path, _OPEN)
         try:

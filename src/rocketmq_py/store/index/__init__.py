@@ -1,1 +1,1 @@
-"""The index from message keys to places in the commit log."""
+"""The index from message keys to offsets in the commit log."""

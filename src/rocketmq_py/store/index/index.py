@@ -1,8 +1,7 @@
 """The index: finds messages of a topic by their keys.
 
-Knows the index files in their order and the keys still waiting to be put into them: an entry is added some time after
-its message, many at once, and before any query. Refuses to compare keys: a file knows only their hashes, so that what
-is found may be of another key with the same hash (the one who asked looks at the message).
+Keys wait in memory and are added to the index files many at once, and before any query. Index files have only hashes of
+keys, so that a query can return messages with another key of the same hash; the caller compares keys.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from rocketmq_py.wire.java_hash import string_hash
 _log = logging.getLogger(__name__)
 
 _BUILD_AT = 512
-"""So many waiting keys are worth putting in at once."""
+"""Number of waiting keys from which on they are added to the file, and maximum number added in one step."""
 _ITEMS, _PHYSICAL = 4, 2
-"""Items of a waiting key, and which of them is the physical offset."""
+"""Number of items of a waiting key, and position of its physical offset."""
 
 
 class MessageIndex:
     """The index of a store.
 
-    :param clock: milliseconds since the epoch; index files are named by the time of their creation.
+    :param clock: milliseconds since the epoch, for the names of index files.
     """
 
     def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, clock: Callable[[], int]) -> None:
@@ -43,31 +42,30 @@ class MessageIndex:
         self._clock = clock
         self.is_enabled = config.message_index_enable
         self.had_files = False
-        """Whether there was any index file to :meth:`load`."""
+        """Whether :meth:`load` found an index file."""
         self._files: list[IndexFile] = []
         self._unsaved: list[IndexFile] = []  # apart from the newest
         self.waiting: list[Any] = []
-        """Keys not yet in a file, four items each: hash of ``topic#``, key, physical offset and store time.
+        """Keys not yet in a file, four items each: hash of ``topic#``, key, physical offset and store timestamp.
 
-        Whoever appends a message adds its keys here; this is on the hot path, so there is no method for it, and no
-        tuple for every key.
+        The writer adds keys here directly, in a flat list: this is the hot path.
         """
         self.confirmed: int | None = None
-        """Keys of messages from this physical offset on keep waiting; None for no such limit."""
+        """Keys of messages from this physical offset on keep waiting; None for no limit."""
 
     # -- files
 
     def load(self, *, trusted_until: int | None) -> list[Path]:
-        """Open the files; returns those that may be damaged and are to be removed.
+        """Open the files; returns those that may be damaged and must be removed.
 
-        :param trusted_until: after a crash: files with entries newer than this are not trusted (Java's rule), entries
-            added to others after their last sync undone. None trusts everything.
+        :param trusted_until: store timestamp of the checkpoint after a crash: files with newer entries are not trusted
+            (Java's rule); in the others, entries added after their last sync are removed. None trusts all files.
         """
         untrusted = []
         for name in self._fs.names(self._directory):
             path = self._directory / name
             if not is_index_name(name) or self._fs.size(path) != self._config.index_file_size:
-                _log.warning("%s is no index file of this configuration, ignored", path)
+                _log.warning("%s is not an index file of this configuration, ignored", path)
                 continue
             self.had_files = True
             file = self._open(name)
@@ -77,7 +75,7 @@ class MessageIndex:
                 continue
             self._files.append(file)
         if trusted_until is not None:
-            # The others were full when they were last saved.
+            # Full files other than the newest were complete when they were last saved.
             torn = [file for file in self._files if file.room or file is self._files[-1]]
             for file in torn:
                 file.rebuild_slots()
@@ -89,7 +87,7 @@ class MessageIndex:
         return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num)
 
     def _current(self) -> IndexFile:
-        """The file to add to; a new one when there is none with room."""
+        """The newest file if it has room, else a new file."""
         if self._files and self._files[-1].room:
             return self._files[-1]
         now = self._clock()
@@ -107,13 +105,13 @@ class MessageIndex:
     # -- adding
 
     def add_words(self, topic_hash: int, keys: bytes, physical: int, timestamp: int) -> None:
-        """Note the keys of a message that are separated by spaces."""
+        """Add the keys of a message, separated by spaces."""
         for key in keys.split(b" "):
             if key:
                 self.waiting += (topic_hash, key, physical, timestamp)
 
     def add_properties(self, topic_hash: int, properties: dict[bytes, bytes], physical: int, timestamp: int) -> None:
-        """Note the keys among the properties of a message."""
+        """Add the keys in the properties of a message."""
         uniq_key = properties.get(dispatch_fields.UNIQ_KEY)
         if uniq_key is not None:
             self.waiting += (topic_hash, uniq_key, physical, timestamp)
@@ -121,12 +119,12 @@ class MessageIndex:
             self.add_words(topic_hash, properties[dispatch_fields.KEYS], physical, timestamp)
 
     def commit_pending(self) -> None:
-        """Put waiting keys into the file when there are many."""
+        """Add waiting keys to the file if there are many."""
         if len(self.waiting) >= _BUILD_AT * _ITEMS:
             self.build()
 
     def build(self) -> None:
-        """Put all waiting keys into the file, as far as they are confirmed.
+        """Add all waiting keys of confirmed messages to the file.
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
@@ -142,15 +140,15 @@ class MessageIndex:
             ready -= len(hashes)
 
     def _ready(self) -> int:
-        """How many of the waiting keys may be put in."""
+        """Number of waiting keys that are confirmed."""
         if self.confirmed is None:
             return len(self.waiting) // _ITEMS
         return bisect_left(self.waiting[2::_ITEMS], self.confirmed)
 
-    # -- asking
+    # -- querying
 
     def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> list[int]:
-        """Physical offsets of messages that may have the key and were stored within a time window."""
+        """Physical offsets of messages stored within a time window that have a key with the hash of ``key``."""
         self.build()
         wanted = key_hash(string_hash(f"{topic}#"), key.encode())
         limit = min(limit, self._config.max_msgs_num_batch)
@@ -164,18 +162,18 @@ class MessageIndex:
 
     @property
     def end_timestamp(self) -> int:
-        """The store time of the newest entry, 0 for none."""
+        """Store timestamp of the newest entry, 0 for none."""
         return self._files[-1].end_timestamp if self._files else 0
 
     @property
     def end_physical(self) -> int:
-        """The physical offset of the newest entry, 0 for none."""
+        """Physical offset of the newest entry, 0 for none."""
         return self._files[-1].end_physical if self._files else 0
 
-    # -- keeping
+    # -- saving and removing
 
     def take_dirty(self) -> list[tuple[IndexFile, bytes]]:
-        """The files to be saved, each with the header that counts all it has, the newest last.
+        """The files to save, each with the header that counts all its entries, the newest last.
 
         :raises OSError: the disk is full or fails.
         """
@@ -184,9 +182,9 @@ class MessageIndex:
         return [(file, file.header()) for file in (*dirty, *self._files[-1:])]
 
     def detach_before(self, physical: int) -> list[Callable[[], None]]:
-        """Forget the files with nothing from ``physical`` of the log on, but never the last.
+        """Drop the files without entries from ``physical`` of the log on; the newest file stays.
 
-        Each of what is returned removes one of them, and may be called by any thread.
+        Returns functions that close and remove one file each; any thread may call them.
         """
         gone: list[IndexFile] = []
         while len(self._files) > 1 and self._files[0].end_physical < physical:

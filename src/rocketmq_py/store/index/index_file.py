@@ -1,6 +1,6 @@
-"""One index file: a hash table on disk from keys to places in the commit log.
+"""One index file: a hash table on disk from key hashes to offsets in the commit log.
 
-Knows the 40-byte header, the slots and the linked entries. Refuses to know what a key is: it is given hashes.
+It has a header of 40 bytes, slots, and entries linked from the newest to the oldest of each slot (Java's IndexFile).
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ def _seconds(milliseconds: int) -> int:
     return min(max(0, milliseconds // 1000), _MAX_SECONDS)
 
 
-def _turned(first: int, count: int) -> list[int]:
-    """Numbers that count up, as this machine reads them where they are written big-endian."""
+def _byte_swapped(first: int, count: int) -> list[int]:
+    """Consecutive numbers with the value that their big-endian encoding has when read in native byte order."""
     if sys.byteorder == "big":
         return list(range(first, first + count))
-    turned: list[int] = []
+    swapped: list[int] = []
     end = first + count
     while first < end:
-        stop = min(end, (first | 0xFF) + 1)  # up to there only their last byte changes, which is the highest here
+        stop = min(end, (first | 0xFF) + 1)  # up to there only the last byte changes, the highest one when swapped
         begin = int.from_bytes(first.to_bytes(4, "big"), "little")
-        turned += range(begin, begin + ((stop - first) << 24), 1 << 24)
+        swapped += range(begin, begin + ((stop - first) << 24), 1 << 24)
         first = stop
-    return turned
+    return swapped
 
 
 class IndexFile:
-    """An index file and its header. ``count`` is the number the next entry gets; entry 0 is not used.
+    """An index file and its header. ``count`` is the number of the next entry; entry 0 is not used.
 
-    The header is written by :meth:`save` only: after a crash entries beyond its count do not count.
+    Only :meth:`save` writes the header: after a crash, entries beyond its count are ignored.
     """
 
     def __init__(self, file: File, slots: int, entries: int) -> None:
@@ -69,13 +69,13 @@ class IndexFile:
 
     @property
     def room(self) -> int:
-        """How many more entries fit."""
+        """Number of entries that still fit."""
         return max(0, self._capacity - self.count)
 
     def put(self, hashes: Sequence[int], physicals: Sequence[int], timestamps: Sequence[int]) -> None:
-        """Add entries, no more than there is room for, in the order of the log.
+        """Add entries in the order of the log, at most ``room``.
 
-        :raises OSError: the disk is full or fails; nothing has been added.
+        :raises OSError: the disk is full or fails; no entry is added.
         """
         self._allocate(len(hashes))
         if self.count == 1:
@@ -91,7 +91,7 @@ class IndexFile:
         self.end_physical, self.end_timestamp = physicals[-1], timestamps[-1]
 
     def _timed(self, timestamps: Sequence[int]) -> bytearray:
-        """Entries that hold nothing yet but whole seconds since the file's begin."""
+        """Encoded entries with all fields zero except the seconds since ``begin_timestamp``."""
         begin, count = self.begin_timestamp, len(timestamps)
         if timestamps.count(timestamps[0]) == count:
             return bytearray(_ENTRY.pack(0, 0, _seconds(timestamps[0] - begin), 0) * count)
@@ -101,12 +101,13 @@ class IndexFile:
         return entries
 
     def _link(self, hashes: Sequence[int]) -> bytes:
-        """Let the slots name the new entries; what they named before, as entries have it.
+        """Point the slots to the new entries; returns the previous values of the slots, encoded as in entries.
 
-        Both are big-endian on disk: they are swapped as they are, whatever numbers this machine takes them for.
+        Slots and entries are big-endian on disk. The table is read and written in native byte order, so that numbers
+        are byte-swapped.
         """
         count, slots, table = len(hashes), self._slots, self._table
-        numbers = _turned(self.count, count)
+        numbers = _byte_swapped(self.count, count)
         places = [value % slots for value in hashes]
         if len(set(places)) == count > 1:
             previous = list(itemgetter(*places)(table))
@@ -121,7 +122,7 @@ class IndexFile:
         return pack(f"={count}I", *previous)
 
     def _allocate(self, more: int) -> None:
-        """Take disk space before the mapping is written to; a full disk must not show as a fault there."""
+        """Allocate disk space before writing through the mapping, which would kill the process on a full disk."""
         if not self._allocated:
             self._file.allocate(0, self._entries_at)
             self._allocated = self._entries_at
@@ -132,9 +133,9 @@ class IndexFile:
             self._allocated += length
 
     def select(self, key_hash: int, limit: int, begin: int, end: int) -> list[int]:
-        """Physical offsets filed under a hash within a time window, newest first.
+        """Physical offsets of entries with a hash and within a time window, newest first.
 
-        Times are kept in whole seconds since ``begin_timestamp``.
+        Entries have times in whole seconds since ``begin_timestamp``.
         """
         found: list[int] = []
         number = self._slot(key_hash)
@@ -143,7 +144,7 @@ class IndexFile:
             time = self.begin_timestamp + seconds * 1000
             if value == key_hash and begin <= time <= end:
                 found.append(physical)
-            # An entry only ever points to an older one; anything else is damage and would be an endless walk.
+            # Entries point to older ones only; anything else is damage and could cause an endless loop.
             if seconds < 0 or time < begin or previous >= number:
                 break
             number = previous
@@ -159,31 +160,31 @@ class IndexFile:
 
     @property
     def is_plausible(self) -> bool:
-        """Whether the header can be one of a file of this size."""
+        """True if the counts in the header are possible for a file of this size."""
         return 0 <= self._used_slots <= self._slots and self.count <= self._capacity
 
     def entries(self) -> Iterator[tuple[int, int, int, int]]:
-        """Hash, physical offset, seconds and previous number of every entry, from number 1 on."""
+        """Hash, physical offset, seconds and number of the previous entry, of every entry from number 1 on."""
         end = self._entries_at + min(self.count, self._capacity) * ENTRY_SIZE
         for at in range(self._entries_at + ENTRY_SIZE, end, _REBUILD_STEP):
             yield from _ENTRY.iter_unpack(self._buffer[at : min(at + _REBUILD_STEP, end)])
 
     def slots(self) -> array[int]:
-        """The number of the newest entry of each slot."""
+        """Number of the newest entry of each slot."""
         slots = array("i", self._buffer[HEADER_SIZE : self._entries_at])
         if sys.byteorder == "little":
             slots.byteswap()
         return slots
 
     def is_within(self, begin: int, end: int) -> bool:
-        """Whether the file has entries of that time."""
+        """True if the file can have entries stored between ``begin`` and ``end``."""
         return begin <= self.end_timestamp and end >= self.begin_timestamp
 
     def rebuild_slots(self) -> None:
-        """Make the slots anew from the entries the header counts.
+        """Rebuild the slots from the entries that the header counts.
 
-        Slots are overwritten in place: after a crash some may name entries that never reached the disk, and the older
-        ones they should lead to would be lost.
+        Slots are overwritten in place: after a crash a slot may point to an entry that did not reach the disk, and the
+        older entries of the slot would be unreachable.
         """
         slots = array("i", bytes(4 * self._slots))
         end = self._entries_at + self.count * ENTRY_SIZE
@@ -198,16 +199,16 @@ class IndexFile:
         self._buffer[HEADER_SIZE : self._entries_at] = slots.tobytes()
 
     def header(self) -> bytes:
-        """The header that counts every entry added so far."""
+        """Encoded header that counts all entries added so far."""
         return _HEADER.pack(
             self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical, self._used_slots,
             self.count,
         )  # fmt: skip
 
     def save(self, header: bytes) -> None:
-        """Block until the entries that ``header`` counts are on disk, and then the header. Called by the flush thread.
+        """Sync the entries that ``header`` counts, then write and sync the header. Called from the flush thread.
 
-        In this order, so that a header never counts what a crash has lost.
+        In this order a header never counts entries that a crash has lost.
 
         :raises OSError: the disk fails.
         """

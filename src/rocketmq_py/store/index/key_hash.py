@@ -1,9 +1,9 @@
 """Hashes of many index keys at once.
 
-An index file files a key under Java's hash of ``topic#key``, a polynomial in 31 over its characters modulo 2**32.
-Python takes a microsecond or two to compute one; for many keys of equal length the polynomials are computed side by
-side: one big integer holds 64 bits for each key, and each character position costs one multiplication and one addition
-of such integers. A position at which all keys have the same character costs next to nothing.
+An index file uses Java's hash of ``topic#key``, a polynomial in 31 over the characters modulo 2**32. Python needs one
+or two microseconds for one hash. For many keys of equal length the polynomials are computed in parallel: one large
+integer has a lane of 64 bits for each key, and each character position costs one multiplication and one addition. A
+position at which all keys have the same character costs almost nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rocketmq_py.wire.java_hash import string_hash
 _MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
 _WORTH = 8
-"""From this many keys of one length on the side-by-side way is the faster one."""
+"""Minimum number of keys of one length for which the parallel computation is faster."""
 _LONGEST = 1024
-"""Keys up to this length: 2**32 + 255 * (2**32 - 1) * 1024 stays below 2**64."""
+"""Maximum length of keys in the parallel computation: 2**32 + 255 * (2**32 - 1) * 1024 is below 2**64."""
 
 
 @lru_cache(maxsize=_LONGEST)
@@ -34,9 +34,9 @@ def _lanes(count: int) -> Struct:
 
 
 def _positive(lanes: int, count: int) -> list[int]:
-    """Hashes as an index file has them: absolute values of signed 32-bit numbers, 0 for the smallest.
+    """Hashes as in index files: absolute values of signed 32-bit numbers, 0 for the smallest number.
 
-    :param lanes: the numbers, each in the low half of its own 64 bits; what is in the high half does not matter.
+    :param lanes: the numbers, each in the low half of its lane of 64 bits; the high halves are ignored.
     """
     each = ones(count)
     values = lanes & each * _MASK
@@ -46,7 +46,7 @@ def _positive(lanes: int, count: int) -> list[int]:
 
 
 def key_hash(prefix: int, key: bytes) -> int:
-    """The index hash of ``topic#key``, given the Java hash of ``topic#``; the key in UTF-8."""
+    """Index hash of ``topic#key``, given the Java hash of ``topic#``; the key is UTF-8."""
     text = key.decode("utf-8", "replace")
     units = len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2
     value = (prefix * _power(units) + string_hash(text)) & _MASK
@@ -54,7 +54,7 @@ def key_hash(prefix: int, key: bytes) -> int:
 
 
 def key_hashes(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
-    """The index hashes of keys, each with the hash of its own ``topic#``."""
+    """Index hashes of keys, each with the Java hash of its ``topic#``."""
     lengths = set(map(len, keys))
     if len(lengths) == 1:
         return _equal_length(prefixes, keys, lengths.pop())
@@ -81,7 +81,7 @@ def _equal_length(prefixes: Sequence[int], keys: Sequence[bytes], length: int) -
 
 
 def _polynomials(text: bytes, count: int, length: int) -> int:
-    """The sum of each key's characters times powers of 31, each key's in its own 64 bits."""
+    """Sums of each key's characters times powers of 31, each in its own lane of 64 bits."""
     total = same = 0
     spread = bytearray(8 * count)
     for i in range(length):

@@ -1,9 +1,9 @@
-"""The checkpoint file: up to where the log, the queues and the index are known to be on disk.
+"""The checkpoint file: up to where commit log, consume queues and index are on disk.
 
-Knows its bytes (StoreCheckpoint): store times, at the begin of the page. After a crash, recovery starts where all of
-them are. At the end of the page, which a Java broker leaves alone, stands the same as an offset of the log: times only
-name the file to begin with, an offset the record. It counts as long as nobody else has changed the times: a checksum
-covers both.
+The layout is Java's (StoreCheckpoint): store timestamps at the beginning of the page. After a crash, recovery starts at
+the oldest of them. The last bytes of the page, which a Java broker does not write, hold the same as an offset of the
+log: a timestamp only selects a file, an offset selects a record. A checksum over timestamps and offset invalidates the
+offset when a Java broker has changed the timestamps.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _END = Struct(">qI")
 _SIZE = 4096
 _END_AT = _SIZE - _END.size
 _SAFETY_MS = 3000
-"""Store times of neighbouring records need not be in order to the millisecond; Java steps back as far."""
+"""Tolerance for store timestamps that are not in the order of the log; the same as Java's."""
 
 
 class Checkpoint:
-    """Times are milliseconds since the epoch, 0 when unknown.
+    """The content of the checkpoint file. Timestamps are milliseconds since the epoch, 0 when unknown.
 
-    ``end`` is where the messages end whose queue entries and index keys are on disk, -1 when unknown.
+    ``end`` is the offset of the log up to which queue entries and index keys are on disk, -1 when unknown.
     """
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
@@ -40,11 +40,11 @@ class Checkpoint:
 
     @property
     def safe_timestamp(self) -> int:
-        """Records stored at or before this time are in the log and in their queues."""
+        """Store timestamp up to which records are in the log and in their queues."""
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _SAFETY_MS)
 
-    def forget(self) -> None:
-        """Vouch for nothing any more, and say so on disk.
+    def reset(self) -> None:
+        """Set all fields to unknown and save the file.
 
         :raises OSError: the disk is full or fails.
         """
@@ -53,7 +53,7 @@ class Checkpoint:
         self.save()
 
     def save(self) -> None:
-        """Write and sync the file; called from the flush thread, and before it runs.
+        """Write and sync the file. Called from the flush thread, or before that runs.
 
         :raises OSError: the disk is full or fails.
         """

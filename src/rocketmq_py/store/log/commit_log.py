@@ -1,7 +1,6 @@
 """The commit log: every record of every topic, one after the other, in files of one size.
 
-Knows the files, their roll-over and their blank ends. Refuses to know queues and what is in a record: the writer hands
-it finished bytes.
+This module handles the files, their roll-over and the blank record at their ends. The writer supplies encoded records.
 """
 
 from __future__ import annotations
@@ -21,18 +20,19 @@ from rocketmq_py.wire.record import BORN_HOST_V6, MAGIC_BLANK
 _log = logging.getLogger(__name__)
 
 BLANK_SIZE = 8
-"""Bytes kept free at the end of a file for the blank that closes it."""
+"""Bytes reserved at the end of a file for the blank record that closes it."""
 _BLANK = Struct(">ii")
 _ALLOCATE_AHEAD = 16 * 1024 * 1024
-"""Room is taken from the disk in steps of this: in one piece a file of 1 GiB would cost a memory disk all of it."""
+"""Disk space is allocated in steps of this size: a whole file of 1 GiB at once would fill a RAM disk."""
 _HEAD_SIZE = 76
-"""No record is smaller, and its store time is within."""
+"""Minimum size of a record; its store timestamp is within these bytes."""
 
 
 class CommitLog:
-    """Files ``start -> bytes`` of ``file_size`` each, readable from ``min_offset`` to ``end``.
+    """The files of the commit log, readable from ``min_offset`` to ``end``.
 
     :param directory: for instance ``store/commitlog``.
+    :param file_size: bytes of each file (``mappedFileSizeCommitLog``).
     """
 
     def __init__(self, fs: FileSystem, directory: Path, file_size: int) -> None:
@@ -42,22 +42,22 @@ class CommitLog:
         self.starts: list[int] = []
         self._files: dict[int, File] = {}
         self.buffers: dict[int, Buffer] = {}
-        """Mapped files by start, of those used so far; :meth:`buffer` maps the others."""
+        """Mapped files by start offset, as far as used; :meth:`buffer` maps the others."""
         self.end = 0
         self._allocated = 0
 
     # -- files
 
     def load(self) -> None:
-        """List the files.
+        """List the files in the directory.
 
-        :raises StoreCorrupt: a file has another size than configured, or begins where none can.
+        :raises StoreCorrupt: a file has another size than configured, or a name that is no multiple of it.
         """
         for name in self._fs.names(self._directory):
             start = segment_start(name)
             path = self._directory / name
             if start is None:
-                _log.warning("%s is no commit log file, ignored", path)
+                _log.warning("%s is not a commit log file, ignored", path)
             elif start % self.file_size:
                 raise StoreCorrupt(f"{path} does not begin at a multiple of mappedFileSizeCommitLog {self.file_size}")
             elif check_segment(self._fs, path, self.file_size, "mappedFileSizeCommitLog"):
@@ -69,22 +69,22 @@ class CommitLog:
 
     @property
     def min_offset(self) -> int:
-        """Where the oldest file begins."""
+        """Offset at which the oldest file begins."""
         return self.starts[0] if self.starts else self.end
 
     def path(self, start: int) -> Path:
-        """Where the file that begins at ``start`` is."""
+        """Path of the file that begins at offset ``start``."""
         return self._directory / segment_name(start)
 
     def file(self, start: int) -> File:
-        """The file that begins at ``start``; created when absent."""
+        """Open file that begins at offset ``start``; created if missing."""
         file = self._files.get(start)
         if file is None:
             file = self._files[start] = self._fs.open(self.path(start), self.file_size)
         return file
 
     def buffer(self, start: int) -> Buffer | None:
-        """The mapped file that begins at ``start``; None when there is none."""
+        """Mapped file that begins at offset ``start``; None if there is none."""
         buffer = self.buffers.get(start)
         if buffer is None and start in self.starts:
             buffer = self.buffers[start] = self.file(start).buffer
@@ -93,7 +93,7 @@ class CommitLog:
     # -- writing
 
     def create(self, start: int) -> Buffer:
-        """A new file at the end of the log.
+        """Create a file at the end of the log and map it.
 
         :raises OSError: the disk is full or fails.
         """
@@ -105,9 +105,9 @@ class CommitLog:
         return buffer
 
     def allocate(self, start: int, position: int) -> int:
-        """Take room from the disk so that the file at ``start`` can be written to ``position``, and somewhat further.
+        """Allocate disk space so that the file at ``start`` can be written to ``position`` and a bit beyond.
 
-        Returns the position up to which there is room.
+        Returns the position up to which space is allocated.
 
         :raises OSError: the disk is full or fails.
         """
@@ -119,17 +119,17 @@ class CommitLog:
         return self._allocated - start
 
     def write(self, start: int, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Put bytes into the file at ``start``, where there is room for them.
+        """Write bytes to the file at ``start``, where space is allocated.
 
-        Not through the mapping: the kernel would first zero every page that is about to be overwritten.
+        This does not use the mapping: the kernel would first zero every page that is about to be overwritten.
 
         :raises OSError: the disk fails.
         """
         self._files[start].write(position, data)
 
     def close_file(self, start: int, position: int) -> None:
-        """Write the blank that says that the file at ``start`` has nothing from ``position`` on."""
-        buffer = self.buffer(start)  # recovery may have left the file unmapped
+        """Close the file at ``start`` with a blank record at ``position``."""
+        buffer = self.buffer(start)  # the file may not have been mapped since recovery
         assert buffer is not None
         buffer[position : position + BLANK_SIZE] = _BLANK.pack(self.file_size - position, MAGIC_BLANK)
 
@@ -142,7 +142,7 @@ class CommitLog:
     # -- reading
 
     def read(self, offset: int, size: int) -> bytes | None:
-        """Bytes at an offset of the log; None when it has not all of them in one file."""
+        """Copy of ``size`` bytes at an offset of the log; None unless one file has all of them."""
         start = offset - offset % self.file_size
         buffer = self.buffers.get(start) or self.buffer(start)
         at = offset - start
@@ -151,7 +151,7 @@ class CommitLog:
         return buffer[at : at + size]
 
     def view(self, offset: int, most: int) -> memoryview | None:
-        """At most so many bytes from an offset on, not beyond its file; None when there are none."""
+        """View of at most ``most`` bytes from an offset on, within one file; None if there are none."""
         if offset >= self.end:
             return None
         start = offset - offset % self.file_size
@@ -161,11 +161,14 @@ class CommitLog:
         return memoryview(buffer)[offset - start : min(offset + most, self.end, start + self.file_size) - start]
 
     def store_time(self, offset: int) -> int:
-        """When the record at an offset was stored, milliseconds; -1 when there is none."""
+        """Store timestamp of the record at an offset, in milliseconds; -1 if there is no record."""
         return -1 if self.read(offset, _HEAD_SIZE) is None else self.stored_at(offset)
 
     def stored_at(self, offset: int) -> int:
-        """As :meth:`store_time`, of a record known to be there: recovery finds some before it finds the end."""
+        """As :meth:`store_time`, without a check against the end of the log, which recovery does not know yet.
+
+        :raises StoreCorrupt: the file is missing.
+        """
         start = offset - offset % self.file_size
         buffer = self.buffer(start)
         if buffer is None:
@@ -175,20 +178,20 @@ class CommitLog:
         return int.from_bytes(head[at : at + 8], "big")
 
     def next_file(self, offset: int) -> int:
-        """Where the file after the one of ``offset`` begins."""
+        """Start offset of the file after the one that contains ``offset``."""
         return offset - offset % self.file_size + self.file_size
 
     def start_at_or_before(self, offset: int) -> int | None:
-        """The start of the newest file that does not begin after ``offset``."""
+        """Start offset of the newest file that does not begin after ``offset``."""
         i = bisect_right(self.starts, offset)
         return self.starts[i - 1] if i else None
 
-    # -- cutting
+    # -- truncating
 
-    def cut(self, end: int, *, erase: bool) -> None:
-        """Let the log end at ``end``; files that begin there or later are removed.
+    def truncate(self, end: int, *, erase: bool) -> None:
+        """Set the end of the log to ``end`` and remove the files that begin there or later.
 
-        :param erase: zero what is left in the file that holds ``end``, so that no later recovery takes it for records.
+        :param erase: zero the rest of the file that contains ``end``, so that no later recovery reads records there.
         """
         for start in [start for start in self.starts if start >= end and start > self.min_offset]:
             self.remove(start)
@@ -197,15 +200,18 @@ class CommitLog:
         if erase and last <= end < last + self.file_size:
             self.buffers.pop(last, None)
             self.file(last).erase(end - last)
-            # Before anything is appended: old records that fit behind a new one would come back in the next crash.
+            # Sync before the next append: after a crash old bytes behind a new record could be read as records.
             self.file(last).sync()
 
     def remove(self, start: int) -> None:
-        """Remove the file that begins at ``start``."""
+        """Remove the file that begins at offset ``start``."""
         self.detach(start)()
 
     def detach(self, start: int) -> Callable[[], None]:
-        """Forget the file that begins at ``start``; what is returned removes it, and may be called by any thread."""
+        """Drop the file that begins at ``start`` from the log.
+
+        Returns a function that closes and removes the file; any thread may call it.
+        """
         self.starts.remove(start)
         self.buffers.pop(start, None)
         file, path = self._files.pop(start, None), self.path(start)

@@ -1,7 +1,6 @@
-"""What is in the log but may not be read yet: under SYNC_FLUSH nobody sees a message before it is on disk.
+"""Queue entries of records that are written but not yet flushed: under SYNC_FLUSH consumers must not read them.
 
-Otherwise a consumer could have a message, and commit its offset, that a loss of power takes away. Knows which entries
-belong to which end of the log. Refuses to know how flushing is done and what entries mean.
+Otherwise a consumer could receive a message and commit its offset, and a power failure could lose the message.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 
 
 class Entries(NamedTuple):
-    """Flat entries of a queue, and the offset after the last of them."""
+    """Entries of a queue, as a flat list of fields, and the offset after the last entry."""
 
     queue: ConsumeQueue
     flat: list[int]
@@ -22,7 +21,7 @@ class Entries(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one settle wrote: up to where in the log, the store time of its newest message, the entries it made."""
+    """Result of one write: the end of the log, the store timestamp of the newest message, the entries of all queues."""
 
     end: int
     timestamp: int
@@ -30,9 +29,9 @@ class Part(NamedTuple):
 
 
 class ConfirmOffset:
-    """Parts in the order of the log.
+    """Unconfirmed parts in the order of the log.
 
-    ``end`` and ``timestamp`` say up to where everything has been handed out by :meth:`take`.
+    ``end`` and ``timestamp`` are those of the last part that :meth:`take` has returned.
     """
 
     def __init__(self, end: int, timestamp: int) -> None:
@@ -44,7 +43,7 @@ class ConfirmOffset:
         return bool(self._parts)
 
     def add(self, end: int, timestamp: int, touched: Iterable[ConsumeQueue]) -> None:
-        """Take the pending entries of queues whose messages end at ``end`` of the log."""
+        """Add a part that ends at ``end`` of the log: takes over the pending entries of the queues in ``touched``."""
         entries = []
         for queue in touched:
             entries.append(Entries(queue, queue.pending, queue.next_offset))
@@ -52,7 +51,7 @@ class ConfirmOffset:
         self._parts.append(Part(end, timestamp, entries))
 
     def take(self, flushed: int) -> list[Part]:
-        """The parts that end at ``flushed`` or before."""
+        """Remove and return the parts that end at offset ``flushed`` or before."""
         parts = self._parts
         taken = []
         while parts and parts[0].end <= flushed:

@@ -1,6 +1,6 @@
-"""The flush thread: makes the log durable and answers those who wait for it (group commit).
+"""The flush thread: syncs the commit log and completes the futures that wait for it (group commit).
 
-Knows offsets, futures and jobs. Refuses to know why something is flushed; the store decides when.
+``FlushSchedule`` decides when to flush.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _Waiter = tuple[int, asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 class Flusher:
     """Syncs the log in a thread of its own.
 
-    :param sync: ``sync(begin, end)`` blocks until these bytes of the log are on disk; may raise ``OSError``.
-    :param flushed: up to where the log is on disk already.
+    :param sync: ``sync(begin, end)`` blocks until these bytes of the log are on disk; it may raise ``OSError``.
+    :param flushed: offset up to which the log is already on disk.
     """
 
     def __init__(self, sync: Callable[[int, int], None], flushed: int) -> None:
         self._sync = sync
         self.flushed_offset = flushed
         self.failure: OSError | None = None
-        """Why the last sync failed. What it should have synced must be taken as lost, so nothing is tried again."""
+        """Error of the first failed sync. Nothing is synced afterwards: the kernel may have dropped the dirty pages."""
         self._target = flushed
         self._jobs: list[Callable[[], None]] = []
         self._waiters: list[_Waiter] = []
@@ -39,7 +39,7 @@ class Flusher:
         self._thread.start()
 
     def request(self, end: int, then: Callable[[], None] | None = None) -> None:
-        """Flush up to ``end`` soon; afterwards call ``then`` in the flush thread."""
+        """Request a flush up to ``end``; the flush thread calls ``then`` afterwards, even if the flush fails."""
         with self._wake:
             self._target = max(self._target, end)
             if then is not None:
@@ -47,12 +47,14 @@ class Flusher:
             self._wake.notify()
 
     def wait(self, end: int) -> asyncio.Future[None] | None:
-        """A future of the running loop, done when the log is on disk up to ``end``; None when it already is.
+        """Future of the running event loop, done when the log is on disk up to ``end``; None if it already is.
 
-        It waits for a :meth:`request` that reaches as far.
+        This requests no flush; some :meth:`request` must reach ``end``.
+
+        :raises RuntimeError: no event loop runs in this thread.
         """
         loop = asyncio.get_running_loop()
-        with self._wake:  # a flush that ends now must find the waiter, or the waiter must see that it has ended
+        with self._wake:  # either the flush that ends now sees this waiter, or the check below sees its result
             if self.flushed_offset >= end:
                 return None
             future: asyncio.Future[None] = loop.create_future()
@@ -62,7 +64,7 @@ class Flusher:
         return future
 
     def stop(self) -> None:
-        """Do what was requested, then end the thread. Idempotent."""
+        """Complete all requests and end the thread. Idempotent."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -105,7 +107,7 @@ class Flusher:
             self.failure = self.failure or e
 
     def _release(self) -> None:
-        """Answer waiters whose bytes are on disk, or all of them after a failure."""
+        """Complete the waiters whose bytes are on disk; after a failure, all waiters."""
         with self._wake:
             reached = self.flushed_offset if self.failure is None else _EVERYTHING
             done = [waiter for waiter in self._waiters if waiter[0] <= reached]
@@ -115,7 +117,7 @@ class Flusher:
             try:
                 loop.call_soon_threadsafe(self._answer, futures)
             except RuntimeError:
-                _log.debug("%d waiters for a flush are gone with their event loop", len(futures))
+                _log.debug("the event loop of %d waiters for a flush is closed", len(futures))
 
     def _answer(self, futures: list[tuple[asyncio.Future[None], bool]]) -> None:
         for future, flushed in futures:

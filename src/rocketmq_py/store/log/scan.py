@@ -1,7 +1,7 @@
-"""Walking the commit log record by record, believing nothing.
+"""Scan of the commit log, record by record, with validation.
 
-Knows when bytes are a whole, undamaged record, a blank end of a file, or the end of what was written. Used by recovery
-and by tools that check a store. Refuses to change anything.
+The scan tells apart whole valid records, the blank record at the end of a file, the end of what was written, and
+damage. It is used by recovery, by replication and by the offline tools, and it changes nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ _SIZE_MAGIC = Struct(">ii")
 _V6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
 _U16 = Struct(">H")
 _COMMON = Struct(">iiIi4xqqi8x8xq8x4x8xi")
-"""Of ``HEAD_V4`` what a scan looks at: size, magic, checksum, queue, both offsets, flags, store time, body length."""
+"""The fields of ``HEAD_V4`` that a scan needs: size, magic, CRC, queue id, both offsets, flags, store timestamp, body
+length."""
 
 
 class Found(msgspec.Struct, gc=False):
-    """What the store wants to know of one record of the log."""
+    """Fields of a record that queues and index need."""
 
     physical_offset: int
     size: int
@@ -47,19 +48,21 @@ class Found(msgspec.Struct, gc=False):
 
 
 class Damage(Exception):
-    """Why bytes are no record; internal to the scan."""
+    """The reason why bytes are not a valid record; internal to the scan."""
 
 
 class LogScan:
-    """The records from ``start`` on, as an iterator.
+    """Iterator over the records of the log from ``start`` on.
 
-    Afterwards ``end`` is where valid records end and ``reason`` why: None when nothing was written there.
+    After the iteration ``end`` is the offset after the last valid record, and ``reason`` the damage found there, or
+    None if nothing was written there.
 
-    With ``until`` set, what lies there or beyond has not come yet: a record that reaches further is not whole, and no
-    damage. Once more has come, iterating again goes on at ``end``.
+    ``until`` limits the scan to bytes that have been received: a record that extends beyond it is incomplete, not
+    damaged. When more bytes have been received, a new iteration continues at ``end``.
 
-    :param start: a place where a record begins.
-    :param torn_anywhere: whether what was written may end at any byte, as the log of a slave does that was killed.
+    :param start: offset at which a record begins.
+    :param check_crc: whether to verify the CRC of each body.
+    :param torn_anywhere: whether the written part can end at any byte, as in the log of a slave that was killed.
     """
 
     def __init__(self, log: CommitLog, start: int, *, check_crc: bool = True, torn_anywhere: bool = False) -> None:
@@ -85,7 +88,7 @@ class LogScan:
             self.end = self._log.next_file(self.end) if start is None else start
 
     def _file(self, start: int) -> Generator[Found, None, bool]:
-        """Records of one file; returns whether the log ends in it."""
+        """Records of one file; returns True if the log ends in it."""
         buffer = self._log.buffer(start)
         assert buffer is not None
         size_of_file = filled = self._log.file_size
@@ -115,10 +118,10 @@ class LogScan:
         raise Damage("the file ends without a blank")
 
     def _is_torn(self, found: Found, following: bytes) -> bool:
-        """Whether the end of a record's properties was never written, or never reached the disk.
+        """True if the end of a record's properties was not written or did not reach the disk.
 
-        No checksum covers them; but then they are zero, which properties never are at their end, and so is what follows
-        the record. On the disk that begins at the edge of a sector.
+        No checksum covers properties. Missing bytes read as zero, and properties never end with zeros; the bytes after
+        the record are zero, too. A disk loses whole sectors, so the zeros begin at a sector boundary.
         """
         end = found.physical_offset + found.size
         zeros = len(found.properties) - len(found.properties.rstrip(b"\0"))
@@ -128,7 +131,7 @@ class LogScan:
         return zeros >= end - first_sector and first_sector > found.physical_offset
 
     def _usual(self, block: bytes, at: int, physical: int) -> Found | None:
-        """As :meth:`_record` in half the time; None when the record is unusual or damaged."""
+        """Fast path of :meth:`_record`; None if the record is unusual or damaged."""
         size, magic, crc, queue_id, offset, own, flags, time, length = _COMMON.unpack_from(block, at)
         body, end = at + HEAD_V4.size, at + size
         topic = body + length
@@ -151,7 +154,7 @@ class LogScan:
         return found
 
     def _record(self, block: bytes, at: int, physical: int) -> Found:
-        """The record at a place of a block that has all of the size it claims."""
+        """Parse the record at a position of a block that contains all of its bytes."""
         head: tuple[int, ...] = HEAD_V4.unpack_from(block, at)
         size, sys_flag, body = head[0], head[7], at + HEAD_V4.size
         if sys_flag & _V6_HOSTS:
@@ -171,16 +174,16 @@ class LogScan:
 
 
 def _size_of(size: int, magic: int, room: int) -> int:
-    """The size of a record that says it has it, in a file that has so much room for it."""
+    """Check magic and size of a record against the bytes left in its file, and return the size."""
     if magic not in (MAGIC_V1, MAGIC_V2):
-        raise Damage(f"magic {magic & 0xFFFFFFFF:#010x} is no record's")
+        raise Damage(f"magic {magic & 0xFFFFFFFF:#010x} is not that of a record")
     if not MIN_SIZE <= size <= room:
         raise Damage(f"a record of {size} bytes cannot be here")
     return size
 
 
 def _tail(block: bytes, at: int, end: int, magic: int) -> tuple[str, bytes]:
-    """Topic and properties of a record, whose lengths must add up to its size."""
+    """Topic and properties of a record; their lengths must add up to its size."""
     topic_at = at + (1 if magic == MAGIC_V1 else 2)
     topic_end = topic_at + (block[at] if magic == MAGIC_V1 else _U16.unpack_from(block, at)[0])
     if topic_end + 2 > end or topic_end + 2 + _U16.unpack_from(block, topic_end)[0] != end:
@@ -188,4 +191,4 @@ def _tail(block: bytes, at: int, end: int, magic: int) -> tuple[str, bytes]:
     try:
         return block[topic_at:topic_end].decode(), block[topic_end + 2 : end]
     except UnicodeDecodeError as e:
-        raise Damage("a topic is no UTF-8") from e
+        raise Damage("a topic is not UTF-8") from e

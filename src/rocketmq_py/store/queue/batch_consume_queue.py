@@ -1,9 +1,8 @@
-"""One batch consume queue: a unit for every record of a queue, which can hold several messages.
+"""One batch consume queue: a unit for every record of a queue; a record can have several messages.
 
-Java brokers keep such queues for topics whose ``queue.type`` is ``BatchCQ``. A unit is an entry of 46 bytes that says
-also when the record was stored, the offset of its first message and how many it has; finding an offset is a search.
-Knows units and the files they are in, in terms of the ordinary queue: to that, units are entries. What is true of
-BatchConsumeQueue is true here. Refuses to know what a message is.
+Java brokers use such queues (BatchConsumeQueue) for topics whose ``queue.type`` is ``BatchCQ``. A unit is an entry of
+46 bytes that also has the store timestamp, the queue offset of the first message and the number of messages. An offset
+is found by binary search. The files of units are handled by the code for plain consume queues, with units as entries.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _log = logging.getLogger(__name__)
 _UNIT = "qiqqqhii"
 _NOT_COMPACTED = -1
 _AT_ONCE = 64
-MOST_IN_UNIT = 0x7FFF
-"""Messages in one record: the count is a short."""
+MAX_UNIT_MESSAGES = 0x7FFF
+"""Maximum number of messages in one record: the field is a short."""
 
 
 class BatchUnit(NamedTuple):
-    """Where a record is, its tags code, when it was stored in milliseconds, the offsets of its messages."""
+    """A unit: place of a record in the log, its tags code, store timestamp (milliseconds), offsets of its messages."""
 
     physical: int
     size: int
@@ -40,12 +39,12 @@ class BatchUnit(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset after its last message."""
+        """Queue offset after the last message."""
         return self.base + self.messages
 
 
 class _Units(ConsumeQueue):
-    """The units of a queue by their number: offsets of this queue are places in its files."""
+    """The units of a queue by their number, which is the offset in this queue's terms."""
 
     width: ClassVar[int] = BATCH_QUEUE_UNIT
     layout: ClassVar[Struct] = Struct(">" + _UNIT)
@@ -69,11 +68,11 @@ class _Units(ConsumeQueue):
 
 
 class BatchConsumeQueue(ConsumeQueue):
-    """The batch consume queue of one topic and queue id; outwards it counts messages, as every queue does.
+    """The batch consume queue of one topic and queue id; its offsets count messages, as in every queue.
 
-    What is in ``pending`` must be in the log when it is settled.
+    Records of pending entries must be in the log before :meth:`commit_pending`, which reads their store timestamps.
 
-    :param stored_at: the store time of the record at an offset of the log, milliseconds.
+    :param stored_at: returns the store timestamp of the record at an offset of the log, in milliseconds.
     """
 
     is_batched: ClassVar = True
@@ -87,8 +86,8 @@ class BatchConsumeQueue(ConsumeQueue):
         self._units = _Units(topic, queue_id, directory, files)
         self._stored_at = stored_at
         self._counts: dict[int, int] = {}
-        """Messages in pending records that have not just one, by their places in the log."""
-        self.tail = self._units.tail  # one object: units are only ever added to it and taken from it
+        """Number of messages of pending records that do not have exactly one, by physical offset."""
+        self.tail = self._units.tail  # shared object: it is only changed in place
 
     # -- writing
 
@@ -128,12 +127,12 @@ class BatchConsumeQueue(ConsumeQueue):
     # -- reading
 
     def read(self, offset: int, count: int) -> bytes:
-        """Raw entries, one for each unit that begins before ``offset + count``, as Java tells them."""
+        """Raw plain entries, one for each unit that begins before ``offset + count``, as Java returns them."""
         units = (unit for unit in self.units(offset, count) if unit.base < offset + count)
         return self.packing.pack([field for unit in units for field in (unit.physical, unit.size, unit.tags_code)])
 
     def units(self, offset: int, count: int) -> Iterator[BatchUnit]:
-        """At most ``count`` units, from the one on that has the message at ``offset``."""
+        """At most ``count`` units, from the one that contains the message at ``offset``."""
         number = self._number_of(offset)
         end = min(number + count, self._units.max_offset)
         while number < end:
@@ -144,7 +143,7 @@ class BatchConsumeQueue(ConsumeQueue):
             number += len(found)
 
     def _number_of(self, offset: int) -> int:
-        """The number of the first unit that ends behind ``offset``."""
+        """Number of the first unit that ends after ``offset``."""
         units = self._units
         low, high = units.min_offset, units.max_offset
         while low < high:
@@ -156,7 +155,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return low
 
     def unit(self, offset: int) -> BatchUnit | None:
-        """The unit that has the message at ``offset``; None when there is none."""
+        """Unit that contains the message at ``offset``; None if there is none."""
         if not self.min_offset <= offset < self.max_offset:
             return None
         found = next(self.units(offset, 1), None)
@@ -174,7 +173,7 @@ class BatchConsumeQueue(ConsumeQueue):
         del offset
         return self.max_offset
 
-    # -- loading and cutting
+    # -- loading and truncating
 
     def load(self) -> None:
         self._units.load()
@@ -189,7 +188,7 @@ class BatchConsumeQueue(ConsumeQueue):
         self._take_range()
 
     def _take_range(self) -> None:
-        """Take the offsets from the units there are."""
+        """Set minimum and maximum offset from the units on disk."""
         units = self._units
         last = next(units.units(units.max_offset - 1, 1), None) if units.max_offset else None
         self.max_offset = self.next_offset = last.end if last is not None else 0

@@ -1,7 +1,7 @@
-"""One consume queue: for every message of a queue its place in the commit log, its size and its tags code.
+"""One consume queue: for every message of a queue its physical offset in the commit log, its size and its tags code.
 
-Knows the 20-byte entries and the files they are in. Entries not yet written to a file are kept in memory (``tail``);
-what a crash loses of them, recovery takes from the commit log. Refuses to know what a message is.
+Entries have 20 bytes. Entries not yet written to a file are kept in memory (``tail``); after a crash, recovery rebuilds
+them from the commit log.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _log = logging.getLogger(__name__)
 
 _ENTRY = Struct(">qiq")
 unpack_entries = _ENTRY.iter_unpack
-"""Physical offset, size and tags code of each of some raw entries."""
+"""Physical offset, size and tags code of each of the raw entries."""
 _BLANK_SIZE = 0x7FFFFFFF
 _BLANK = _ENTRY.pack(0, _BLANK_SIZE, 0)
-"""Stands for an offset that has no message: before the first of a queue that did not begin at 0."""
+"""A filler for an offset without a message: before the first message of a queue that did not begin at 0."""
 _ANY_PHYSICAL = 1 << 63
 _HEAD = 204
-"""Entries in a page of memory."""
+"""Number of entries in a page of memory."""
 
 
 @lru_cache(maxsize=64)
@@ -39,7 +39,7 @@ def _flat(size: int) -> Struct:
 
 
 def places(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Physical offsets and sizes of raw entries, one column each: in C, and without a tuple for every entry."""
+    """Physical offsets and sizes of raw entries, one column each; one call of ``struct`` for all entries."""
     flat = _flat(len(raw)).unpack(raw)
     return flat[0::3], flat[1::3]
 
@@ -47,12 +47,12 @@ def places(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
 class ConsumeQueue:
     """The consume queue of one topic and queue id.
 
-    ``next_offset`` counts messages appended, ``max_offset`` those readable: the difference is in ``pending``, which the
-    writer fills with flat entries until the next :meth:`commit_pending`, or was taken from there to be published later.
+    ``next_offset`` is the offset of the next append, ``max_offset`` the end of the readable entries. The entries
+    between them are in ``pending`` (flat fields, filled by the writer) or wait in a ``ConfirmOffset`` for their flush.
     """
 
     is_batched: ClassVar[bool] = False
-    """Whether one entry can stand for several messages: see :mod:`rocketmq_py.store.queue.batch_consume_queue`."""
+    """Whether an entry can have several messages; see :mod:`rocketmq_py.store.queue.batch_consume_queue`."""
     width: ClassVar[int] = ENTRY
     layout: ClassVar[Struct] = _ENTRY
     size_key: ClassVar[str] = "mappedFileSizeConsumeQueue"
@@ -71,8 +71,8 @@ class ConsumeQueue:
         self._directory = directory
         self._files = files
         self._per_file = files.file_size // self.width
-        self._paths: dict[int, Path] = {}  # making a path costs more than reading a file
-        self._starts: list[int] = []  # entry numbers at which the files begin
+        self._paths: dict[int, Path] = {}  # a cache: making a path costs more than reading from a file
+        self._starts: list[int] = []  # queue offsets at which the files begin
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0
@@ -83,7 +83,7 @@ class ConsumeQueue:
     # -- writing
 
     def add(self, physical: int, size: int, tags_code: int, count: int = 1) -> None:
-        """Let a record with ``count`` messages be pending; here all have just one."""
+        """Add the pending entry of a record with ``count`` messages; in a plain queue every record has one."""
         self.pending += (physical, size, tags_code)
         self.next_offset += count
 
@@ -94,14 +94,14 @@ class ConsumeQueue:
         self.pending = []
 
     def publish(self, flat: list[int], next_offset: int) -> None:
-        """Make entries readable that were taken out of ``pending``; ``next_offset`` is the one after the last."""
+        """Make entries readable that were taken out of ``pending``; ``next_offset`` is the offset after the last."""
         self.tail += self.packing.pack(flat)
         self.max_offset = next_offset
 
     def spill(self) -> None:
-        """Write the tail to its files.
+        """Write the tail to the files of the queue.
 
-        :raises OSError: the disk is full or fails; what was not written stays in memory.
+        :raises OSError: the disk is full or fails; entries not written stay in memory.
         """
         while self.tail:
             number = self.tail_start % self._per_file
@@ -112,14 +112,14 @@ class ConsumeQueue:
             del self.tail[:room]
 
     def _open_segment(self, offset: int) -> int:
-        """The start of the file that holds ``offset``, noted as existing."""
+        """Start of the file that contains ``offset``; adds it to the list of files."""
         start = offset - offset % self._per_file
         if not self._starts or self._starts[-1] < start:
             self._starts.append(start)
         return start
 
     def begin_at(self, offset: int) -> None:
-        """Let an empty queue begin at ``offset``, as Java does it: the slots before it in that file are blanks."""
+        """Let an empty queue begin at ``offset``. As in Java, earlier entries of that file are fillers."""
         blanks = offset % self._per_file
         self.tail = bytearray(_BLANK * blanks)
         self.tail_start = offset - blanks
@@ -127,7 +127,7 @@ class ConsumeQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no message."""
+        """True if the queue has no message, not even a pending one."""
         return self.min_offset == self.next_offset
 
     def skip_to(self, offset: int) -> None:
@@ -146,7 +146,7 @@ class ConsumeQueue:
     # -- reading
 
     def read(self, offset: int, count: int) -> bytes:
-        """Raw entries from ``offset``, at most ``count`` and not beyond the end."""
+        """Raw entries from ``offset``: at most ``count``, not beyond the end."""
         end = min(offset + count, self.max_offset)
         tail_start = self.tail_start
         if offset >= tail_start:
@@ -170,36 +170,36 @@ class ConsumeQueue:
             return b""
 
     def entry(self, offset: int) -> tuple[int, int, int] | None:
-        """Physical offset, size and tags code at ``offset``; None when there is no such entry."""
+        """Physical offset, size and tags code of the entry at ``offset``; None if there is none."""
         if not self.min_offset <= offset < self.max_offset:
             return None
         raw = self.read(offset, 1)
         return _ENTRY.unpack(raw) if len(raw) == ENTRY else None
 
     def next_file(self, offset: int) -> int:
-        """The first offset of the file after the one ``offset`` is in."""
+        """First offset of the file after the one that contains ``offset``."""
         return offset - offset % self._per_file + self._per_file
 
-    # -- loading and cutting
+    # -- loading and truncating
 
     def load(self) -> None:
-        """Find out what is there: entries up to the first that was never written."""
+        """List the files and set the end after the last entry that was written."""
         self._list_files()
         self._end_at(_ANY_PHYSICAL)
 
     def load_below(self, physical_end: int) -> None:
-        """As :meth:`load`, but cut what is not known to be on disk: entries from ``physical_end`` of the log on."""
+        """As :meth:`load`, but truncate entries of messages that do not end at ``physical_end`` or before."""
         self._list_files()
         self._end_at(physical_end)
         self._erase_from(self.max_offset)
 
     def truncate(self, physical_end: int) -> None:
-        """Cut entries of messages that do not end before ``physical_end``."""
+        """Truncate entries of messages that do not end at ``physical_end`` of the log or before."""
         self.spill()
         before = self.max_offset
         self._end_at(physical_end)
         if self.max_offset < before:
-            _log.warning("%s: cut from offset %d to %d", self, before, self.max_offset)
+            _log.warning("%s: truncated from offset %d to %d", self, before, self.max_offset)
             self._erase_from(self.max_offset)
 
     def _list_files(self) -> None:
@@ -208,13 +208,13 @@ class ConsumeQueue:
         for name in fs.names(self._directory):
             start = segment_start(name)
             if start is None:
-                _log.warning("%s is no consume queue file, ignored", self._directory / name)
+                _log.warning("%s is not a consume queue file, ignored", self._directory / name)
             elif check_segment(fs, self._directory / name, self._files.file_size, self.size_key):
                 starts.append(start // self.width)
         self._starts = starts
 
     def _end_at(self, physical_end: int) -> None:
-        """Set the end behind the last entry of a message that ends at ``physical_end`` or before."""
+        """Set the end after the last entry of a message that ends at ``physical_end`` of the log or before."""
         while self._starts:
             start = self._starts[-1]
             count = self._count_in(start, physical_end)
@@ -228,12 +228,12 @@ class ConsumeQueue:
         self.tail.clear()
 
     def _count_in(self, start: int, physical_end: int) -> int:
-        """How many entries of the file are filled and of messages not beyond ``physical_end``: a bisection.
+        """Number of entries in a file whose messages end at ``physical_end`` or before, by binary search.
 
-        What is on disk is a run of entries in the order of the log, so that the first that fails ends the run.
+        Entries on disk are in the order of the log without gaps, so that the first entry that fails ends the run.
         """
         file = self._files.get(self._path(start))
-        # Most queues are short: then the first page has all their entries, and one read finds the end.
+        # Most queues are short: the first page has all their entries, and one read finds the end.
         head = file.read(0, min(_HEAD, self._per_file) * self.width)
         if self._is_filled(head[-self.width :], physical_end):
             low, high = len(head) // self.width, self._per_file
@@ -254,7 +254,7 @@ class ConsumeQueue:
             self._files.erase(self._path(self._starts[-1]), (offset - self._starts[-1]) * self.width)
 
     def raise_minimum(self, physical_start: int) -> None:
-        """Move the minimum to the first entry whose message the log still has; to the end when it has none."""
+        """Move the minimum offset to the first entry whose message is at ``physical_start`` of the log or later."""
         low, high = self.min_offset, self.max_offset
         first = self.entry(low)
         if first is not None and first[0] >= physical_start and first[1] != _BLANK_SIZE:
@@ -270,7 +270,7 @@ class ConsumeQueue:
         self.min_offset = low
 
     def remove_expired_files(self) -> None:
-        """Remove the files that end at the minimum or before; the last one stays."""
+        """Remove the files that end at the minimum offset or before; the last file stays."""
         while len(self._starts) > 1 and self._starts[1] <= self.min_offset:
             path = self._path(self._starts.pop(0))
             self._files.remove(path)
@@ -285,7 +285,7 @@ class ConsumeQueue:
         self.tail.clear()
 
     def last_physical_end(self) -> int:
-        """Where the last message ends in the log; -1 for an empty queue."""
+        """Offset in the log at which the last message ends; -1 for an empty queue."""
         last = self.entry(self.max_offset - 1)
         return -1 if last is None or last[1] == _BLANK_SIZE else last[0] + last[1]
 
@@ -304,7 +304,7 @@ class ConsumeQueue:
         return path
 
     def _is_filled(self, raw: bytes, physical_end: int) -> bool:
-        """Whether an entry was written, and is a blank or of a message that ends at ``physical_end`` or before."""
+        """True if an entry was written and is a filler or of a message that ends at ``physical_end`` or before."""
         physical, size = self.layout.unpack(raw)[:2]
         blank = size == _BLANK_SIZE and physical == 0
         return bool(size > 0 and physical >= 0 and (blank or physical + size <= physical_end))

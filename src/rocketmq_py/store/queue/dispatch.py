@@ -1,7 +1,7 @@
-"""From records of the log to what queues and index say of them, for records this store did not number itself.
+"""Dispatch of log records to consume queues and index, for records whose offsets were given elsewhere.
 
-Recovery finds such records in its own files, a slave gets them from its master. Knows that a record's own queue offset
-counts, whatever the queue expects. Refuses to know where the records come from.
+Recovery reads such records from its own files; a slave receives them from its master. The queue offset in a record
+is authoritative.
 """
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ _log = logging.getLogger(__name__)
 _TRANSACTION = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _MOST_NAMED = 16
-"""How many topics that cannot have a queue are named in the log; whoever sends their records may send any number."""
+"""Maximum number of invalid topics that are named in log lines; a master can send any number of them."""
+
+_MAX_GAP = 1_000_000
+"""Missing messages before a record that blank entries may stand for: 20 MB of a consume queue."""
+_MAX_QUEUE_OFFSET = 1 << 56
+"""The largest queue offset: entries of up to 46 bytes then have positions below 2^63."""
 
 
 class RecordDispatch:
-    """Puts entries into queues and keys into the index; both wait there to be settled.
+    """Adds entries to queues and keys to the index; both stay pending until they are committed.
 
     :param commit_pending: makes pending entries of the queues in ``touched`` readable; called before a gap in a queue.
-    :param indexed_to: up to this offset of the log the index knows the messages already.
+    :param indexed_to: offset of the log up to which the index already has the keys.
     """
 
     def __init__(
@@ -43,13 +48,14 @@ class RecordDispatch:
         self._indexed_to = indexed_to
         self._delays = delay_levels(config.message_delay_level)
         self.touched: list[ConsumeQueue] = []
-        """Queues with pending entries; whoever settles them begins a new list."""
+        """Queues with pending entries; whoever commits them starts a new list."""
         self.last_timestamp = 0
-        """Store time of the newest record so far, 0 when there was none."""
+        """Store timestamp of the newest record so far, 0 if there was none."""
         self._unusable: set[str] = set()
+        self._implausible: set[tuple[str, int]] = set()
 
-    def take(self, found: Found) -> None:
-        """Let queue and index know of a record; the index alone of one whose topic cannot have a queue."""
+    def dispatch(self, found: Found) -> None:
+        """Add the entry and the keys of a record; only the keys if the topic cannot have a queue."""
         properties = dispatch_fields.parse(found.properties)
         queue = self._queues.by_key.get((found.topic, found.queue_id)) or self._create(found)
         kind = found.sys_flag & _TRANSACTION
@@ -60,17 +66,35 @@ class RecordDispatch:
             self._index.add_properties(key_hash, properties, found.physical_offset, found.store_timestamp)
         self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
 
+    def _is_plausible(self, queue: ConsumeQueue, found: Found) -> bool:
+        """False, with an error in the log, for a queue offset that would fill the disk with blank entries.
+
+        Records of a damaged log, or sent by anybody who reaches a slave as its master, may have any queue offset.
+        """
+        first = found.queue_offset if queue.is_empty else queue.next_offset
+        if 0 <= found.queue_offset <= _MAX_QUEUE_OFFSET and found.queue_offset - first <= _MAX_GAP:
+            return True
+        name = (found.topic, found.queue_id)
+        if name not in self._implausible and len(self._implausible) < _MOST_NAMED:
+            self._implausible.add(name)
+            _log.error(
+                "the record at %d of the commit log has queue offset %d, but queue %d of topic %s ends at %d: it and "
+                "others like it are left out of the queue",
+                found.physical_offset, found.queue_offset, found.queue_id, found.topic, queue.next_offset,
+            )  # fmt: skip
+        return False
+
     def _create(self, found: Found) -> ConsumeQueue | None:
         try:
             return self._queues.create(
                 found.topic, found.queue_id, batched=dispatch_fields.is_inner_batch(found.sys_flag)
             )
         except MessageIllegal as e:
-            self._say(found, e)
+            self._warn(found, e)
             return None
 
-    def _say(self, found: Found, error: MessageIllegal) -> None:
-        """Warn once of each topic, and of a bounded number of them."""
+    def _warn(self, found: Found, error: MessageIllegal) -> None:
+        """Warn once for each topic, up to a maximum number of topics."""
         if found.topic in self._unusable or len(self._unusable) > _MOST_NAMED:
             return
         self._unusable.add(found.topic)
@@ -78,13 +102,15 @@ class RecordDispatch:
             _log.warning("further topics of records without consume queues are not named")
             return
         _log.warning(
-            "the record at %d of the commit log stays without a consume queue, as do all others of its topic: %s",
+            "the record at %d of the commit log and all others of its topic have no consume queue: %s",
             found.physical_offset, error,
         )  # fmt: skip
 
     def _enqueue(self, queue: ConsumeQueue, found: Found, properties: dict[bytes, bytes]) -> None:
         if found.queue_offset != queue.next_offset:
             if found.queue_offset < queue.next_offset and not queue.is_empty:
+                return
+            if not self._is_plausible(queue, found):
                 return
             self._commit_pending()
             queue.skip_to(found.queue_offset)

@@ -1,7 +1,4 @@
-"""All consume queues of a store.
-
-Knows which topics and queues there are on disk and in memory. Refuses to know permissions and topic configurations.
-"""
+"""The table of all consume queues of a store, on disk and in memory."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ from rocketmq_py.store.settings import StoreConfig
 _log = logging.getLogger(__name__)
 
 _SPILL_AT = 16 * 1024
-"""Bytes of a tail worth a write of its own."""
+"""Size of a tail, in bytes, from which on it is written to its file."""
 
 
 class QueueTable:
     """The consume queues by ``(topic, queue_id)``.
 
-    :param is_batched: tells of a topic whether its new queues are batch consume queues.
-    :param stored_at: the store time of the record at an offset of the log.
+    :param is_batched: returns whether new queues of a topic are batch consume queues.
+    :param stored_at: returns the store timestamp of the record at an offset of the log.
     """
 
     def __init__(
@@ -44,13 +41,13 @@ class QueueTable:
         self._batch_files = OpenFiles(fs, config.batch_queue_file_size, config.max_open_queue_files)
         self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
         self._ids: dict[str, set[int]] = {}
-        """The ids of the queues of a topic."""
+        """Ids of the queues of each topic."""
 
     def create(self, topic: str, queue_id: int, *, batched: bool = False) -> ConsumeQueue:
-        """A new, empty queue of the kind its topic wants; its directory appears with its first file.
+        """Add a new, empty queue; its directory is created with its first file.
 
-        :param batched: it is known to be a batch consume queue, whatever became of its topic.
-        :raises MessageIllegal: the topic cannot be the name of a folder.
+        :param batched: forces a batch consume queue; otherwise the topic decides.
+        :raises MessageIllegal: the topic is not a valid directory name.
         """
         fault = component_fault(topic)
         if fault is not None:
@@ -73,14 +70,16 @@ class QueueTable:
         return self.by_key.get((topic, queue_id)) or self.create(topic, queue_id)
 
     def load(self, physical_start: int, physical_end: int | None = None) -> int:
-        """Open every queue on disk; where the newest message of all of them ends in the log, -1 when there is none.
+        """Open every queue on disk.
 
-        :param physical_start: where the log begins; minimums move to what it still has.
-        :param physical_end: cut entries of messages beyond this point of the log; None trusts all of them.
+        Returns the offset in the log at which the newest message of all queues ends, -1 if there is none.
+
+        :param physical_start: where the log begins; the minimum offsets move to the messages from there on.
+        :param physical_end: truncate entries of messages beyond this offset of the log; None trusts all entries.
         :raises StoreCorrupt: a file has another size than configured.
         """
         newest = -1
-        # Queue by queue, since only few of their files can be open at once.
+        # Queue by queue, because only few files can be open at once.
         for topic, queue_id, batched in self._on_disk():
             queue = self._make(topic, queue_id, batched=batched)
             self._add(queue)
@@ -93,7 +92,7 @@ class QueueTable:
         return newest
 
     def _on_disk(self) -> Iterator[tuple[str, int, bool]]:
-        """Topic and id of every queue, and whether it is a batch consume queue."""
+        """Topic, id and kind (batch or not) of every queue on disk."""
         for root, batched in ((self._layout.consume_queue, False), (self._layout.batch_consume_queue, True)):
             yield from ((topic, queue_id, batched) for topic, queue_id in self._below(root))
 
@@ -101,32 +100,32 @@ class QueueTable:
         for topic in self._fs.names(root):
             fault = component_fault(topic)
             if fault is not None:
-                _log.warning("folder %s of %s is that of no topic, ignored: %s", quoted_name(topic), root, fault)
+                _log.warning("folder %s of %s cannot belong to a topic, ignored: %s", quoted_name(topic), root, fault)
                 continue
             for name in self._fs.names(root / topic) if self._fs.is_directory(root / topic) else ():
                 if name.isascii() and name.isdecimal():
                     yield topic, int(name)
                 else:
-                    _log.warning("%s is no consume queue, ignored", root / topic / name)
+                    _log.warning("%s is not a consume queue, ignored", root / topic / name)
 
     def commit_pending(self, touched: Iterable[ConsumeQueue]) -> None:
-        """Make pending entries of these queues readable; long tails go to their files.
+        """Make pending entries of these queues readable and write long tails to their files.
 
-        :raises OSError: the disk is full or fails; everything is readable nevertheless.
+        :raises OSError: the disk is full or fails; all entries are readable nevertheless.
         """
         long = []
         for queue in touched:
             queue.commit_pending()
             if len(queue.tail) >= _SPILL_AT:
                 long.append(queue)
-        # Afterwards, so that a disk that fails leaves no queue behind.
+        # In a second loop, so that all queues are readable even if the disk fails.
         for queue in long:
             queue.spill()
 
     def publish(self, entries: Iterable[Entries]) -> None:
-        """As :meth:`commit_pending`, for entries held back so far; what is of a queue removed since is dropped.
+        """As :meth:`commit_pending`, for entries that waited for their flush; those of removed queues are dropped.
 
-        :raises OSError: the disk is full or fails; everything is readable nevertheless.
+        :raises OSError: the disk is full or fails; all entries are readable nevertheless.
         """
         long = []
         for queue, flat, next_offset in entries:
@@ -138,27 +137,27 @@ class QueueTable:
                 queue.spill()
 
     def spill(self) -> None:
-        """Write every tail to its files."""
+        """Write the tails of all queues to their files."""
         for queue in self.with_tail():
             queue.spill()
 
     def with_tail(self) -> list[ConsumeQueue]:
-        """The queues that have entries not yet in their files."""
+        """Queues with entries that are not yet in their files."""
         return [queue for queue in self.by_key.values() if queue.tail]
 
     def truncate(self, physical_end: int) -> None:
-        """Cut entries of messages beyond ``physical_end`` of the log."""
+        """Truncate entries of messages beyond ``physical_end`` of the log."""
         for queue in self.by_key.values():
             queue.truncate(physical_end)
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
-        """The queues of a topic, by their ids."""
+        """Queues of a topic, sorted by id."""
         return [self.by_key[topic, queue_id] for queue_id in sorted(self._ids.get(topic, ()))]
 
     def remove_topic(self, topic: str) -> None:
-        """Remove the queues of a topic with their files; the commit log keeps its records until they expire.
+        """Remove the queues of a topic and their files; the records stay in the commit log until they expire.
 
-        Nothing is removed of a topic that has no queue here, and no file that is not one of a queue.
+        Only files of queues in this table are removed.
         """
         ids = self._ids.pop(topic, None)
         if ids is None:
@@ -171,12 +170,12 @@ class QueueTable:
             self._fs.remove_empty(folder)
 
     def _remove_rest(self, directory: Path) -> None:
-        """Remove the folder of a queue with files that the queue did not use, such as those of a kind it was before."""
+        """Remove a queue's folder and the segment files left in it, such as those of a former batch consume queue."""
         for name in self._fs.names(directory):
             if segment_start(name) is not None:
                 self._fs.remove(directory / name)
             else:
-                _log.warning("%s is no consume queue file and stays", directory / name)
+                _log.warning("%s is not a consume queue file and stays", directory / name)
         self._fs.remove_empty(directory)
 
     def clear(self) -> None:
@@ -185,7 +184,7 @@ class QueueTable:
             self.remove_topic(topic)
 
     def take_dirty(self) -> list[Path]:
-        """Files written since the last call."""
+        """Return the files written since the last call and clear their marks."""
         return self._files.take_dirty() + self._batch_files.take_dirty()
 
     def close(self) -> None:

@@ -1,7 +1,6 @@
-"""The way out: reads messages of a queue by offset, by time and by key.
+"""The reader: reads messages of a queue by offset, by time and by key.
 
-Knows the rules of DefaultMessageStore.getMessage: which status and next offset each case has, and when a batch is full.
-Refuses to know who reads.
+Status, next offset and the limits of a batch follow DefaultMessageStore.getMessage.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ _I32 = Struct(">i")
 _SIZE_AND_MORE = 48
 _QUERY_PASSES = 3
 _WORTH_LENDING = 16 * 1024
-"""Bytes from which on a look into the log is cheaper than a copy."""
+"""Minimum number of bytes for which a view of the log is cheaper than a copy."""
 
 Accepts = Callable[[int], bool]
 MessageFilter = Callable[[bytes], bool]
-"""Says of a record whether it is wanted. A read asks about its ``most_records`` at most, if it has that."""
+"""Returns whether a record matches. If the filter has ``most_records``, a read tests at most that many records."""
 
 
 class Reader:
     """Reads one store.
 
-    :param total_memory: bytes of main memory of this machine; decides what counts as still in memory.
+    :param total_memory: bytes of main memory; determines which records count as in memory. None: of this machine.
     """
 
     def __init__(
@@ -80,13 +79,10 @@ class Reader:
     def _get_all(
         self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, allow_view: bool, bulk: bool
     ) -> GetResult | None:
-        """The usual case in few steps: nothing filtered, everything near the end of the log and within one file.
-
-        None when it is not that case.
-        """
+        """Fast path: no filter, and all records near the end of the log and in one file; None otherwise."""
         config, log = self._config, self._log
         most = min(limit, config.max_transfer_bytes_on_message_in_memory)
-        # No more entries than records have room: what is asked for in bulk may be any number.
+        # A bulk read can request any number of entries; read no more than fit into the byte limit.
         count = min(max_count, most // MIN_SIZE + 1 if bulk else config.max_transfer_count_on_message_in_memory)
         raw = queue.read(offset, count)
         if not raw or count < 1:
@@ -122,7 +118,7 @@ class Reader:
         message_filter: MessageFilter | None,
         bulk: bool,
     ) -> GetResult:
-        """Entry by entry, as Java does it."""
+        """Read entry by entry, as Java does."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
         size_so_far = last_seen = removed_before = 0
@@ -162,7 +158,7 @@ class Reader:
         message_filter: MessageFilter | None,
         bulk: bool,
     ) -> GetResult:
-        """As :meth:`_get_some`, unit by unit: a record counts as many messages as it has."""
+        """As :meth:`_get_some`, unit by unit; the messages in a record are counted one by one."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
         size_so_far = count_so_far = last_seen = 0
@@ -216,7 +212,7 @@ class Reader:
         return count >= (max_count if bulk else min(max_count, most)) or total + size > min(limit, most_bytes)
 
     def in_memory(self, queue: ConsumeQueue, offset: int) -> bool:
-        """Whether the message at ``offset`` exists and is near enough to the end of the log to be in memory."""
+        """True if the message at ``offset`` exists and is near enough to the end of the log to be in memory."""
         entry = queue.entry(offset)
         if entry is None or self._log.read(entry[0], entry[1]) is None:
             return False
@@ -225,7 +221,7 @@ class Reader:
     # -- single records
 
     def message_at(self, physical: int, size: int | None = None) -> bytes | None:
-        """The record at an offset of the log; its size is read from it when not given."""
+        """Record at an offset of the log; its size is read from the record if not given."""
         if physical < 0:
             return None
         if size is None:
@@ -234,23 +230,23 @@ class Reader:
         return self._log.read(physical, size) if size >= _SIZE_AND_MORE else None
 
     def record_of(self, queue: ConsumeQueue, offset: int) -> bytes | None:
-        """The record at an offset of a queue."""
+        """Record at an offset of a queue; None if there is none."""
         entry = queue.entry(offset)
         return self._log.read(entry[0], entry[1]) if entry is not None else None
 
     def store_time(self, queue: ConsumeQueue, offset: int) -> int:
-        """When the message at an offset of a queue was stored; -1 when there is none."""
+        """Store timestamp of the message at an offset of a queue; -1 if there is none."""
         entry = queue.entry(offset)
         return self._log.store_time(entry[0]) if entry is not None else -1
 
     # -- by time
 
     def offset_by_time(self, queue: ConsumeQueue, timestamp: int, boundary: Boundary) -> int:
-        """The offset that belongs to a store time.
+        """Queue offset for a store timestamp.
 
-        LOWER: the first stored at ``timestamp`` or later, the end when there is none. UPPER: the last stored at
-        ``timestamp`` or earlier, 0 when there is none. In a batch consume queue it is that of a record's first message,
-        and that of the last record when none was stored after ``timestamp``, as Java's broker answers.
+        LOWER: the first message stored at ``timestamp`` or later; the end if there is none. UPPER: the last message
+        stored at ``timestamp`` or earlier; 0 if there is none. In a batch consume queue the result is the offset of a
+        record's first message, and of the last record if none was stored after ``timestamp``, as in Java.
         """
         if isinstance(queue, BatchConsumeQueue):
             return self._base_by_time(queue, timestamp, boundary)
@@ -267,7 +263,7 @@ class Reader:
         return 0 if unit is None else unit.base
 
     def first_since(self, queue: ConsumeQueue, timestamp: int) -> int:
-        """The offset of the first message stored at ``timestamp`` or later, the end when there is none."""
+        """Offset of the first message stored at ``timestamp`` or later; the end if there is none."""
         low, high = queue.min_offset, queue.max_offset
         while low < high:
             middle = (low + high) // 2
@@ -280,7 +276,7 @@ class Reader:
     # -- by key
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """Records that may have the key and were stored within a time window."""
+        """Records stored within a time window that have a key with the hash of ``key``."""
         records: list[bytes] = []
         for _ in range(_QUERY_PASSES):
             offsets = sorted(self._index.query(topic, key, max_num, begin, end))
@@ -294,7 +290,7 @@ class Reader:
 
 
 def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:
-    """Status and next offset of a read outside a queue's range."""
+    """Status and next offset of a read outside the range of a queue."""
     if high == 0:
         return GetStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:
@@ -305,7 +301,7 @@ def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:
 
 
 def machine_memory() -> int:
-    """Bytes of main memory; 4 GiB where the platform does not say."""
+    """Bytes of main memory; 4 GiB if the platform cannot tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -1,8 +1,7 @@
-"""Finding the messages of a topic that have a tag, newest first.
+"""Search for the newest messages of a topic with a tag.
 
-Java brokers from 5.4 on file every message under its tags in the index too. Here the consume queues are asked, which
-have the hash of the tags anyway: a send costs nothing more, and a store no Java broker has written is searched as well.
-Knows how far it is worth looking. Refuses to compare tags: who asked looks at the message, as with keys.
+Java brokers from 5.4 on index messages by tags. Here the search scans the consume queues, which have the hashes of tags
+anyway: sends cost nothing more. As with keys, the caller compares the tags of the messages found.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from rocketmq_py.store.read.reader import Reader
 
 _STEP = 2048
 _MOST = 200_000
-"""Entries looked at for one question, over all queues: somebody who asks for a rare tag must not hold up the others."""
+"""Maximum number of entries scanned by one search, over all queues, so that a rare tag does not block the broker."""
 
 
 def offsets_by_tag(
@@ -23,7 +22,8 @@ def offsets_by_tag(
 ) -> list[int]:
     """Physical offsets of the newest messages with a tags code stored within a time window, oldest first.
 
-    :param limit: no more than this many. :param begin: milliseconds, inclusive as ``end``.
+    :param limit: maximum number of messages.
+    :param begin: begin of the window in milliseconds; ``begin`` and ``end`` are inclusive.
     """
     chosen = list(queues)
     share = _MOST // max(1, len(chosen))
@@ -37,7 +37,7 @@ def offsets_by_tag(
 
 
 def _backwards(queue: ConsumeQueue, low: int, high: int, code: int) -> Iterator[int]:
-    """Physical offsets of entries with a tags code, the newest first."""
+    """Physical offsets of entries with a tags code, newest first."""
     while high > low:
         start = max(low, high - _STEP)
         entries = queue.span(start, high)

@@ -1,6 +1,6 @@
-"""The files of delayed messages: the wheel of slots, the log of entries they chain, and how far both are known to be.
+"""The files of delayed messages: the wheel of slots, the log of the entries that the slots chain, and the checkpoint.
 
-Knows their bytes (TimerWheel, Slot, TimerLog, TimerCheckpoint), which are Java's. Refuses to know messages and clocks.
+Their layouts are Java's (TimerWheel, Slot, TimerLog, TimerCheckpoint).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _CHECK = struct.Struct(">7q")
 _CHECK_SIZE = 4096
 NOWHERE = -1
 ELSEWHERE = -1
-"""The mark of an entry whose message another broker has taken."""
+"""The mark of an entry whose message another broker has stored."""
 _UNITS_AT_ONCE = 4096
 _SLOTS_AT_ONCE = 1 << 15
 _LONGS, _TIME_AT, _LAST_AT = _SLOT.size // 8, 0, 2
-"""A slot as so many whole numbers, and which of them are its time and its last position."""
+"""Number of 64-bit words of a slot, and positions of its time and its last entry among them."""
 
 
 class Slot(NamedTuple):
-    """The entries of one slot: positions of the first and the last one in the timer log, and how many there are."""
+    """Entries of one slot: positions of the first and the last one in the timer log, and their number."""
 
     first: int
     last: int
@@ -44,9 +44,10 @@ class Slot(NamedTuple):
 
 
 class TimerWheel:
-    """The slots, one file of fixed size.
+    """The slots, in one file of fixed size.
 
-    :param slots: how many there are. :param precision: milliseconds of one.
+    :param slots: number of slots.
+    :param precision: milliseconds of one slot.
     :raises StoreCorrupt: the file has another size.
     """
 
@@ -55,11 +56,14 @@ class TimerWheel:
         self._slots, self._precision = slots, precision
         size = fs.size(path)
         if size not in (None, 0, slots * _SLOT.size):
-            raise StoreCorrupt(f"{path} has {size} bytes, {slots * _SLOT.size} are expected: it is no timer wheel")
+            raise StoreCorrupt(
+                f"{path} has {size} bytes, but {slots * _SLOT.size} are expected: it is not a timer wheel with these "
+                "settings"
+            )
         self._file = fs.open(path, slots * _SLOT.size)
 
     def get(self, time: int) -> Slot | None:
-        """The slot of a time; None when it has no entries."""
+        """Slot of a time; None if it has no entries."""
         time_number, first, last, number, _ = _SLOT.unpack(self._file.read(self._position(time), _SLOT.size))
         return Slot(first, last, number) if time_number == time // self._precision and last >= 0 else None
 
@@ -72,14 +76,14 @@ class TimerWheel:
         self._file.write(self._position(time), data)
 
     def clear(self, time: int) -> None:
-        """Let the slot of a time have no entries.
+        """Remove the entries of the slot of a time.
 
         :raises OSError: the disk is full or fails.
         """
         self._file.write(self._position(time), bytes(_SLOT.size))
 
     def pointing_beyond(self, end: int) -> set[int]:
-        """The times of slots whose last entry would lie at ``end`` of the timer log or behind it."""
+        """Times of slots whose last entry is at position ``end`` of the timer log or after it."""
         found: set[int] = set()
         for begin in range(0, self._slots, _SLOTS_AT_ONCE):
             count = min(_SLOTS_AT_ONCE, self._slots - begin)
@@ -103,10 +107,10 @@ class TimerWheel:
 class TimerUnit(NamedTuple):
     """An entry of the timer log.
 
-    :ivar previous: position of the entry before it in the same slot, -1 for the first.
-    :ivar written: when it was written. :ivar delay: milliseconds from then to its slot.
-    :ivar mark: where in the commit log the message went when it was delivered, or ``ELSEWHERE``; 0 before. Java keeps 0
-        here.
+    :ivar previous: position of the previous entry of the same slot, -1 for the first.
+    :ivar written: when the entry was written, milliseconds since the epoch.
+    :ivar delay: milliseconds from ``written`` to the time of its slot.
+    :ivar mark: physical offset of the delivered message, or ``ELSEWHERE``; 0 before delivery. Java always has 0 here.
     """
 
     previous: int
@@ -124,7 +128,7 @@ class TimerUnit(NamedTuple):
 
     @property
     def is_of_no_message(self) -> bool:
-        """Whether it only stands for something."""
+        """True if the entry refers to no message."""
         return self.physical == NOWHERE
 
 
@@ -139,23 +143,23 @@ class TimerLog:
         starts = (segment_start(name) for name in fs.names(directory))
         self._files: dict[int, File | None] = {start: None for start in starts if start is not None}
         self.end = 0
-        """Where the next entry goes."""
+        """Position of the next entry."""
 
     @property
     def is_empty(self) -> bool:
         return not self._files
 
     def recover(self, start: int, messages_end: int) -> list[tuple[int, TimerUnit]]:
-        """The entries from ``start`` on with their positions, as far as they make sense; the log ends behind them.
+        """Valid entries from ``start`` on with their positions; sets the end of the timer log after the last of them.
 
-        :param messages_end: where the commit log ends; entries of messages behind it are cut off, even those
-            before ``start``.
+        :param messages_end: end of the commit log; entries of messages beyond it are truncated, even those before
+            ``start``.
         """
         begin = self._begin(start)
         if begin not in self._files:
             start = min(self._files, default=0)
         elif start != begin and self._unit_at(start - UNIT_SIZE) is None:
-            start = begin  # what was there has been cut off, and nobody could note it
+            start = begin  # a truncation was not recorded in the checkpoint
         found: list[tuple[int, TimerUnit]] = []
         self.end = start
         for position, unit in self.units(start):
@@ -165,11 +169,11 @@ class TimerLog:
             self.end = position + UNIT_SIZE
         if not found:
             self._step_back(messages_end)
-        self._cut_off()
+        self._erase_tail()
         return found
 
     def units(self, start: int | None = None) -> Iterator[tuple[int, TimerUnit]]:
-        """Entries with their positions, from the oldest or from ``start`` on, up to the first that makes no sense."""
+        """Entries with their positions, from the oldest or from ``start`` on, up to the first invalid one."""
         at = min(self._files, default=0) if start is None else start
         while self._begin(at) in self._files:
             data = self._file(at).read(at % self._file_size, UNIT_SIZE * _UNITS_AT_ONCE)
@@ -187,20 +191,20 @@ class TimerLog:
                 return
 
     def _step_back(self, messages_end: int) -> None:
-        """Cut off the entries before the end whose messages are gone."""
+        """Move the end before the last entries whose messages the commit log does not have."""
         while (newest := self.newest()) is not None and newest.physical >= messages_end:
             self.end -= UNIT_SIZE
             before = self.end - self._file_size
             if self.end % self._file_size == 0 and self._begin(before) in self._files:
                 self.end = before + self._last_at + UNIT_SIZE
 
-    def cut(self, position: int) -> None:
-        """End before the entry at a position."""
+    def truncate(self, position: int) -> None:
+        """Set the end before the entry at a position."""
         self.end = position
-        self._cut_off()
+        self._erase_tail()
 
-    def _cut_off(self) -> None:
-        """Remove what lies behind the end: it must not seem to belong to what is appended."""
+    def _erase_tail(self) -> None:
+        """Remove files and zero bytes after the end, which could be read as entries after the next append."""
         for start in [start for start in self._files if start > self.end]:
             self._files.pop(start)
             self._fs.remove(self._path(start))
@@ -208,7 +212,7 @@ class TimerLog:
             self._file(self.end).erase(self.end % self._file_size)
 
     def append(self, unit: TimerUnit) -> int:
-        """Write an entry; returns its position.
+        """Append an entry; returns its position.
 
         :raises OSError: the disk is full or fails.
         """
@@ -222,7 +226,7 @@ class TimerLog:
         return position
 
     def read(self, position: int) -> TimerUnit | None:
-        """The entry at a position; None when there is none."""
+        """Entry at a position; None if there is none."""
         return self._unit_at(position) if 0 <= position <= self.end - UNIT_SIZE else None
 
     def _unit_at(self, position: int) -> TimerUnit | None:
@@ -231,13 +235,13 @@ class TimerLog:
         return _unit(self._file(position).read(position % self._file_size, UNIT_SIZE), 0)
 
     def newest(self) -> TimerUnit | None:
-        """The last entry; None when there is none, or when it is in another file than its end."""
+        """Last entry; None if there is none, or if it is in another file than the end of the log."""
         return self.read(self.end - UNIT_SIZE) if self.end % self._file_size >= UNIT_SIZE else None
 
     def mark(self, marks: Sequence[tuple[int, int]]) -> None:
-        """Note in entries where their messages went: position of the entry, place of the message.
+        """Set the marks of entries, given as position of the entry and physical offset of the delivered message.
 
-        Entries that lie next to each other, as those of messages sent together do, are written together.
+        Adjacent entries, such as those of messages sent together, are written with one call.
 
         :raises OSError: the disk fails.
         """
@@ -262,11 +266,11 @@ class TimerLog:
         file.write(at, bytes(units))
 
     def dirty(self, since: int) -> list[Path]:
-        """The files written since the log ended at ``since``; marks may be anywhere, and need not survive a crash."""
+        """Files written since the log ended at ``since``. Marks can be in other files; they need no sync."""
         return [self._path(start) for start in self._files if start + self._file_size > since]
 
     def remove_before(self, physical: int) -> int:
-        """Remove the oldest files all of whose entries point before ``physical``; returns how many."""
+        """Remove the oldest files whose entries all point before ``physical``; returns how many."""
         removed = 0
         for start in sorted(self._files)[:-1]:
             unit = self.read(start + self._last_at)
@@ -287,7 +291,7 @@ class TimerLog:
 
     @property
     def _last_at(self) -> int:
-        """Where in a full file its last entry is."""
+        """Position of the last entry in a full file."""
         return self._file_size - (self._file_size - _BLANK.size) % UNIT_SIZE - _BLANK.size - UNIT_SIZE
 
     def _begin(self, position: int) -> int:
@@ -305,7 +309,7 @@ class TimerLog:
 
 
 def _unit(data: bytes, offset: int) -> TimerUnit | None:
-    """The entry there; None where none is, or only a part of one: what was not written reads as zero."""
+    """Decode the entry at ``offset`` of ``data``; None if there is none, or only a part of one."""
     if len(data) < offset + UNIT_SIZE:
         return None
     size, *fields = _UNIT.unpack_from(data, offset)
@@ -317,11 +321,12 @@ def _unit(data: bytes, offset: int) -> TimerUnit | None:
 
 
 class TimerCheckpoint:
-    """Times are milliseconds since the epoch.
+    """Progress of the timers. Times are milliseconds since the epoch.
 
-    :ivar read_ms: the first slot not delivered as a whole. :ivar log_end: up to where log and wheel are on disk.
-    :ivar queue_offset: of the first message of the timers' topic whose entry is not on disk. :ivar master_offset: of
-        the first one without an entry; of a slave, its master's.
+    :ivar read_ms: time of the first slot that is not completely delivered.
+    :ivar log_end: position of the timer log up to which log and wheel are on disk.
+    :ivar queue_offset: offset in the timers' topic of the first message whose entry is not on disk.
+    :ivar master_offset: offset of the first message without an entry; on a slave, that of its master.
     """
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
@@ -335,18 +340,18 @@ class TimerCheckpoint:
         self._written = b""
 
     def take_master_state(self, data: bytes) -> None:
-        """Take over from a master's bytes what is its to say: everything but how far this broker itself has come."""
+        """Take over a master's checkpoint, except the positions of this broker's own files."""
         self.read_ms, _, _, self.master_offset, self.state_version, self.timestamp, self.counter = _fields(data)
 
     def encode(self) -> bytes:
-        """The bytes of the file, which are also what a slave asks for."""
+        """Content of the file; slaves request the same bytes."""
         return _CHECK.pack(
             self.read_ms, self.log_end, self.queue_offset, self.master_offset, self.state_version, self.timestamp,
             self.counter,
         )  # fmt: skip
 
     def write(self) -> None:
-        """Write the file if anything changed; it is on disk with the next sync of it.
+        """Write the file if anything changed; it is durable after the next sync of ``path``.
 
         :raises OSError: the disk is full or fails.
         """
@@ -361,11 +366,11 @@ class TimerCheckpoint:
 
 
 def _fields(data: bytes) -> tuple[int, ...]:
-    """What a checkpoint says; an older one says less, and then there is 0."""
+    """Fields of a checkpoint; those that an older format lacks are 0."""
     return _CHECK.unpack_from(data.ljust(_CHECK.size, b"\0"))
 
 
 def progress(check: bytes) -> tuple[int, int]:
-    """What the bytes of a checkpoint say: the first slot not delivered, the first queue offset without an entry."""
+    """``read_ms`` and ``master_offset`` of an encoded checkpoint."""
     fields = _fields(check)
     return fields[0], fields[3]

@@ -1,4 +1,4 @@
-"""What a check of a store has found: problems and notes, the first few of each place and how many more there are."""
+"""Findings of a store check: problems and notes, the first few of each place and the number of the others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 PROBLEM = "problem"
 NOTE = "note"
 _SHOWN = 5
-"""Findings listed per place; damage of one kind often comes in thousands."""
+"""Findings listed per place; damage often causes thousands of equal findings."""
 
 
 class Finding(NamedTuple):
-    """Something worth telling, at a ``place``: a file, a queue."""
+    """A problem or note about a ``place``: a file or a queue."""
 
     severity: str
     place: str
@@ -22,25 +22,25 @@ class Finding(NamedTuple):
 class Findings:
     """Collects findings.
 
-    :param is_settled: the store must be complete; otherwise what is unfinished is only noted.
+    :param must_be_complete: whether the store must be complete; otherwise :meth:`unfinished` adds notes.
     """
 
-    def __init__(self, is_settled: bool) -> None:
-        self._is_settled = is_settled
+    def __init__(self, must_be_complete: bool) -> None:
+        self._must_be_complete = must_be_complete
         self._shown: list[Finding] = []
         self._count: Counter[tuple[str, str]] = Counter()
 
     def problem(self, place: str, what: str) -> None:
-        """Something is wrong."""
+        """Add a problem."""
         self._add(PROBLEM, place, what)
 
     def note(self, place: str, what: str) -> None:
-        """Something worth knowing, but not wrong."""
+        """Add a note, which is not an error."""
         self._add(NOTE, place, what)
 
     def unfinished(self, place: str, what: str) -> None:
-        """Wrong in a store that was closed; to be expected in one that was not, or that is in use."""
-        self._add(PROBLEM if self._is_settled else NOTE, place, what)
+        """Add what is a problem in a cleanly closed store, and a note in a store that is in use or was not closed."""
+        self._add(PROBLEM if self._must_be_complete else NOTE, place, what)
 
     def _add(self, severity: str, place: str, what: str) -> None:
         self._count[severity, place] += 1
@@ -49,11 +49,11 @@ class Findings:
 
     @property
     def problems(self) -> int:
-        """How many problems there are."""
+        """Number of problems."""
         return sum(count for (severity, _), count in self._count.items() if severity == PROBLEM)
 
     def listed(self) -> list[Finding]:
-        """The findings, problems first; a last one per place counts those left out."""
+        """Findings, problems first; the last one of a place counts those not listed."""
         more = [
             Finding(severity, place, f"and {count - _SHOWN} more")
             for (severity, place), count in self._count.items()

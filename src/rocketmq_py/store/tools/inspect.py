@@ -1,7 +1,7 @@
-"""What is in a store on disk, in plain values a tool can print: its parts, its queues, its records.
+"""Content of a store on disk as plain values that a tool can print: its parts, its queues, its records.
 
-Works on an :class:`~rocketmq_py.store.tools.offline.OfflineStore` and shows what is there, right or wrong;
-``verify`` judges.
+The functions read an :class:`~rocketmq_py.store.tools.offline.OfflineStore` and show its content as it is, valid or
+not; ``verify`` checks it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PREVIEW = 64
 
 
 def overview(store: OfflineStore) -> Row:
-    """The store as a whole. Times are milliseconds since the epoch, None in an empty store."""
+    """Summary of a store. Times are milliseconds since the epoch, None in an empty store."""
     log = store.log
     times = [next(iter(LogScan(log, start)), None) for start in log.starts]
     first = next((found.store_timestamp for found in times if found is not None), None)
@@ -44,7 +44,7 @@ def overview(store: OfflineStore) -> Row:
 
 
 def _end(store: OfflineStore) -> tuple[int, int | None]:
-    """Where the log ends and when its newest record was stored: the last file that has records is walked."""
+    """End of the log and store timestamp of its newest record, found by a scan of the last file that has records."""
     for start in reversed(store.log.starts):
         scan, newest = LogScan(store.log, start, check_crc=False), None
         for found in scan:
@@ -55,7 +55,7 @@ def _end(store: OfflineStore) -> tuple[int, int | None]:
 
 
 def queues(store: OfflineStore, topic: str | None = None) -> list[Row]:
-    """Every queue, or those of a topic.
+    """All queues, or those of a topic.
 
     :raises StoreError: there is no such topic.
     """
@@ -74,7 +74,8 @@ def queues(store: OfflineStore, topic: str | None = None) -> list[Row]:
 def messages(store: OfflineStore, topic: str, queue_id: int, offset: int | None, count: int) -> Iterator[Row]:
     """Messages of a queue.
 
-    :param offset: the first; the oldest there is when None.
+    :param offset: offset of the first message; None starts at the oldest.
+    :param count: maximum number of messages.
     :raises StoreError: there is no such queue.
     """
     view = store.queues.get((topic, queue_id))
@@ -89,13 +90,13 @@ def _messages(store: OfflineStore, view: QueueView, offset: int, count: int) -> 
     for number, (physical, size, code) in enumerate(view.read(first, count), first):
         row: Row = {"offset": number, "physical": physical, "size": size, "tagsCode": code}
         if is_blank((physical, size, code)):
-            yield {**row, "error": "no message: fills the place of one"}
+            yield {**row, "error": "no message: a filler entry"}
         else:
             yield {**row, **record(store, physical)}
 
 
 def record(store: OfflineStore, physical: int) -> Row:
-    """The record at an offset of the log; ``error`` says why there is none."""
+    """Record at an offset of the log; the row has ``error`` if there is none."""
     raw = store.record(physical)
     if raw is None:
         return {"physical": physical, "error": _why_none(store, physical)}
@@ -113,7 +114,7 @@ def _why_none(store: OfflineStore, physical: int) -> str:
     scan = LogScan(store.log, physical)
     found = next(iter(scan), None)
     if found is not None:
-        return f"the file ends before: the next record is at {found.physical_offset}"
+        return f"the file ends before this offset: the next record is at {found.physical_offset}"
     return scan.reason or "nothing was written there"
 
 
@@ -150,12 +151,12 @@ def _host(packed: bytes) -> str:
 
 
 def preview(body: bytes) -> str:
-    """The beginning of a body as text, or in hexadecimal when it is none."""
+    """First bytes of a body as text, or in hexadecimal if they are not text."""
     part = body[:_PREVIEW]
     more = "…" if len(body) > _PREVIEW else ""
     try:
         text = part.decode()
     except UnicodeDecodeError as e:
-        # A character cut in two at the end is still text.
+        # The last character may be cut; the rest is still text.
         text = part[: e.start].decode() if more and e.start > _PREVIEW - 4 else ""
     return text + more if text.isprintable() and (text or not body) else f"0x{part.hex()}{more}"

@@ -1,7 +1,7 @@
-"""A store as it lies on disk, opened to be looked at: nothing is changed, created or recovered.
+"""Read-only access to a store on disk, whether a Java broker or ours has written it, closed cleanly or not.
 
-Knows how to find out the sizes of its files, which are nowhere written down. Works on a store of Java or of ours,
-closed in good order or not. Refuses to judge what it finds: that is for ``verify``.
+Nothing is changed, created or recovered. File sizes are not stored anywhere; they are derived from the files.
+``verify`` checks the content.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Entry = tuple[int, int, int]
 
 
 class Odd(NamedTuple):
-    """A file that does not fit in: where it is and what is odd about it."""
+    """An unexpected file, and what is unexpected about it."""
 
     path: Path
     what: str
 
 
 class QueueView:
-    """The entries of one consume queue on disk: ``begin`` to ``end``, of which those before ``min`` have expired."""
+    """Entries of one consume queue on disk, from ``begin`` to ``end``; those before ``min`` have expired."""
 
     def __init__(self, topic: str, queue_id: int, directory: Path, starts: list[int], files: OpenFiles) -> None:
         self.topic = topic
@@ -54,7 +54,7 @@ class QueueView:
         self.min = self.begin
 
     def _find_end(self) -> int:
-        """Behind the last filled entry; files that a broker made ahead have none."""
+        """Offset after the last written entry; files that a broker has preallocated have none."""
         for start in reversed(self._starts):
             low, high = 0, self._per_file
             while low < high:
@@ -66,7 +66,7 @@ class QueueView:
         return self.begin
 
     def raise_minimum(self, physical: int) -> None:
-        """Move ``min`` to the first entry of a message at ``physical`` of the log or later."""
+        """Set ``min`` to the first entry of a message at ``physical`` of the log or later."""
         low, high = self.begin, self.end
         while low < high:
             middle = (low + high) // 2
@@ -75,7 +75,7 @@ class QueueView:
         self.min = low
 
     def read(self, offset: int, count: int) -> list[Entry]:
-        """Entries from ``offset``: fewer than ``count`` at the end, or where a file is missing."""
+        """Entries from ``offset``; fewer than ``count`` at the end or before a missing file."""
         found: list[Entry] = []
         end = min(offset + count, self.end)
         while offset < end:
@@ -100,13 +100,13 @@ class QueueView:
 
 
 def _usual(sizes: Iterable[int], default: int) -> int:
-    """The size most files have: that of the configuration they were written with."""
+    """Size of most files, which is that of the configuration they were written with."""
     counted = Counter(filter(None, sizes))
     return counted.most_common(1)[0][0] if counted else default
 
 
 def is_blank(entry: Entry) -> bool:
-    """Whether an entry only fills the place before the first message of a queue, or of one that was lost."""
+    """True if an entry is a filler for an offset without a message."""
     return entry[0] == 0 and entry[1] == _BLANK_SIZE
 
 
@@ -114,7 +114,7 @@ class OfflineStore:
     """A store directory, to be used in a ``with`` statement.
 
     :param root: the store directory.
-    :param hash_slots: how many slots an index file has; found out when not given.
+    :param hash_slots: number of slots of an index file; None derives it from the file size.
     :raises StoreError: there is no store.
     """
 
@@ -126,9 +126,9 @@ class OfflineStore:
             raise StoreError(f"{root} is no store: it has no directory commitlog")
         self._lock: Lock | None = None
         self.is_held = not self._try_lock()
-        """A broker runs on it: what is newest may be on its way."""
+        """Whether a broker is using the store; then the newest messages may be incomplete."""
         self.was_closed = self.fs.size(self.layout.abort) is None
-        """It was closed in good order: nothing may be missing."""
+        """Whether the store was closed cleanly; then nothing may be missing."""
         self._queue_files: OpenFiles | None = None
         self.indexes: list[IndexFile] = []
         self.log = self._open_log()
@@ -148,7 +148,7 @@ class OfflineStore:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Close all files and release the lock. Idempotent."""
         for index in self.indexes:
             index.close()
         self.indexes.clear()
@@ -159,19 +159,19 @@ class OfflineStore:
             self._lock.release()
 
     @property
-    def is_settled(self) -> bool:
-        """Whether every file must be complete: no broker runs, and the last one was stopped in good order."""
+    def must_be_complete(self) -> bool:
+        """True if every file must be complete: no broker uses the store, and the last one closed it cleanly."""
         return self.was_closed and not self.is_held
 
     @property
     def state(self) -> str:
-        """In words."""
+        """State of the store, as text."""
         if self.is_held:
             return "a broker runs on it"
-        return "closed" if self.was_closed else "not closed in good order: the next start recovers it"
+        return "closed" if self.was_closed else "not closed cleanly: the next start recovers it"
 
     def _try_lock(self) -> bool:
-        """Hold off brokers while we look; False when one is there already."""
+        """Lock out brokers; False if a broker is using the store."""
         try:
             self._lock = self.fs.lock(self.layout.lock)
         except FileNotFoundError:
@@ -183,18 +183,18 @@ class OfflineStore:
     # -- finding files
 
     def _sizes(self, directory: Path) -> dict[str, int]:
-        """The sizes of the files of a log."""
+        """Sizes of the segment files in a directory, by name."""
         names = filter(lambda name: segment_start(name) is not None, self.fs.names(directory))
         return {name: self.fs.size(directory / name) or 0 for name in names}
 
     def _segments(self, directory: Path, size: int) -> list[int]:
-        """Where the files of a log begin that have the size they should."""
+        """Start offsets of the segment files that have the expected size."""
         starts, sizes = [], self._sizes(directory)
-        self.odd += [Odd(directory / name, "is no file of a log") for name in self.fs.names(directory)
+        self.odd += [Odd(directory / name, "is not a segment file") for name in self.fs.names(directory)
                      if name not in sizes]  # fmt: skip
         for name, found in sizes.items():
             if not found:
-                continue  # of a crash right after its creation: the next start removes it
+                continue  # left by a crash right after its creation; the next start removes it
             if found != size:
                 self.odd.append(Odd(directory / name, f"has {found} bytes, others {size}"))
             elif int(name) % size:
@@ -229,7 +229,7 @@ class OfflineStore:
         for topic in self.fs.names(root):
             fault = component_fault(topic)
             if fault is not None:
-                self.odd.append(Odd(root / topic, f"is the folder of no topic: {fault}"))
+                self.odd.append(Odd(root / topic, f"cannot be the folder of a topic: {fault}"))
                 continue
             for name in self.fs.names(root / topic) if self.fs.is_directory(root / topic) else ():
                 if name.isascii() and name.isdecimal():
@@ -239,27 +239,27 @@ class OfflineStore:
         for name in self.fs.names(self.layout.index):
             path = self.layout.index / name
             size = self.fs.size(path) or 0
-            # Entries and slots are not told apart by the size of a file; four to one is Java's default and ours.
+            # The file size does not determine the numbers of slots and entries; four entries per slot is the default.
             shape = slots or (size - HEADER_SIZE) // (4 + _ENTRIES_PER_SLOT * ENTRY_SIZE)
             entries, rest = divmod(size - HEADER_SIZE - 4 * shape, ENTRY_SIZE)
             if not is_index_name(name):
-                self.odd.append(Odd(path, "is no index file"))
+                self.odd.append(Odd(path, "is not an index file"))
             elif shape < 1 or entries < 1 or rest:
-                self.odd.append(Odd(path, f"has {size} bytes: tell maxHashSlotNum by --hash-slots"))
+                self.odd.append(Odd(path, f"has {size} bytes: pass maxHashSlotNum as --hash-slots"))
             else:
                 yield IndexFile(self.fs.open(path, size), shape, entries)
 
     def has_batch_queues(self, topic: str, queue_id: int | None = None) -> bool:
-        """Whether a topic has batch consume queues, or the one with this id."""
+        """True if a topic has batch consume queues, or the one with this id."""
         if component_fault(topic) is not None:
             return False
         _, folder = self.layout.topic_directories(topic)
         return self.fs.is_directory(folder if queue_id is None else folder / str(queue_id))
 
-    # -- looking at records
+    # -- records
 
     def record(self, physical: int) -> bytes | None:
-        """The record at an offset of the log, checked; None when none begins there."""
+        """Validated record at an offset of the log; None if no record begins there."""
         start = self.log.start_at_or_before(physical)
         if start is None or physical >= start + self.log.file_size:
             return None

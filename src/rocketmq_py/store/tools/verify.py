@@ -1,8 +1,8 @@
-"""Checking whether log, queues, index, checkpoint and config files of a store on disk agree.
+"""Check that log, queues, index, checkpoint and config files of a store on disk agree.
 
-One walk over the commit log: every record is checked and held against the consume queue and the index, which are read
-along with it. What the next start would mend (a store that was not closed in good order) or what is only on its way (a
-broker runs) is noted; everything else that is wrong is a problem. Changes nothing.
+One scan of the commit log checks every record and compares it with its consume queue and the index, which are read in
+parallel. What the next start repairs (the store was not closed cleanly) or what may be incomplete (a broker uses the
+store) is a note; everything else that is wrong is a problem. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PROGRESS_EVERY = 4 * 1024 * 1024
 
 
 class Counts(NamedTuple):
-    """How much was checked."""
+    """Numbers of checked items."""
 
     records: int
     log_bytes: int
@@ -36,7 +36,7 @@ class Counts(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The outcome of a check."""
+    """Result of a check."""
 
     state: str
     log_begin: int
@@ -46,27 +46,27 @@ class Report(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether there is no problem; notes are none."""
+        """True if there are no problems; notes do not count."""
         return not self.findings.problems
 
 
 def verify(store: OfflineStore, progress: Callable[[int, int], None] | None = None) -> Report:
     """Check a whole store.
 
-    :param progress: called now and then with the bytes of the log walked so far, and their total.
-    :raises StoreError: a running broker has removed a file meanwhile.
+    :param progress: called periodically with the bytes of the log scanned so far, and their total.
+    :raises StoreError: a running broker has removed a file during the check.
     """
     try:
         return _Verification(store, progress).run()
     except FileNotFoundError as e:
-        raise StoreError(f"{e.filename} has been removed meanwhile, by a broker that cleans up: try again") from e
+        raise StoreError(f"{e.filename} was removed during the check, by a broker that cleans up: try again") from e
 
 
 class _Verification:
     def __init__(self, store: OfflineStore, progress: Callable[[int, int], None] | None) -> None:
         self._store = store
         self._progress = progress
-        self._findings = Findings(store.is_settled)
+        self._findings = Findings(store.must_be_complete)
         self._queues = QueueCheck(store, self._findings)
         self._index = IndexCheck(store, self._findings)
         self._end = store.log.min_offset
@@ -99,7 +99,7 @@ class _Verification:
     # -- the log
 
     def _walk(self) -> Iterator[Found]:
-        """Every record there is; damage is passed over to the next file."""
+        """All records; after damage the scan continues with the next file."""
         log, reported = self._store.log, 0
         total = len(log.starts) * log.file_size
         start = log.starts[0] if log.starts else None
@@ -116,11 +116,11 @@ class _Verification:
             self._progress(total, total)
 
     def _after(self, scan: LogScan) -> int | None:
-        """Where to go on after a walk has ended; None when that was the end of the log."""
+        """Offset at which to continue after a scan has ended; None at the end of the log."""
         log = self._store.log
         following = next((start for start in log.starts if start > scan.end), None)
         if following is not None and not self._begins_with_record(following):
-            following = None  # made ahead
+            following = None  # preallocated
         at = log.start_at_or_before(scan.end)
         where = str(log.path(at)) if at is not None else str(self._store.layout.commit_log)
         if scan.reason is not None:
@@ -139,7 +139,7 @@ class _Verification:
     def _check_checkpoint(self) -> None:
         path = self._store.layout.checkpoint
         if self._store.fs.size(path) is None:
-            self._findings.note(str(path), "is missing: after a crash the whole log would be walked")
+            self._findings.note(str(path), "is missing: after a crash the next start would scan the whole log")
             return
         point = Checkpoint(self._store.fs, path)
         times = {
@@ -149,11 +149,11 @@ class _Verification:
         for name, time in times.items():
             if time < 0 or (self._newest and time > self._newest and not self._store.is_held):
                 self._findings.problem(
-                    str(path), f"vouches for the {name} up to {time}, the newest message is of {self._newest}"
+                    str(path), f"says {time} for the {name}, but the newest message was stored at {self._newest}"
                 )
 
     def _check_configs(self) -> int:
-        """Whether config files can be read; how many there are."""
+        """Check that config files can be read; returns their number."""
         fs, directory = self._store.fs, self._store.layout.config
         names = [name for name in fs.names(directory) if name.endswith(".json")]
         for name in names:
@@ -170,5 +170,5 @@ class _Verification:
         try:
             fastjson.loads(data)
         except ValueError as e:
-            return str(e) or "no JSON"
+            return str(e) or "not JSON"
         return ""

@@ -1,7 +1,7 @@
-"""Holding index files against the log: every key of a record is filed, every entry leads to a record with that key.
+"""Comparison of index files with the log: every key of a record has an entry, every entry points to such a record.
 
-Entries lie nearly in the order of the log, so that the index is read along with it: only what may still be out of order
-(the keys of one batch are filed together) is kept and sorted.
+Entries are nearly in the order of the log, so that the index is read in parallel with it. Entries that may be out of
+order (the keys of one batch are added together) are kept and sorted.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from rocketmq_py.wire.java_hash import string_hash
 _ROLLBACK = 0xC
 _BLOCK = 20_000
 _OUT_OF_ORDER = 64 * 1024 * 1024
-"""Bytes of the log a batch can take: within them entries may be in any order."""
+"""Bytes of the log within which entries may be in any order: the maximum size of a batch."""
 _END = (1 << 63, 0, "")
 
 _Filed = tuple[int, int, str]
-"""Physical offset, hash, and the file it is filed in."""
+"""Physical offset, hash, and name of the index file."""
 
 
 class IndexCheck:
-    """Takes the records of the log in their order."""
+    """Check of the index; gets the records of the log in their order."""
 
     def __init__(self, store: OfflineStore, findings: Findings) -> None:
         self._store = store
         self._findings = findings
         self._place = str(store.layout.index)
         self.entries = 0
-        """How many entries were read."""
+        """Number of entries read."""
         self._stream = self._sorted()
         self._next: _Filed = next(self._stream, _END)
         self._first = self._next[0]
@@ -46,7 +46,7 @@ class IndexCheck:
     # -- reading the files
 
     def _sorted(self) -> Iterator[_Filed]:
-        """All entries in the order of the log."""
+        """All entries, sorted by physical offset."""
         kept: list[_Filed] = []
         newest = 0
         for entry in self._all():
@@ -68,7 +68,7 @@ class IndexCheck:
                 self._findings.problem(str(file.path), "has a header that contradicts its size")
 
     def _file(self, file: IndexFile) -> Iterator[_Filed]:
-        """The entries of one file, whose chains are checked along the way."""
+        """Entries of one file; also checks the chains of its slots."""
         table = file.slots()
         newest, name, wrong = array("i", bytes(4 * len(table))), str(file.path), 0
         for number, (value, physical, _, previous) in enumerate(file.entries(), 1):
@@ -78,40 +78,40 @@ class IndexCheck:
             newest[slot] = number
             yield physical, value, name
         if wrong:
-            self._findings.problem(name, f"{wrong} entries do not lead to the one before them in their slot")
+            self._findings.problem(name, f"{wrong} entries do not point to the previous entry of their slot")
         if newest != table:
             count = sum(a != b for a, b in zip(newest, table, strict=True))
-            self._findings.unfinished(name, f"{count} slots do not lead to their newest entry")
+            self._findings.unfinished(name, f"{count} slots do not point to their newest entry")
 
     # -- comparing
 
     def take(self, found: Found, properties: dict[bytes, bytes]) -> None:
-        """Compare the next record."""
+        """Compare the entries of the next record."""
         filed = self._filed_at(found.physical_offset)
         rolled_back = found.sys_flag & _ROLLBACK == _ROLLBACK
         wanted = set() if rolled_back else self._hashes(found.topic, properties)
         for value, file in filed.items():
             if value not in wanted and value != self._tag_hash(found.topic, properties):
                 self._findings.problem(
-                    file, f"has a key of the record at {found.physical_offset} that it does not have"
+                    file, f"has an entry for a key that the record at {found.physical_offset} does not have"
                 )
         if any(value not in filed for value in wanted):
             self._miss(found.physical_offset)
 
     def _filed_at(self, physical: int) -> dict[int, str]:
-        """The hashes filed for a record; entries that come before it lead nowhere."""
+        """Hashes of the entries of a record; entries before it point to no record."""
         while self._next[0] < physical:
-            self._lead_nowhere()
+            self._skip_dangling()
         filed = {}
         while self._next[0] == physical:
             filed[self._next[1]] = self._next[2]
             self._next = next(self._stream, _END)
         return filed
 
-    def _lead_nowhere(self) -> None:
+    def _skip_dangling(self) -> None:
         physical, _, file = self._next
         if physical >= self._store.log.min_offset:
-            self._findings.problem(file, f"has an entry that leads to {physical} of the log, where no record begins")
+            self._findings.problem(file, f"has an entry for {physical} of the log, where no record begins")
         self._next = next(self._stream, _END)
 
     def _hashes(self, topic: str, properties: dict[bytes, bytes]) -> set[int]:
@@ -123,7 +123,7 @@ class IndexCheck:
         return {key_hash(prefix, key) for key in keys}
 
     def _tag_hash(self, topic: str, properties: dict[bytes, bytes]) -> int:
-        """Newer Java brokers file messages under their tags too."""
+        """Hash of a record's tags: newer Java brokers index messages by tags, too."""
         return key_hash(string_hash(f"{topic}#T#"), properties.get(dispatch_fields.TAGS, b""))
 
     def _miss(self, physical: int) -> None:
@@ -135,18 +135,18 @@ class IndexCheck:
             self._findings.problem(self._place, f"the record at {physical} cannot be found by all of its keys")
 
     def finish(self, log_end: int) -> None:
-        """The log ends at ``log_end``: what is left of the index leads nowhere."""
+        """Report the entries that are left; ``log_end`` is the end of the log."""
         while self._next is not _END:
             if self._next[0] >= log_end:
                 physical, _, file = self._next
-                self._findings.unfinished(file, f"has an entry that leads to {physical}, where the log has ended")
+                self._findings.unfinished(file, f"has an entry for {physical}, beyond the end of the log")
                 self._next = next(self._stream, _END)
             else:
-                self._lead_nowhere()
+                self._skip_dangling()
         if self._before:
             text = "there is no index" if self._first == _END[0] else f"the index begins at {self._first} of the log"
-            self._findings.note(self._place, f"{text}: {self._before} messages before cannot be found by key")
+            self._findings.note(self._place, f"{text}: {self._before} messages before that cannot be found by key")
         if self._unfiled:
             self._findings.unfinished(
-                self._place, f"{len(self._unfiled)} records from {self._unfiled[0]} of the log on are not filed"
+                self._place, f"{len(self._unfiled)} records from {self._unfiled[0]} of the log on have no entries"
             )

@@ -1,4 +1,4 @@
-"""Holding consume queues against the log: dense offsets, and for every record the entry that leads to it."""
+"""Comparison of consume queues with the log: offsets without gaps, and an entry for every record."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _TRANSACTION = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _AT_ONCE = 1024
 _NEWEST_EXTENDED = -(1 << 31) - 1
-"""Codes up to this are addresses in an extension file, not hashes."""
+"""Tags codes up to this are addresses in an extension file, not hashes."""
 
 Key = tuple[str, int]
 Wanted = tuple[int, int, int | None]
-"""Physical offset, size and tags code; None for a code that cannot be told from the record."""
+"""Physical offset, size and tags code; None for a code that cannot be derived from the record."""
 
 
 class _Queue:
-    """What the log says of one queue, as far as it has been walked."""
+    """State of one queue during the scan of the log."""
 
     __slots__ = ("expected", "first", "is_batched", "missing", "next", "place", "superseded", "view")
 
@@ -35,23 +35,23 @@ class _Queue:
         self.expected: list[Wanted] = []
         """Entries of the records from ``next - len(expected)`` on."""
         self.superseded = 0
-        """How many records have an entry that leads to a later one."""
+        """Number of records whose entry points to a later record."""
         self.missing: list[str] = []
-        """Offsets without entries. Neither is wrong when the queue begins anew further on."""
+        """Ranges of offsets without entries. Both are valid if the queue is created again further on in the log."""
 
 
 class QueueCheck:
-    """Takes the records of the log in their order."""
+    """Check of the consume queues; gets the records of the log in their order."""
 
     def __init__(self, store: OfflineStore, findings: Findings) -> None:
         self._store = store
         self._findings = findings
         self._queues: dict[Key, _Queue] = {}
         self.entries = 0
-        """How many entries were compared."""
+        """Number of entries compared."""
 
     def take(self, found: Found, properties: dict[bytes, bytes]) -> None:
-        """Note the next record."""
+        """Add the next record."""
         if found.sys_flag & _TRANSACTION in (_PREPARED, _ROLLBACK):
             return
         key = (found.topic, found.queue_id)
@@ -73,12 +73,12 @@ class QueueCheck:
             self._compare(queue)
 
     def _jump(self, queue: _Queue, found: Found) -> None:
-        """The log goes on with another offset than the next one."""
+        """Handle a record whose queue offset is not the expected one."""
         self._compare(queue)
         at = found.physical_offset
         if found.queue_offset < queue.next:
-            # The topic was deleted: its records stay in the log until they expire.
-            self._findings.note(queue.place, f"begins anew with offset {found.queue_offset} at {at} of the log, after "
+            # The topic was deleted and created again: its old records stay in the log until they expire.
+            self._findings.note(queue.place, f"begins again with offset {found.queue_offset} at {at} of the log, after "
                                              f"offset {queue.next - 1}")  # fmt: skip
             queue.superseded = 0
             queue.missing.clear()
@@ -111,18 +111,18 @@ class QueueCheck:
             return
         self._findings.problem(
             queue.place,
-            f"offset {offset} leads to {got[0]} of the log, {got[1]} bytes, tags code {got[2]}: the log has "
+            f"offset {offset} points to {got[0]} of the log, {got[1]} bytes, tags code {got[2]}: the log has "
             f"{wanted[0]}, {wanted[1]}, {'any' if wanted[2] is None else wanted[2]}",
         )
 
     def finish(self, log_end: int) -> None:
-        """The log ends at ``log_end``: compare what is left, and look for entries that lead nowhere."""
+        """Compare the remaining records and report entries without a record; ``log_end`` is the end of the log."""
         for queue in self._queues.values():
             self._compare(queue)
             for offsets in queue.missing:
                 self._findings.unfinished(queue.place, f"has no entries for offsets {offsets}, which the log has")
             if queue.superseded:
-                self._findings.problem(queue.place, f"{queue.superseded} entries lead to later records than theirs")
+                self._findings.problem(queue.place, f"{queue.superseded} entries point to later records than theirs")
         for key, view in self._store.queues.items():
             known = self._queues.get(key)
             if known is None:
@@ -132,27 +132,30 @@ class QueueCheck:
         self._check_without_files()
 
     def _check_unknown(self, view: QueueView, log_end: int) -> None:
-        """A queue of which the log has no record must have expired."""
+        """Check a queue without records in the log: all its entries must have expired."""
         self._check_beyond(view, view.min, log_end)
 
     def _check_ends(self, view: QueueView, known: _Queue, log_end: int) -> None:
         if view.min < known.first:
             self._findings.problem(
-                str(view), f"offsets {view.min} to {known.first - 1} lead to records the log does not have"
+                str(view), f"offsets {view.min} to {known.first - 1} point to records that the log does not have"
             )
         self._check_beyond(view, known.next, log_end)
 
     def _check_beyond(self, view: QueueView, offset: int, log_end: int) -> None:
-        """From ``offset`` on the log has no records."""
+        """Report entries from ``offset`` on, for which the log has no records."""
         if offset >= view.end:
             return
         first = next(iter(view.read(offset, 1)), (log_end, 0, 0))[0]
-        # Beyond the end of the log they may be of records a crash has lost: recovery cuts them.
-        say = self._findings.unfinished if first >= log_end else self._findings.problem
-        say(str(view), f"offsets {offset} to {view.end - 1} lead to records the log does not have, from {first} on")
+        # Entries beyond the end of the log can be of records that a crash has lost: recovery truncates them.
+        report = self._findings.unfinished if first >= log_end else self._findings.problem
+        report(
+            str(view),
+            f"offsets {offset} to {view.end - 1} point to records that the log does not have, from {first} on",
+        )
 
     def _check_without_files(self) -> None:
-        """Queues of which there are only records: right when their topic was deleted."""
+        """Report queues that have records but no files, which is valid if their topic was deleted."""
         topics = self._topics()
         for key, queue in self._queues.items():
             if key in self._store.queues or queue.view is not None or queue.is_batched:
@@ -160,11 +163,11 @@ class QueueCheck:
             what = f"has no files, and the log has its offsets {queue.first} to {queue.next - 1}"
             fault = component_fault(key[0])
             if fault is not None:
-                self._findings.note(queue.place, f"{what}: its topic cannot be the name of a folder, {fault}")
-            elif key[0] in topics or not self._store.is_settled:
+                self._findings.note(queue.place, f"{what}: its topic is not a valid folder name, {fault}")
+            elif key[0] in topics or not self._store.must_be_complete:
                 self._findings.unfinished(queue.place, what)
             else:
-                self._findings.note(queue.place, f"{what}: there is no such topic any more")
+                self._findings.note(queue.place, f"{what}: the topic was deleted")
 
     def _topics(self) -> Collection[str]:
         tree = JournaledFile(self._store.layout.config / "topics.json", self._store.fs).load()
@@ -173,7 +176,7 @@ class QueueCheck:
 
 
 def _code(found: Found, properties: dict[bytes, bytes]) -> int | None:
-    """The tags code of a record's entry; a delayed message has a time there, which depends on the configuration."""
+    """Tags code of a record's entry; None for a delayed message, whose deliver time depends on the configuration."""
     return (
         None
         if found.topic == dispatch_fields.SCHEDULE_TOPIC

@@ -1,11 +1,10 @@
-"""Splitting the body of a batch send, and encoding the records of one whose messages all have the same shape.
+"""Decoding of the body of a batch send, and fast encoding of records for uniform messages.
 
-Messages of a batch mostly are alike: equal lengths and flags, the same properties in the same order, only bodies, keys
-and perhaps other values differ. Then one ``struct`` call takes all of them apart, what is equal in all of them
-(``fillers``) is compared and repeated as a whole, one call puts the records together, and numbers are written into all
-of them by columns; message by message the same costs four times as much. Records of the log are taken apart in the same
-way.
-Knows the layouts of ``wire.batch`` and ``wire.record``. Refuses to know queues and files.
+Messages of a batch are mostly uniform: equal lengths and flags, the same properties in the same order; only bodies,
+keys and some other values differ. One ``struct`` call then splits all of them, the constant parts (``fillers``) are
+compared and repeated as a whole, one call joins the records, and numbers are written into all records by columns.
+Message by message this costs four times as much. Records of the log are split in the same way. The layouts are those of
+``wire.batch`` and ``wire.record``.
 """
 
 from __future__ import annotations
@@ -25,24 +24,23 @@ from rocketmq_py.wire.record import MAGIC_V1, MIN_SIZE, PHYSICAL_OFFSET_AT, QUEU
 _SIZE_FLAG_BODY = Struct(">i8xii")
 _HEAD_SIZE = 20
 MIN_UNIFORM = 4
-"""From this many messages on it pays to look whether they have one shape."""
+"""Minimum number of messages for which the check for uniformity pays."""
 _WITHOUT_SIGN = bytes(byte & 0x7F for byte in range(256))
-"""The first byte of a checksum as records have it."""
+"""Translation of the first byte of a CRC: records have its sign bit cleared."""
 _CRC_AT, _BORN_AT = 8, 40
-"""Where the checksum is in a record, and when and where it was born."""
+"""Positions of the CRC and of born timestamp and host in a record."""
 _TAIL, _PREPARED_AT = 16, -12
-"""The bytes of the fixed part of a record behind the hosts; where among them, from their end, the place of the half
-message is."""
+"""Size of the fixed part of a record after the hosts; position of the prepared transaction offset, from its end."""
 
 Span = tuple[int, int]
 Column = Sequence[bytes]
 
 
 class UniformMessages(NamedTuple):
-    """Messages that are alike.
+    """Messages of the same lengths, flags and property names.
 
-    ``keys`` are the values that may differ, one column each; ``fillers`` the bytes of the properties before, between
-    and after them. The index wants the columns ``uniq_keys`` and ``words`` (values of KEYS).
+    ``keys`` are the property values that may differ, one column each; ``fillers`` the bytes of the properties before,
+    between and after them. ``uniq_keys`` and ``words`` are the columns of UNIQ_KEY and KEYS, for the index.
     """
 
     flag: int
@@ -55,32 +53,32 @@ class UniformMessages(NamedTuple):
 
     @property
     def properties_size(self) -> int:
-        """Bytes of the properties of each."""
+        """Size of the properties of each message in bytes."""
         return sum(map(len, self.fillers)) + sum(len(column[0]) for column in self.keys)
 
     @property
     def properties(self) -> bytes:
-        """The properties of the first one."""
+        """Properties of the first message."""
         keys = (column[0] for column in self.keys)
         return b"".join([self.fillers[0], *chain.from_iterable(zip(keys, self.fillers[1:], strict=True))])
 
     @property
     def varied(self) -> set[bytes]:
-        """The names of the properties whose values may differ."""
+        """Names of the properties whose values may differ."""
         return set(self._names())
 
     def _names(self) -> list[bytes]:
         return [filler.rpartition(b"\x02")[2][:-1] for filler in self.fillers[:-1]]
 
     def values(self, name: bytes) -> Column:
-        """The value of a property in each message; empty where there is none."""
+        """Value of a property in each message; empty if the messages do not have it."""
         names = self._names()
         if name in names:
             return self.keys[names.index(name)]
         return [dispatch_fields.parse(self.properties).get(name, b"")] * len(self.bodies)
 
     def only(self, picks: Sequence[int]) -> UniformMessages:
-        """Some of the messages."""
+        """The messages at the positions ``picks``."""
         if len(picks) == len(self.bodies):
             return self
         bodies, *keys = ([column[i] for i in picks] for column in (self.bodies, *self.keys))
@@ -89,13 +87,13 @@ class UniformMessages(NamedTuple):
         return self._replace(bodies=bodies, keys=keys, uniq_keys=uniq_keys, words=words)
 
     def extended(self, text: bytes, values: Column | None = None, rest: bytes = b"") -> UniformMessages:
-        """The same with more properties: behind those each has, ``text``, its one of ``values``, and ``rest``."""
+        """The same messages with ``text``, a value of ``values`` and ``rest`` appended to the properties of each."""
         if values is None:
             return self._replace(fillers=[*self.fillers[:-1], self.fillers[-1] + text + rest])
         return self._replace(keys=[*self.keys, values], fillers=[*self.fillers[:-1], self.fillers[-1] + text, rest])
 
     def shortened(self, tail: bytes) -> UniformMessages | None:
-        """The same without the last entries of the properties; None where those are not ``tail``."""
+        """The same messages without ``tail`` at the end of their properties; None if they do not end with it."""
         last = self.fillers[-1]
         if not last.endswith(b"\x02" + tail):
             return None
@@ -103,7 +101,7 @@ class UniformMessages(NamedTuple):
 
 
 class AdjacentRecords(NamedTuple):
-    """Records that lie next to each other and are alike; ``head`` is that of the first."""
+    """Uniform records that are adjacent in the log; ``head`` is that of the first."""
 
     head: RecordHead
     topic: str
@@ -111,9 +109,9 @@ class AdjacentRecords(NamedTuple):
 
 
 class UniformRecords(NamedTuple):
-    """Records from anywhere in the log that are alike; ``head`` is that of the first.
+    """Uniform records from anywhere in the log; ``head`` is that of the first.
 
-    ``born`` says when and where each was, as records do.
+    ``born`` has the born timestamp and host of each, encoded as in records.
     """
 
     head: RecordHead
@@ -123,7 +121,7 @@ class UniformRecords(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Where in properties the values are that may differ, in this order."""
+    """Spans of the property values that may differ, in ascending order."""
 
     spans: Sequence[Span]
     uniq_key: Span | None
@@ -132,20 +130,20 @@ class _Cut(NamedTuple):
 
     @property
     def edges(self) -> list[int]:
-        """Where fillers and values begin by turns, and the end."""
+        """Begin of each filler and value in turn, and the end."""
         return [0, *chain.from_iterable(self.spans), self.end]
 
     def sizes(self, lead: int) -> list[int]:
-        """Of fillers and values by turns, ``lead`` bytes being before the first."""
+        """Sizes of fillers and values in turn; the first includes ``lead`` bytes before it."""
         sizes = [b - a for a, b in pairwise(self.edges)]
         sizes[0] += lead
         return sizes
 
 
 def _cut(first: bytes, last: bytes, varied: Sequence[bytes] = ()) -> _Cut | None:
-    """By the properties of the first and the last of some messages; None if these are not alike.
+    """Spans found by comparing the properties of the first and the last message; None if these are not uniform.
 
-    :param varied: names whose values may differ though these two are equal.
+    :param varied: names of further properties whose values may differ.
     """
     uniq_key, words = (
         dispatch_fields.value_span(first, dispatch_fields.UNIQ_KEY),
@@ -160,17 +158,17 @@ def _cut(first: bytes, last: bytes, varied: Sequence[bytes] = ()) -> _Cut | None
 
 @lru_cache(maxsize=64)
 def _messages(body: int, sizes: tuple[int, ...], count: int) -> Struct:
-    """Bodies, fillers and keys of ``count`` messages.
+    """Layout of the bodies, fillers and keys of ``count`` messages.
 
-    The head of the next message counts as the end of the last filler, so that it is compared with it; behind the last
-    message the first head follows once more.
+    The last filler includes the head of the next message, so that the heads are compared, too; the caller appends the
+    first head after the last message.
     """
     last = sizes[-1] + _HEAD_SIZE
     return Struct(f"{_HEAD_SIZE}x" + "".join(f"{size}s" for size in (body, *sizes[:-1], last)) * count)
 
 
 def uniform_messages(body: bytes) -> UniformMessages | None:
-    """The messages of a batch body if all have one shape, else None (also when the body is no batch)."""
+    """Messages of a batch body if they are uniform; else None, also if the body is not a batch."""
     if len(body) < (_HEAD_SIZE + 2) * MIN_UNIFORM:
         return None
     size, flag, length = _SIZE_FLAG_BODY.unpack_from(body)
@@ -190,9 +188,9 @@ def uniform_messages(body: bytes) -> UniformMessages | None:
 
 
 def _shape(flag: int, bodies: Column, texts: Sequence[Column], properties: bytes, cut: _Cut) -> UniformMessages | None:
-    """Messages that are alike but for bodies and the values in ``texts``, which are fillers and values by turns.
+    """Uniform messages from their bodies and ``texts``, which are fillers and values in turn.
 
-    None if they are not: where fillers differ, or there is more in a value than a value.
+    None if fillers differ or a value contains a separator.
     """
     count, keys, edges = len(bodies), texts[1::2], cut.edges
     if any(column.count(column[0]) != count for column in texts[0::2]):
@@ -210,22 +208,22 @@ def _shape(flag: int, bodies: Column, texts: Sequence[Column], properties: bytes
 
 @lru_cache(maxsize=64)
 def _stored(sizes: tuple[int, ...], count: int) -> Struct:
-    """Of each record what is before its checksum and before its offsets, these, and parts of such sizes."""
+    """Layout of records: bytes before the CRC, bytes before the offsets, both offsets, and parts of these sizes."""
     parts = "".join(f"{size}s" for size in sizes)
     return Struct(">" + f"{_CRC_AT}s4x{QUEUE_OFFSET_AT - _CRC_AT - 4}sqq{parts}" * count)
 
 
 class _Found(NamedTuple):
-    """Records taken apart; ``alike`` but for the other columns."""
+    """Split records: their common part, and columns of what also differs."""
 
-    alike: UniformRecords
+    uniform: UniformRecords
     offsets: Sequence[int]
     places: Sequence[int]
     stored: Column
 
 
-def _take_apart(raw: bytes, count: int, varied: Sequence[bytes] = ()) -> _Found | None:
-    """What so many records one behind the other have in common; None if they are not alike."""
+def _split_records(raw: bytes, count: int, varied: Sequence[bytes] = ()) -> _Found | None:
+    """Split ``count`` concatenated records; None if they are not uniform."""
     size = len(raw) // max(1, count)
     if count < MIN_UNIFORM or len(raw) % count or size < MIN_SIZE:
         return None
@@ -256,25 +254,25 @@ def _take_apart(raw: bytes, count: int, varied: Sequence[bytes] = ()) -> _Found 
 
 
 def uniform_records(raws: Sequence[bytes], varied: Sequence[bytes]) -> UniformRecords | None:
-    """What records have in common; None if they differ in more than time, host of birth, bodies and values.
+    """Split uniform records; None if they differ in more than timestamps, born host, bodies and property values.
 
-    Neither checksums are looked at, nor where the records are.
+    CRCs and offsets are not compared.
 
-    :param varied: names of properties, beside those for the index, whose values mostly differ.
+    :param varied: names of properties, beside UNIQ_KEY and KEYS, whose values mostly differ.
     """
-    found = _take_apart(b"".join(raws), len(raws), varied)
-    return found.alike if found is not None else None
+    found = _split_records(b"".join(raws), len(raws), varied)
+    return found.uniform if found is not None else None
 
 
 def adjacent_records(raw: bytes, count: int) -> AdjacentRecords | None:
-    """What ``count`` records have in common that lie next to each other in the log, and their queue offsets do, too.
+    """Split ``count`` uniform records that have consecutive physical and queue offsets.
 
-    None if there is more in which they differ than bodies and values of properties. Checksums are not looked at.
+    None if they differ in more than bodies and property values. CRCs are not compared.
     """
-    found = _take_apart(raw, count)
+    found = _split_records(raw, count)
     if found is None:
         return None
-    (head, topic, shape, born), first = found.alike, found.alike.head.physical_offset
+    (head, topic, shape, born), first = found.uniform, found.uniform.head.physical_offset
     if (
         tuple(found.offsets) != tuple(range(head.queue_offset, head.queue_offset + count))
         or tuple(found.places) != tuple(range(first, first + count * head.store_size, head.store_size))
@@ -288,19 +286,20 @@ def encode_uniform(
     shape: UniformMessages, head: bytes, topic_part: bytes, queue_offset: int, physical: int, born: Column = (),
     prepared: Sequence[int] = (),
 ) -> bytearray:  # fmt: skip
-    """The records of messages.
+    """Encode the records of uniform messages.
 
-    :param head: the fixed part of any of them: checksum and offsets in it are replaced.
-    :param queue_offset: of the first, and ``physical`` its place in the log.
-    :param born: when and where each was, if not all when and where ``head`` says; of one length.
-    :param prepared: where the half message of each is, if they have any.
+    :param head: fixed part of a record; its CRC and offsets are replaced.
+    :param queue_offset: queue offset of the first record.
+    :param physical: physical offset of the first record.
+    :param born: encoded born timestamp and host of each record; empty: those of ``head``.
+    :param prepared: prepared transaction offset of each record; empty: that of ``head``.
     """
     bodies, count, size = shape.bodies, len(shape.bodies), int.from_bytes(head[:4], "big")
     offsets, places = columns.progression(queue_offset, 1, count), columns.progression(physical, size, count)
     first = head[:QUEUE_OFFSET_AT] + offsets[:8] + places[:8] + head[SYS_FLAG_AT:]
     constants = [topic_part + shape.properties_size.to_bytes(2, "big") + shape.fillers[0], *shape.fillers[1:]]
-    constants[-1] += first  # of the record behind
-    records = _join_by_turns(first, (bodies, *shape.keys), constants)
+    constants[-1] += first  # the head of the next record
+    records = _interleave(first, (bodies, *shape.keys), constants)
     del records[size * count :]
     checksums = pack(f">{count}I", *map(crc32, bodies))
     columns.put(records, _CRC_AT, size, checksums, 4)
@@ -314,8 +313,8 @@ def encode_uniform(
     return records
 
 
-def _join_by_turns(first: bytes, values: Sequence[Column], constants: Sequence[bytes]) -> bytearray:
-    """``first``, and for each row by turns its value of a column and the constant behind that column."""
+def _interleave(first: bytes, values: Sequence[Column], constants: Sequence[bytes]) -> bytearray:
+    """``first``, then for each row the value of each column followed by the constant of that column."""
     count, width = len(values[0]), 2 * len(values)
     parts = [first] * (1 + width * count)
     for i, (column, constant) in enumerate(zip(values, constants, strict=True)):
@@ -325,9 +324,9 @@ def _join_by_turns(first: bytes, values: Sequence[Column], constants: Sequence[b
 
 
 def split(body: bytes, common: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Flag, body and properties of each message; the batch's ``common`` properties follow each one's own.
+    """Flag, body and properties of each message; ``common`` properties are appended to those of each.
 
-    :raises CorruptRecord: the body is no batch.
+    :raises CorruptRecord: the body is not a batch.
     """
     for flag, content, own in decode_batch(body):
         separator = b"\x02" if own and common and not own.endswith(b"\x02") else b""

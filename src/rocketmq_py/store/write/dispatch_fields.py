@@ -1,6 +1,6 @@
-"""What queues and index take from a record's properties.
+"""Fields of a record's properties that queues and index need.
 
-Knows the stored form of properties and a few of their names. Works on bytes, since nothing here needs text.
+All functions work on the encoded properties (bytes): decoding is not needed here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ UNIQ_KEY = b"UNIQ_KEY"
 DELAY = b"DELAY"
 INNER_NUM = b"INNER_NUM"
 INNER_BATCH_FLAGS = 0xC0
-"""System flags of a record whose body is that of a batch: it is one, and consumers are to take it apart."""
+"""System flags of a record whose body is a batch that consumers split."""
 _INNER_BATCH = 0x80
 _NEXT = 2
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 
 def parse(properties: bytes) -> dict[bytes, bytes]:
-    """Properties of their stored form, by Java's rules: without empty values, the last of several with one name."""
+    """Decode properties by Java's rules: empty values are dropped, the last of several equal names counts."""
     found = {}
     for entry in properties.split(b"\x02"):
         name, _, value = entry.partition(b"\x01")
@@ -32,7 +32,7 @@ def parse(properties: bytes) -> dict[bytes, bytes]:
 
 
 def value_span(properties: bytes, name: bytes) -> tuple[int, int] | None:
-    """Where the value that :func:`parse` gives a property is; None when there is none."""
+    """Begin and end of the value that :func:`parse` returns for a property; None if there is none."""
     mark = name + b"\x01"
     at = properties.rfind(mark)
     while at >= 0:
@@ -46,7 +46,7 @@ def value_span(properties: bytes, name: bytes) -> tuple[int, int] | None:
 
 
 def differing_spans(one: bytes, other: bytes) -> list[tuple[int, int]] | None:
-    """Where values differ between properties of one length; None when more than values differ, or the tags do."""
+    """Spans of values that differ between properties of equal length; None if names or tags differ."""
     if one == other:
         return []
     spans, at = [], 0
@@ -62,12 +62,12 @@ def differing_spans(one: bytes, other: bytes) -> list[tuple[int, int]] | None:
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: bytes | None) -> int:
-    """The hash of tags in UTF-8, 0 for none."""
+    """Java's hash of tags in UTF-8, 0 for none."""
     return string_hash(tags.decode("utf-8", "replace")) if tags else 0
 
 
 def stored_tags_code(topic: str, properties: dict[bytes, bytes], store_timestamp: int, delays: list[int]) -> int:
-    """The tags code of a record's consume queue entry: its tags' hash, or its deliver time in the delay topic.
+    """Tags code of a record's consume queue entry: the hash of its tags; in the delay topic its deliver time.
 
     :param delays: milliseconds of the delay levels, level 1 first.
     """
@@ -79,16 +79,16 @@ def stored_tags_code(topic: str, properties: dict[bytes, bytes], store_timestamp
 
 
 def inner_batch(count: int, base: int) -> bytes:
-    """The stored properties that say how many messages a record has, and the queue offset of the first."""
+    """Encoded properties of an inner batch: number of messages, and queue offset of the first."""
     return b"INNER_NUM\x01%d\x02INNER_BASE\x01%d\x02" % (count, base)
 
 
 def is_inner_batch(sys_flag: int) -> bool:
-    """Whether the body of a record is that of a batch."""
+    """True if the body of a record is a batch."""
     return bool(sys_flag & _INNER_BATCH)
 
 
 def inner_count(sys_flag: int, properties: dict[bytes, bytes]) -> int:
-    """How many messages a record has."""
+    """Number of messages in a record."""
     text = properties.get(INNER_NUM, b"") if is_inner_batch(sys_flag) else b""
     return int(text) if text.isdigit() else 1

@@ -1,7 +1,7 @@
 """Packing many entries of one layout at once.
 
-``struct`` packs a thousand fields in one call almost as fast as one, but a layout has to be prepared for each number of
-entries. Here layouts are kept for the powers of two only, so that few are needed whatever the numbers.
+One call of ``struct`` for many entries is much faster than one call for each, but it needs a layout for each number of
+entries. This module keeps layouts for powers of two only.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from struct import Struct
 
 _LARGEST = 9
-"""Entries packed in one call are at most two to this power."""
+"""At most two to this power entries are packed in one call."""
 
 
 class Entries:
-    """Entries of one layout, back to back.
+    """Packer of concatenated entries of one layout.
 
     :param unit: the struct codes of one entry, without repetitions (``qiq``); packed big-endian.
     """
@@ -24,7 +24,7 @@ class Entries:
         self._layouts = [Struct(">" + unit * (1 << power)) for power in range(_LARGEST + 1)]
 
     def pack(self, flat: Sequence[int]) -> bytes:
-        """The bytes of entries given as their fields one after the other."""
+        """Pack entries given as a flat sequence of fields."""
         count = len(flat) // self._width
         power = count.bit_length() - 1
         if 0 < count == 1 << power and power <= _LARGEST:

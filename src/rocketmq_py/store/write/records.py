@@ -1,7 +1,4 @@
-"""What goes into the store and what comes out of it.
-
-Plain data. Knows no files.
-"""
+"""Arguments and results of the store's methods, as plain data."""
 
 from __future__ import annotations
 
@@ -18,11 +15,12 @@ NO_HOST = bytes(8)
 class NewRecord(msgspec.Struct, gc=False):
     """A message to append.
 
-    :param tags_code: what its consume queue entry holds: the hash of its tags, or a deliver timestamp.
-    :param sys_flag: as on the wire; the bits for IPv6 hosts are set from the lengths of the hosts. The transaction
-        types prepared and rollback get queue offset 0 and no consume queue entry.
+    :param tags_code: tags code of the consume queue entry: the hash of the tags, or a deliver timestamp.
+    :param sys_flag: as on the wire; the bits for IPv6 hosts are set from the lengths of the hosts. Records of the
+        transaction types prepared and rollback get queue offset 0 and no consume queue entry.
     :param born_host: packed, 8 or 20 bytes.
-    :param uniq_key: unique key, and ``keys``: further keys separated by spaces; both only for the index.
+    :param uniq_key: unique key, for the index.
+    :param keys: further keys separated by spaces, for the index.
     """
 
     topic: str
@@ -41,9 +39,9 @@ class NewRecord(msgspec.Struct, gc=False):
 
 
 class NewBatch(msgspec.Struct, gc=False):
-    """The body of a SEND_BATCH_MESSAGE to append: one record per message, consecutive offsets.
+    """The body of a SEND_BATCH_MESSAGE to append: one record per message, with consecutive offsets.
 
-    :param properties: stored properties appended to those of every message.
+    :param properties: encoded properties appended to those of every message.
     """
 
     topic: str
@@ -57,10 +55,10 @@ class NewBatch(msgspec.Struct, gc=False):
 
 
 class UniformBatch(msgspec.Struct, gc=False):
-    """Messages of one shape to append next to each other, with consecutive offsets.
+    """Uniform messages to append, adjacent in the log and with consecutive queue offsets.
 
-    :param prepared: where the half message of each is, if they end transactions.
-    :param born: when and where each was born, in 16 bytes; then ``born_timestamp`` and ``born_host`` do not matter.
+    :param prepared: physical offset of the half message of each, if they commit transactions.
+    :param born: encoded born timestamp and host of each, 16 bytes; replaces ``born_timestamp`` and ``born_host``.
     """
 
     topic: str
@@ -75,7 +73,7 @@ class UniformBatch(msgspec.Struct, gc=False):
 
 
 class Appended(msgspec.Struct, gc=False):
-    """Where a record went. ``size`` is that of the whole record, ``store_timestamp`` milliseconds."""
+    """Offsets, store timestamp (milliseconds) and size (bytes) of an appended record."""
 
     queue_offset: int
     physical_offset: int
@@ -84,7 +82,7 @@ class Appended(msgspec.Struct, gc=False):
 
 
 class AppendedBatch(msgspec.Struct):
-    """Where a batch went: the first queue offset, every physical offset, the bytes of all records."""
+    """First queue offset, all physical offsets, store timestamp and total size of an appended batch."""
 
     queue_offset: int
     physical_offsets: list[int]
@@ -93,9 +91,9 @@ class AppendedBatch(msgspec.Struct):
 
 
 class Arrival(msgspec.Struct):
-    """New messages of one queue that have become readable.
+    """New readable messages of one queue.
 
-    ``entries`` holds physical offset, size and tags code of each, one after the other.
+    ``entries`` has physical offset, size and tags code of each as a flat list.
     """
 
     topic: str
@@ -111,7 +109,7 @@ class Arrival(msgspec.Struct):
 
 
 class GetStatus(enum.Enum):
-    """How a read of a queue ended; the members of Java's GetMessageStatus."""
+    """Result of reading a queue; the members of Java's GetMessageStatus."""
 
     FOUND = enum.auto()
     NO_MATCHED_MESSAGE = enum.auto()
@@ -125,10 +123,10 @@ class GetStatus(enum.Enum):
 
 
 class GetResult(msgspec.Struct, gc=False):
-    """Messages of a queue: ``count`` records back to back in ``body``.
+    """Messages of a queue: ``count`` concatenated records in ``body``.
 
-    ``body`` is a view of the log only where the reader allowed it. ``next_offset`` is where to go on.
-    ``suggest_slave`` says that the reader is further behind the end of the log than memory reaches.
+    ``body`` is a view of the log only if the caller allowed it. ``next_offset`` is the offset of the next read.
+    ``suggest_slave`` is true if the messages are too far from the end of the log to be in memory.
     """
 
     status: GetStatus
@@ -141,7 +139,7 @@ class GetResult(msgspec.Struct, gc=False):
 
 
 class QueryResult(msgspec.Struct, gc=False):
-    """Records found by key, oldest first, and how far the index reaches."""
+    """Records found by key, oldest first, and the position of the newest index entry."""
 
     body: bytes
     count: int
@@ -150,7 +148,7 @@ class QueryResult(msgspec.Struct, gc=False):
 
 
 class Boundary(enum.Enum):
-    """Which offset a search by time wants: the first not before the time, or the last not after it."""
+    """Offset returned by a search by time: LOWER the first not before the time, UPPER the last not after it."""
 
     LOWER = "lower"
     UPPER = "upper"

@@ -1,8 +1,7 @@
-"""The way in: turns new messages into records of the commit log, entries of consume queues and keys of the index.
+"""The writer: turns new messages into records of the commit log, entries of consume queues and keys of the index.
 
-Knows the order of things: offsets are given at once, bytes are gathered and written together when the store settles.
-The record layout is that of ``wire.record``; the fixed part is packed here in one call because this is the hot path.
-Refuses to know who sent a message and who waits for it.
+An append assigns offsets immediately; the bytes are buffered and written together by :meth:`Writer.flush`. The record
+layout is that of ``wire.record``; the fixed part is packed here in one call because this is the hot path.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import msgspec
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import BLANK_SIZE, CommitLog
-from rocketmq_py.store.queue.batch_consume_queue import MOST_IN_UNIT, BatchConsumeQueue
+from rocketmq_py.store.queue.batch_consume_queue import MAX_UNIT_MESSAGES, BatchConsumeQueue
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
@@ -42,9 +41,9 @@ def _cannot_grow(error: OSError) -> StoreNotWritable:
 
 
 class Writer:
-    """Appends to the log, the queues and the index of one store.
+    """Appends messages to the log, the queues and the index of one store.
 
-    :param store_host: this broker's address, packed in 8 or 20 bytes.
+    :param store_host: this broker's address, packed, 8 or 20 bytes.
     :param clock: milliseconds since the epoch.
     """
 
@@ -70,10 +69,10 @@ class Writer:
         self._clock = clock
         self._now = 0
         self.last_timestamp = 0
-        self._start = 0  # of the file being written
-        self._written = 0  # position in that file up to which bytes are in the log
-        self._position = 0  # position behind the last append
-        self._limit = -1  # position an append may reach without more ado
+        self._start = 0  # start offset of the file being written
+        self._written = 0  # position in that file up to which bytes are written
+        self._position = 0  # position after the last append
+        self._limit = -1  # position that an append may reach on the fast path
         self._chunks: list[bytes | bytearray] = []
         self.touched: list[ConsumeQueue] = []
         self._refusal: str | None = "it is not open"
@@ -81,12 +80,12 @@ class Writer:
     # -- state
 
     def reload_limits(self) -> None:
-        """Take over ``max_message_size``, which may have changed."""
-        # A record of this size breaks no limit, so that the quick path needs one comparison.
+        """Apply a changed ``max_message_size``."""
+        # A record up to this size breaks no limit, so that the fast path needs one comparison.
         self._usual_size = min(MAX_PROPERTIES, self._config.max_message_size)
 
     def resume(self, end: int, last_timestamp: int) -> None:
-        """Go on writing at ``end`` of the log."""
+        """Continue writing at offset ``end`` of the log."""
         self._start = end - end % self._log.file_size
         self._written = self._position = end - self._start
         self._limit = -1
@@ -94,21 +93,21 @@ class Writer:
         self._refusal = None
 
     def refuse(self, why: str) -> None:
-        """Refuse further appends."""
+        """Refuse further appends with :class:`StoreNotWritable`, which names ``why``."""
         self._refusal = why
         self._limit = -1
 
     def allow(self) -> None:
-        """Take appends again."""
+        """Accept appends again."""
         self._refusal = None
 
     @property
     def refusal(self) -> str | None:
-        """Why appends are refused, None while they are not."""
+        """Reason why appends are refused, None if they are accepted."""
         return self._refusal
 
     def now(self) -> int:
-        """The store timestamp of appends until the next settle; never goes back."""
+        """Store timestamp of appends until the next :meth:`flush`; it never decreases."""
         now = self._now
         if not now:
             now = self._now = self.last_timestamp = max(self._clock(), self.last_timestamp)
@@ -116,7 +115,7 @@ class Writer:
 
     @property
     def has_chunks(self) -> bool:
-        """Whether anything was appended since the last :meth:`flush`."""
+        """True if anything was appended since the last :meth:`flush`."""
         return bool(self._chunks)
 
     # -- appending
@@ -157,20 +156,20 @@ class Writer:
         return Appended(offset, physical, now, size)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
-        """Append messages next to each other, in one file."""
+        """Append messages that are adjacent in one file."""
         total = sum(self._size_bound(record) for record in records)
         self._check_room(total)
         return [self.append(record) for record in records]
 
     def _size_bound(self, record: NewRecord) -> int:
-        """Not less than the size of its record."""
+        """Upper bound of the size of its record."""
         if len(record.body) > self._config.max_message_size or len(record.properties) > MAX_PROPERTIES:
             raise self._too_large(len(record.body), len(record.properties))
         topic = len(record.topic.encode()) + 2
         return self._overhead + 12 + len(record.body) + topic + len(record.properties)
 
     def _check_room(self, total: int) -> None:
-        """Roll over now when ``total`` bytes do not fit into this file."""
+        """Roll over to the next file if ``total`` bytes do not fit into this one."""
         if total > self._log.file_size - BLANK_SIZE:
             raise MessageIllegal(
                 f"messages of {total} bytes together do not fit into a commit log file of {self._log.file_size}"
@@ -182,9 +181,10 @@ class Writer:
                 raise _cannot_grow(e) from e
 
     def append_batch(self, batch: NewBatch) -> AppendedBatch:
-        """Append the messages of a batch body next to each other.
+        """Append the messages of a batch body, adjacent in the log.
 
-        :raises CorruptRecord: the body is no batch. :raises MessageIllegal: it is too large. Nothing is stored then.
+        :raises CorruptRecord: the body is not a batch; nothing is stored.
+        :raises MessageIllegal: it is too large; nothing is stored.
         """
         shape = None if batch.properties else uniform_messages(batch.body)
         if shape is None:
@@ -197,9 +197,9 @@ class Writer:
         )  # fmt: skip
 
     def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
-        """Append messages of one shape next to each other.
+        """Append uniform messages, adjacent in the log.
 
-        :raises MessageIllegal: they are too large; nothing is stored then.
+        :raises MessageIllegal: they are too large; nothing is stored.
         """
         queue, shape = self._queues.get_or_create(batch.topic, batch.queue_id), batch.shape
         flags = batch.sys_flag | self._host_flag | (BORN_HOST_V6 if len(batch.born_host) > 8 else 0)
@@ -266,14 +266,14 @@ class Writer:
     def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
         """Append the messages of a batch as one record.
 
-        :param record: its body is that of a batch send.
+        :param record: a record whose body is that of a batch send.
         :raises MessageIllegal: it is too large, or its topic has no batch consume queues.
         """
         queue = self._queues.get_or_create(record.topic, record.queue_id)
-        if not isinstance(queue, BatchConsumeQueue) or not 0 < count <= MOST_IN_UNIT:
+        if not isinstance(queue, BatchConsumeQueue) or not 0 < count <= MAX_UNIT_MESSAGES:
             raise MessageIllegal(
-                f"a batch of {count} messages cannot be one record of {queue}: that takes a topic with batch consume "
-                f"queues, and 1 to {MOST_IN_UNIT} messages"
+                f"a batch of {count} messages cannot be one record of {queue}: this needs a topic with batch consume "
+                f"queues, and 1 to {MAX_UNIT_MESSAGES} messages"
             )
         inner = msgspec.structs.replace(
             record, sys_flag=record.sys_flag | dispatch_fields.INNER_BATCH_FLAGS,
@@ -319,9 +319,9 @@ class Writer:
     # -- room
 
     def _make_room(self, size: int, body: int, properties: int) -> int:
-        """The position at which a record of ``size`` bytes can go; rolls over and takes disk space as needed.
+        """Position for a record of ``size`` bytes; rolls over and allocates disk space as needed.
 
-        :raises MessageIllegal: no file could hold it. :raises StoreNotWritable: the store refuses writes.
+        :raises MessageIllegal: it fits into no file. :raises StoreNotWritable: the store refuses writes.
         """
         if self._refusal is not None:
             raise StoreNotWritable(f"the store refuses messages: {self._refusal}")
@@ -347,7 +347,7 @@ class Writer:
         )
 
     def _roll(self) -> None:
-        """Close this file with a blank and go on in the next."""
+        """Close this file with a blank record and continue in the next."""
         self.flush()
         following = self._start + self._log.file_size
         buffer = self._log.create(following)
@@ -361,9 +361,9 @@ class Writer:
         self._log.end = following
 
     def flush(self) -> None:
-        """Put gathered bytes into the log.
+        """Write buffered bytes to the log.
 
-        :raises OSError: the disk fails; the bytes are kept, and the next call tries again.
+        :raises OSError: the disk fails; the bytes stay buffered, and the next call tries again.
         """
         if self._chunks:
             one = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)

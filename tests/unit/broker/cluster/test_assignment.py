@@ -13,11 +13,7 @@ from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
 from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData, SubscriptionData
-from rocketmq_py.protocol.bodies.pop import (
-    MessageRequestMode,
-    MessageRequestModes,
-    QueryAssignmentRequest,
-)  # fmt: skip
+from rocketmq_py.protocol.bodies.pop import MessageRequestMode, MessageRequestModes, QueryAssignmentRequest
 from rocketmq_py.protocol.bodies.route import QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.remoting.rpc_client import RpcClient

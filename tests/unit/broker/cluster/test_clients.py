@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.cluster.clients import MAX_CLIENT_IDS, MAX_CONSUMER_GROUPS, MAX_PRODUCER_GROUPS
+from rocketmq_py.broker.cluster.member_notifier import INTERVAL_MS
+from rocketmq_py.broker.handlers.body_limits import BODY_LIMITS
 from rocketmq_py.protocol.bodies.client import (
     CheckClientConfig,
     ConsumerConnection,
@@ -16,11 +19,13 @@ from rocketmq_py.protocol.bodies.client import (
     LockBatchResponse,
     MessageQueueBody,
     ProducerConnection,
+    ProducerData,
     SubscriptionData,
 )
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.group import GroupHeader, ProducerGroupHeader, UnregisterClient
+from rocketmq_py.store.config.config_journal import JournaledFile
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat
 
@@ -32,7 +37,8 @@ def beat(client: Client, client_id: str, group: str | None = "g", **topics: str)
 
 
 def told(client: Client) -> list[str]:
-    """The groups a client was told of, and forget them."""
+    """The groups that a client was notified of since the last call."""
+    client._broker.turn(INTERVAL_MS)
     groups = [said.ext["consumerGroup"] for said in client.heard]
     assert all(said.code == Code.NOTIFY_CONSUMER_IDS_CHANGED and said.is_oneway for said in client.heard)
     client.heard.clear()
@@ -165,3 +171,59 @@ def test_queues_are_locked_by_one_client_at_a_time(running: InProcess) -> None:
     assert lock("two") == [0, 1]
     running.now += 60_001
     assert lock("one") == [0, 1]
+
+
+def groups_of(count: int, consumers: bool) -> bytes:
+    names = [f"g{number}" for number in range(count)]
+    data = HeartbeatData(
+        client_id="c",
+        consumer_data_set=[ConsumerData(group_name=name) for name in names] if consumers else [],
+        producer_data_set=[] if consumers else [ProducerData(group_name=name) for name in names],
+    )
+    return data.encode()
+
+
+@pytest.mark.parametrize(("consumers", "most"), [(True, MAX_CONSUMER_GROUPS), (False, MAX_PRODUCER_GROUPS)])
+def test_a_connection_has_a_bounded_number_of_groups(
+    running: InProcess, client: Client, consumers: bool, most: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = "consumer" if consumers else "producer"
+    for _ in range(2):
+        refused = client.ask(Code.HEART_BEAT, body=groups_of(most + 1, consumers))
+        remark = f"{most + 1} {kind} groups are too many for one connection: at most {most} are possible"
+        assert (refused.code, refused.remark) == (29, remark)
+    assert not running.services.clients.consumers.groups
+    assert caplog.text.count(f"the heartbeat of client c at 127.0.0.1:50001 is refused: {remark}") == 1
+    assert client.ask(Code.HEART_BEAT, body=groups_of(most, consumers)).code == 0
+    assert client.ask(Code.HEART_BEAT, body=groups_of(most, consumers)).code == 0
+    one_more = heartbeat("c", "more" if consumers else None, None if consumers else "more")
+    assert client.ask(Code.HEART_BEAT, body=one_more).code == 29
+    assert running.connect().ask(Code.HEART_BEAT, body=one_more).code == 0
+
+
+def test_a_connection_has_a_bounded_number_of_client_ids(running: InProcess, client: Client) -> None:
+    codes = [client.ask(Code.HEART_BEAT, body=heartbeat(f"c{n}", None, "p")).code for n in range(MAX_CLIENT_IDS + 1)]
+    assert codes == [0] * MAX_CLIENT_IDS + [29]
+    assert client.ask(Code.HEART_BEAT, body=heartbeat("c0", None, "p")).code == 0
+    client.leave()
+    assert running.services.clients.producers.find("c0") is None
+
+
+def test_new_groups_of_a_heartbeat_are_written_together(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    change = JournaledFile.change
+    monkeypatch.setattr(
+        JournaledFile, "change", lambda self, *rest: (written.append(self.path.name), change(self, *rest))
+    )
+    assert client.ask(Code.HEART_BEAT, body=groups_of(100, consumers=True)).code == 0
+    assert sorted(written) == ["subscriptionGroup.json", "topics.json"]
+    assert client.ask(Code.HEART_BEAT, body=groups_of(100, consumers=True)).code == 0
+    assert len(written) == 2
+    assert {f"%RETRY%g{number}" for number in range(100)} <= running.services.topics.table.keys()
+
+
+def test_a_body_that_is_too_long_is_refused(client: Client) -> None:
+    refused = client.ask(Code.HEART_BEAT, body=b" " * (BODY_LIMITS[Code.HEART_BEAT] + 1))
+    assert refused.remark == "the body of request HEART_BEAT has 1048577 bytes: at most 1048576 are possible"

@@ -10,7 +10,13 @@ from rocketmq_py.core.java_config import read_properties
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.store import StoreConfig
 
-OURS = {"enableTopicMessageTypeCheck", "maxOpenQueueFiles", "slaveKeepLargerOffset", "slaveSyncInterval"}
+OURS = {
+    "haAllowedSlaves",
+    "enableTopicMessageTypeCheck",
+    "maxOpenQueueFiles",
+    "slaveKeepLargerOffset",
+    "slaveSyncInterval",
+}
 """Keys a Java broker has not."""
 
 STOCK = """

@@ -147,6 +147,8 @@ def test_class_filters_of_old_clients_filter_elsewhere(client: Client) -> None:
 
 def test_only_a_wanted_message_wakes(running: InProcess, client: Client) -> None:
     beat(client, subscription())
+    running.turn()
+    client.heard.clear()  # the notification of the group
     put(client, 1)
     assert client.call(Code.PULL_MESSAGE, registered(offset=1, sys_flag=WAIT)) is None
     put(client, 2, "x")
@@ -161,6 +163,8 @@ def test_only_a_wanted_message_wakes(running: InProcess, client: Client) -> None
 
 def test_unwanted_messages_are_passed_over_when_time_is_up(running: InProcess, client: Client) -> None:
     beat(client, subscription())
+    running.turn()
+    client.heard.clear()  # the notification of the group
     put(client, 1)
     assert client.call(Code.PULL_MESSAGE, registered(offset=1, sys_flag=WAIT)) is None
     put(client, 2)

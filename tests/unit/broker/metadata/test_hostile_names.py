@@ -172,6 +172,24 @@ def test_delayed_and_timed_messages_with_such_topics_are_dropped(topic: str) -> 
     assert restored(read_stored(encode_record(HEAD, "SCHEDULE_TOPIC_XXXX", b"body", properties))) is None
 
 
+@pytest.mark.parametrize("queue_id", ["x", "-1", "1.5", "8192", "\u0663" * 11, "9" * 5_000])
+def test_delayed_and_timed_messages_with_impossible_queues_are_dropped(queue_id: str) -> None:
+    properties = f"REAL_TOPIC\x01t\x02REAL_QID\x01{queue_id}\x02TIMER_OUT_MS\x017000\x02UNIQ_KEY\x01K\x02".encode()
+    assert read_timed(encode_record(HEAD, "rmq_sys_wheel_timer", b"body", properties)) is None
+    assert restored(read_stored(encode_record(HEAD, "SCHEDULE_TOPIC_XXXX", b"body", properties))) is None
+
+
+def test_a_timed_message_with_an_impossible_time_is_dropped() -> None:
+    properties = f"REAL_TOPIC\x01t\x02REAL_QID\x010\x02TIMER_OUT_MS\x01{'9' * 5_000}\x02".encode()
+    assert read_timed(encode_record(HEAD, "rmq_sys_wheel_timer", b"body", properties)) is None
+
+
+@pytest.mark.parametrize("level", ["9" * 5_000, "1" + "0" * 19, "\u00b2"])
+def test_a_delay_level_that_is_no_number_of_java_is_ignored(running: InProcess, client: Client, level: str) -> None:
+    assert client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": level}), b"body").code == 0
+    assert running.services.store.queue_range("t", 0) == (0, 1)
+
+
 # -- settings
 
 

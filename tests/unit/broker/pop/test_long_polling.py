@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from rocketmq_py.broker.pop import long_polling
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import bodies, make_topic, popped, put, take
@@ -118,3 +122,22 @@ def test_an_offset_reset_wakes_held_pops(running: InProcess, client: Client) -> 
     running.services.offsets.reset("g", "t", 0, 1)
     running.turn()
     assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"b"]]
+
+
+def test_very_many_woken_pops_are_run_over_several_turns(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message wakes one pop of every group; they must not all run in one turn of the event loop."""
+    make_topic(running)
+    waiting = running.connect()
+    for number in range(40):
+        assert waiting.call(Code.POP_MESSAGE, pop(consumer_group=f"g{number}", **WAIT)) is None
+    seconds = itertools.count()
+    monkeypatch.setattr(long_polling.time, "monotonic", lambda: next(seconds) * 0.006)
+    put(client, b"one")
+    answered = []
+    while running._soon:
+        running._soon.pop(0)()
+        answered.append(len(waiting.heard))
+    assert answered == [16, 32, 40]
+    assert all(answer.code == 0 for answer in waiting.heard)

@@ -13,7 +13,7 @@ from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
-from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.pop import AckMessage
 from rocketmq_py.store import Appended, NewRecord
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
@@ -398,3 +398,17 @@ def test_progress_in_the_revive_log(running: InProcess, client: Client) -> None:
     ack(client, first[0])
     running.turn(1_000)
     assert offsets.query("CID_RMQ_SYS_REVIVE_GROUP", log.topic, queue) == 3
+
+
+@pytest.mark.parametrize("invisible_ms", [-1, -(1 << 63), 365 * 24 * 3_600_000 + 1, (1 << 63) - 1])
+def test_impossible_invisible_times_are_refused(running: InProcess, client: Client, invisible_ms: int) -> None:
+    make_topic(running)
+    put(client, b"one")
+    answer = client.ask(Code.POP_MESSAGE, pop(invisible_time=invisible_ms))
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark == f"invisibleTime is {invisible_ms}: 0 to 31536000000 milliseconds are expected"
+    [one] = take(client)
+    changed = change_invisible(client, one, invisible_ms)
+    assert changed.code == ResponseCode.INVALID_PARAMETER
+    assert "invisibleTime is" in (changed.remark or "")
+    assert change_invisible(client, one, 0).code == 0

@@ -210,6 +210,7 @@ def test_pulls_of_a_closed_connection_are_dropped(running: InProcess) -> None:
     put(producer)
     consumer.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
     consumer.leave()
+    running.turn()
     assert len(running.services.pull_request_hold) == 0
     put(producer)
     running.turn()

@@ -444,3 +444,14 @@ def test_very_many_delayed_messages_are_delivered_without_waiting_for_ticks(runn
         parts, before = parts + 1, after
     assert parts > 2
     assert sorted(map(int, delivered(running))) == list(range(count))
+
+
+def test_a_message_cancels_messages_of_its_own_topic_only(running: InProcess) -> None:
+    """TIMER_DEL_UNIQKEY is a property that any producer may send."""
+    timed(running, "victim", 3_000)
+    timed(running, "own", 3_000, topic="other")
+    for key in ("victim", "t+victim", "other+own"):
+        timed(running, f"cancels {key}", 3_000, topic="other", TIMER_DEL_UNIQKEY=key)
+    pass_time(running, 4_000)
+    assert delivered(running) == ["victim"]
+    assert delivered(running, "other") == []

@@ -1,16 +1,28 @@
-"""What is told of queues in trouble."""
+"""When failures that repeat are logged, and how long they are problems of a consumer."""
 
 import logging
 
-from rocketmq_py.client.consumer.failure_log import FailureLog
-from rocketmq_py.errors import ConnectError, ConnectionLost, NoRouteError, PermissionDenied, SystemBusy
+from rocketmq_py.client.consumer.failure_log import LOG_INTERVAL, FailureLog, Problems
+from rocketmq_py.errors import ConnectError, ConnectionLost, NoRouteError, PermissionDenied, RocketMQError, SystemBusy
 
 WARNED, QUIET = logging.WARNING, logging.DEBUG
 
 
-def test_a_lost_broker_is_told_once_for_all_its_queues() -> None:
-    lost: set[str] = set()
-    first, second, other = FailureLog("a", lost), FailureLog("a", lost), FailureLog("b", lost)
+class Bench:
+    """Failure logs that share a clock, outages and problems."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+        self.outages: dict[str, float] = {}
+        self.problems: Problems = {}
+
+    def log(self, key: str, broker_name: str = "a") -> FailureLog:
+        return FailureLog(key, broker_name, self.outages, self.problems, lambda: self.time)
+
+
+def test_a_lost_broker_is_logged_once_for_all_its_queues() -> None:
+    bench = Bench()
+    first, second, other = bench.log("1"), bench.log("2"), bench.log("3", "b")
     assert first.failed(ConnectionLost("x")) == WARNED
     assert second.failed(ConnectionLost("x")) == QUIET
     assert [first.failed(ConnectError("x")), first.failed(ConnectError("x")), second.failed(NoRouteError("x"))] == [
@@ -22,11 +34,59 @@ def test_a_lost_broker_is_told_once_for_all_its_queues() -> None:
     assert other.recovered() == WARNED
 
 
-def test_what_a_broker_refuses_is_told_for_each_queue() -> None:
-    lost: set[str] = set()
-    first, second = FailureLog("a", lost), FailureLog("a", lost)
+def test_a_refusal_is_logged_for_each_queue() -> None:
+    bench = Bench()
+    first, second = bench.log("1"), bench.log("2")
     refused = PermissionDenied(16, "no")
     assert [first.failed(refused), second.failed(refused), first.failed(refused)] == [WARNED, WARNED, QUIET]
     assert first.failed(SystemBusy(2, "later")) == WARNED
     assert [first.recovered(), second.recovered()] == [WARNED, WARNED]
-    assert lost == set()
+    assert bench.outages == {}
+
+
+def levels(bench: Bench, log: FailureLog, error: RocketMQError, seconds: int) -> list[int]:
+    found = []
+    for _ in range(seconds):
+        found.append(log.failed(error))
+        bench.time += 1
+    return found
+
+
+def test_an_outage_is_logged_when_it_begins_and_once_a_minute() -> None:
+    for error in (ConnectionLost("x"), PermissionDenied(16, "no")):
+        bench = Bench()
+        log = bench.log("1")
+        found = levels(bench, log, error, int(2 * LOG_INTERVAL) + 1)
+        assert [second for second, level in enumerate(found) if level == WARNED] == [0, 60, 120]
+        assert log.duration == " for 121 s"
+        assert log.recovered() == WARNED
+
+
+def test_the_first_failure_has_no_duration() -> None:
+    log = Bench().log("1")
+    log.failed(ConnectionLost("x"))
+    assert log.duration == ""
+
+
+def test_a_failure_is_a_problem_until_it_ends() -> None:
+    bench = Bench()
+    first, second = bench.log("1"), bench.log("2")
+    gone, refused = ConnectionLost("gone"), PermissionDenied(16, "no")
+    first.failed(gone)
+    second.failed(refused)
+    assert bench.problems == {"1": gone, "2": refused}
+    first.recovered()
+    assert bench.problems == {"2": refused}
+    second.close()
+    assert not bench.problems
+    second.close()
+
+
+def test_a_closed_log_leaves_the_problem_of_its_successor() -> None:
+    bench = Bench()
+    before, after = bench.log("1"), bench.log("1")
+    before.failed(ConnectionLost("before"))
+    error = ConnectionLost("after")
+    after.failed(error)
+    before.close()
+    assert bench.problems == {"1": error}

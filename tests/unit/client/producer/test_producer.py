@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -456,3 +456,55 @@ def test_a_route_with_billions_of_queues_is_an_error_at_once_and_no_list() -> No
         assert len(network.sent()) == 2
 
     with_producer(body, cluster(topics))
+
+
+def test_a_namespace_is_on_the_wire_only() -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        sent = message()
+        result = await producer.send(sent)
+        assert (sent.topic, result.queue.topic) == ("t", "t")
+        assert sent.msg_id == result.msg_id
+        (queue,) = await producer.queues("t")
+        assert queue == MessageQueue("t", "b", 0)
+        await producer.send(message(), queue)
+        await producer.send_ordered(message(), selector=lambda queues, *_: queues[0])
+        await producer.send_batch([message(), message()])
+        requests = [request for _, request in network.sent()]
+        assert {request.ext["b"] for request in requests} == {"shop%t"}
+        assert {request.ext["a"] for request in requests} == {"shop%g"}
+        assert producer.group == "shop%g"
+
+    with_producer(body, cluster({"shop%t": {"b": 1}}), namespace="shop")
+
+
+def test_a_selector_in_a_namespace_sees_queues_without_it() -> None:
+    seen: list[MessageQueue] = []
+
+    def select(queues: Sequence[MessageQueue], *_: object) -> MessageQueue:
+        seen.extend(queues)
+        return queues[1]
+
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        result = await producer.send_ordered(message(), selector=select)
+        assert seen == [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)]
+        assert result.queue == seen[1]
+
+    with_producer(body, cluster({"shop%t": {"b": 2}}), namespace="shop")
+
+
+def test_the_client_id_has_the_address_and_unit_that_are_given() -> None:
+    async def main() -> None:
+        producer = Producer("g", "ns:1", client_ip="10.1.2.3", instance_name="i", unit_name="u")
+        await producer.start()
+        assert producer._instance is not None
+        assert producer._instance.client_id == "10.1.2.3@i@u"
+        await producer.close()
+
+    asyncio.run(main())
+
+
+def test_other_answers_may_be_retried() -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        assert (await producer.send(message())).queue.broker_name == "b"
+
+    with_producer(body, refusing(13, "a:1"), retry_response_codes=[13])

@@ -111,3 +111,34 @@ def test_producers_come_and_go() -> None:
     producers.leave_all("c2")
     assert producers.groups == {}
     producers.leave("p", "c2")
+
+
+def test_a_channel_that_closes_leaves_its_groups_alone(registry: ConsumerRegistry) -> None:
+    for group in ("g1", "g2"):
+        registry.register(data("t", group=group), member("c1"))
+    registry.register(data("t", group="g2"), member("c2"))
+    assert set(registry.joined("c1")) == {"g1", "g2"}
+    assert [group.name for group in registry.leave_all("c1")] == ["g1", "g2"]
+    assert not registry.joined("c1")
+    assert registry.leave_all("c1") == []
+    assert list(registry.groups) == ["g2"]
+
+
+def test_all_client_ids_of_a_producer_s_channel_go_with_it() -> None:
+    producers = ProducerRegistry()
+    for client_id in ("one", "two"):
+        producers.register("p", member("c1", client_id))
+    producers.register("q", member("c1", "one"))
+    producers.register("p", member("c2", "two"))
+    assert set(producers.clients("c1")) == {"one"}
+    assert producers.find("two") == "c2"
+    assert set(producers.joined("c1")) == {"p", "q"}
+    producers.leave("p", "c1")
+    assert producers.find("one") == "c1"
+    producers.leave_all("c1")
+    assert producers.find("one") is None
+    assert producers.find("two") == "c2"
+    producers.leave_all("c2")
+    assert not producers.groups
+    assert not producers._channels
+    assert not producers._clients

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zlib
 
 import msgspec
@@ -200,3 +201,21 @@ def test_limits_that_cannot_work(limits: tuple[int, int]) -> None:
 def test_zlib_bodies_are_what_java_inflates() -> None:
     command, _ = sent(packer().pack(Message("t", b"abc" * 2000), NOW))
     assert zlib.decompress(command.body) == b"abc" * 2000
+
+
+@pytest.mark.parametrize("compress_over", [None, 4096])
+def test_a_body_that_fits_into_no_frame_is_refused_whatever_the_limit(compress_over: int | None) -> None:
+    packer = Packer(
+        UniqueKeys(b"\x7f\x00\x00\x01", 1, 1, 1), max_message_size=1 << 30, compress_over=compress_over,
+        compression_level=1,
+    )  # fmt: skip
+    body = random.Random(1).randbytes(1 << 20) * 20
+    if compress_over is not None:
+        body = random.Random(1).randbytes(20 << 20)
+    with pytest.raises(MessageIllegal, match=r"20971520 bytes .* servers close a connection on requests of more than"):
+        packer.pack(Message("t", body), 0)
+
+
+def test_a_large_body_that_compresses_well_is_sent() -> None:
+    packer = Packer(UniqueKeys(b"\x7f\x00\x00\x01", 1, 1, 1), max_message_size=1 << 30)
+    assert len(packer.pack(Message("t", bytes(20 << 20)), 0).body) < 1 << 20

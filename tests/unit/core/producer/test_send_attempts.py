@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
-from rocketmq_py.core.producer.send_attempts import RoundRobin, SendAttempts, is_retried, select_by_hash
+from rocketmq_py.core.producer.send_attempts import NoMasterError, RoundRobin, SendAttempts, is_retried, select_by_hash
 from rocketmq_py.errors import BrokerError, ConnectError, MessageIllegal, NoRouteError, RequestTimeout, RocketMQError
 from rocketmq_py.model import MessageQueue
 
@@ -44,14 +44,16 @@ def test_codes_after_which_another_broker_may_do(code: int) -> None:
     assert is_retried(BrokerError.of(code, "no"))
 
 
-@pytest.mark.parametrize("error", [BrokerError.of(13, "illegal"), BrokerError.of(29, ""), MessageIllegal("no")])
+@pytest.mark.parametrize(
+    "error", [BrokerError.of(13, "illegal"), BrokerError.of(29, ""), MessageIllegal("no"), NoRouteError("no")]
+)
 def test_what_no_broker_will_take_is_not_tried_again(error: RocketMQError) -> None:
     assert not is_retried(error)
     with pytest.raises(type(error)):
         delivery().failed(error, now=0.0)
 
 
-@pytest.mark.parametrize("error", [ConnectError("no"), RequestTimeout("no"), NoRouteError("no")])
+@pytest.mark.parametrize("error", [ConnectError("no"), RequestTimeout("no"), NoMasterError("no")])
 def test_network_failures_are_tried_again(error: RocketMQError) -> None:
     delivery().failed(error, now=0.0)
 
@@ -64,7 +66,7 @@ def test_attempts_run_out_and_the_last_error_tells_where_it_was_tried() -> None:
     way.tried += ("a",)
     with pytest.raises(ConnectError) as caught:
         way.failed(ConnectError("the last"), now=0.0)
-    assert caught.value.__notes__ == ["tried 3 times, at brokers a, b, a"]
+    assert caught.value.__notes__ == ["tried 3 times, at brokers a, b"]
 
 
 def test_time_runs_out() -> None:
@@ -96,3 +98,27 @@ def test_a_broker_that_goes_away_costs_no_attempt_the_first_time() -> None:
     way.failed(BrokerError.of(1500, "bye"), now=0.0)
     with pytest.raises(BrokerError):
         way.failed(BrokerError.of(1500, "bye"), now=0.0)
+
+
+def test_pauses_grow_when_no_other_broker_is_left() -> None:
+    way = delivery(retries=5, deadline=60.0)
+    assert [way.failed(RequestTimeout("no"), now=0.0) for _ in range(3)] == [0.05, 0.1, 0.2]
+    assert way.failed(RequestTimeout("no"), now=0.0, jitter=0.0) == 0.2  # half of 0.4
+    assert way.failed(RequestTimeout("no"), now=0.0, elsewhere=True) == 0.0
+
+
+def test_attempts_that_reach_no_broker_do_not_count_until_the_deadline() -> None:
+    way = delivery(retries=1, deadline=3.0)
+    way.waits = True
+    now = 0.0
+    with pytest.raises(ConnectError) as caught:  # noqa: PT012 - the last of several calls raises
+        while True:
+            now += way.failed(ConnectError("refused"), now)
+    assert 2.0 < now <= 3.0
+    assert way.failures > 5
+    assert caught.value.__notes__ == [f"tried {way.failures} times"]
+
+
+def test_a_queue_that_matters_is_not_waited_for() -> None:
+    with pytest.raises(ConnectError):
+        delivery(retries=0, deadline=3.0).failed(ConnectError("refused"), now=0.0)

@@ -97,7 +97,7 @@ def test_a_slot_is_complete_when_all_of_it_is_done() -> None:
     agenda.hold(0)
     agenda.add(entry(10, 1))
     agenda.add(entry(20, 2))
-    agenda.cancel("k", entry(0, 3, magic=DELETE))
+    agenda.cancel("t", "k", entry(0, 3, magic=DELETE))
     agenda.done(agenda.take(10, 5))
     assert agenda.begun() == [0]
     assert [one.position for one in agenda.rest(0)] == [2, 3]

@@ -55,9 +55,7 @@ def test_nulls_stand_for_defaults(cls: type[Body], data: bytes) -> None:
     assert cls.decode(padded) == cls.decode(data)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b"3", b'{"clientID":3}', b'{"clientID":"c","producerDataSet":{}}', b"\xff"]
-)
+@pytest.mark.parametrize("data", [b"", b"[]", b"3", b'{"clientID":"c","producerDataSet":{}}', b"\xff"])
 def test_what_is_no_heartbeat(data: bytes) -> None:
     with pytest.raises(BadHeader, match="HeartbeatData"):
         HeartbeatData.decode(data)

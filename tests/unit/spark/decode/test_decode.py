@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import RecordHead
-from rocketmq_py.spark.decode import COLUMNS, Decoder
+from rocketmq_py.spark.decode import COLUMNS, Decoder, columns
 from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
 from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
@@ -254,3 +254,34 @@ def test_one_wrong_byte_never_crosses_a_records_border(at: int, value: int) -> N
     except (CorruptRecord, Irregular, IndexError):
         return
     assert (layout.properties_start + layout.properties_length == [len(good), 2 * len(good)]).all()
+
+
+@pytest.mark.parametrize("more", [b"", b"empty\x01\x02"], ids=["regular", "irregular"])
+def test_only_messages_with_a_wanted_tag_come_out(more: bytes) -> None:
+    """Brokers compare hashes, which different tags may share."""
+    properties = [b"TAGS\x01%b\x02" % tag + more for tag in (b"A", b"B", b"C")] + [b"K\x01v\x02" + more]
+    chunk = FetchedChunk(b"".join(record(i, properties=one) for i, one in enumerate(properties)), 0, 4)
+
+    def offsets(*tags: str) -> list[int]:
+        schema = pa.schema([("queueOffset", pa.int64()), ("tags", pa.string())])
+        decoder = Decoder(schema, "broker-a", tags, choice=DecoderChoice.NUMPY)
+        return [offset for batch in decoder.decode([chunk]) for offset in batch["queueOffset"].to_pylist()]
+
+    assert offsets("A", "C") == [0, 2]
+    assert offsets("nobody") == []
+    assert offsets() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("more", [b"", b"empty\x01\x02"], ids=["regular", "irregular"])
+def test_bodies_that_grow_beyond_the_budget_come_in_batches_of_their_own(
+    more: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One answer of 256 KiB may hold bodies of gigabytes."""
+    monkeypatch.setattr(columns, "BUDGET", 100_000)
+    sizes = [30_000, 60_000, 250_000, 10, 20, 99_000, 40_000]
+    records = [record(i, body=bytes(size), sys_flag=COMPRESSED, properties=more) for i, size in enumerate(sizes)]
+    batches = list(by_numpy().decode([FetchedChunk(b"".join(records), 0, len(sizes))]))
+    assert [len(body) for batch in batches for body in batch["body"].to_pylist()] == sizes
+    assert [offset for batch in batches for offset in batch["queueOffset"].to_pylist()] == list(range(len(sizes)))
+    for batch in batches:
+        assert batch.num_rows == 1 or sum(map(len, batch["body"].to_pylist())) <= 100_000

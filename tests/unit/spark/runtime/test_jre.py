@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark.runtime import jre
 from rocketmq_py.spark.runtime.jre import ensure_java, java_version
 
 posix = pytest.mark.skipif(os.name != "posix", reason="scripts stand for Java here")
@@ -104,3 +105,15 @@ def test_without_any_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatc
 def test_importing_the_package_does_not_import_pyspark() -> None:
     check = "import sys, rocketmq_py, rocketmq_py.spark; sys.exit('pyspark' in sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.parametrize(("options", "homes"), [({}, 0), ({"compiled_home": True}, 1)])
+def test_sparks_home_is_only_replaced_when_asked_for(
+    options: dict[str, bool], homes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[None] = []
+    monkeypatch.setenv("PYSPARK_PYTHON", "python")
+    monkeypatch.setattr(jre, "ensure_java", lambda: None)
+    monkeypatch.setattr(jre, "ensure_compiled_home", lambda: made.append(None))
+    jre.session_builder("app", **options)
+    assert len(made) == homes

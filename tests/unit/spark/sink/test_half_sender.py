@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rocketmq_py.errors import ConnectionLost
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions, encode_offsets
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
 from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.spark.remoting.connection import BlockingConnections
 from rocketmq_py.spark.sink.blocks import Block
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
 from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfSender, SentHalf
@@ -242,3 +244,28 @@ def test_an_end_whose_answer_is_lost_is_not_said_again() -> None:
     assert len(told) == len(set(told))
     assert set(range(2000)) - {half.table_offset for half in left} <= set(told)
     assert len(left) >= 2000 - 600
+
+
+def test_transactions_whose_request_cannot_be_sent_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Part of a write may have arrived before the connection broke, so the request is not sent again."""
+
+    class Broken:
+        def send(self, _: Any) -> list[int]:
+            raise ConnectionLost("the peer closed it")
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(BlockingConnections, "to", lambda *_: Broken())
+    given = SendSettings(namesrv=("n:1",), producer_group="g", timeout=5, retries=3, in_flight=4, max_batch_bytes=200)
+    ends = TransactionEnds(given, {"broker-a": "b:1"})
+    left = ends.end(packed(SentHalf("broker-a", i, i, None) for i in range(30_000)), TRANSACTION_COMMIT)
+    assert sorted(half.table_offset for half in left) == list(range(30_000))
+
+
+def test_transactions_of_a_broker_without_a_master_stay_open() -> None:
+    given = SendSettings(namesrv=("n:1",), producer_group="g", timeout=5, retries=3, in_flight=4, max_batch_bytes=200)
+    left = TransactionEnds(given, {}).end(
+        packed(SentHalf("broker-a", i, i, None) for i in range(9)), TRANSACTION_COMMIT
+    )
+    assert [half.table_offset for half in left] == list(range(9))

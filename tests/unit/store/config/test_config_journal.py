@@ -87,7 +87,7 @@ def test_a_journal_that_is_full_ends_in_the_file(fs: MemoryFileSystem) -> None:
     assert keeper.in_file() == keeper.table == Keeper(fs).table
 
 
-def test_a_journal_of_another_content_is_ignored_and_said_so(
+def test_a_journal_of_another_content_is_ignored_with_a_warning(
     fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeper = Keeper(fs)
@@ -96,14 +96,14 @@ def test_a_journal_of_another_content_is_ignored_and_said_so(
     fs.write(PATH, b'{"dataVersion":{"counter":1,"timestamp":7},"table":{"java":1}}')
     again = Keeper(fs)
     assert again.table == {"java": 1}
-    assert "topics.json.journal was not made to the content of" in caplog.text
+    assert "topics.json.journal is ignored: another program has rewritten" in caplog.text
     again.put(c=3)
     assert again.in_file() == {"java": 1, "c": 3}
     assert JOURNAL not in fs.nodes
 
 
 @pytest.mark.parametrize("torn", [b'{"dataVersion":{"counter":3},"ta', b"7\n", b"\0\0\n{}\n"])
-def test_a_line_left_half_written_ends_the_journal(fs: MemoryFileSystem, torn: bytes) -> None:
+def test_a_torn_line_ends_the_journal(fs: MemoryFileSystem, torn: bytes) -> None:
     keeper = Keeper(fs)
     keeper.put(a=1)
     keeper.put(b=2)
@@ -138,7 +138,7 @@ steps = st.lists(
 
 @settings(deadline=None)
 @given(steps, st.integers(1, 60))
-def test_what_was_acknowledged_outlives_a_kill_at_any_point(
+def test_acknowledged_changes_survive_a_kill_at_any_point(
     steps: list[tuple[dict[str, Any], float, bool]], kill_at: int
 ) -> None:
     fs = MemoryFileSystem()

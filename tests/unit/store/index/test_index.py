@@ -99,7 +99,7 @@ def test_a_full_file_is_followed_by_another(stores):
     assert all(numbers(decode_records(store.query("T", f"k{i}", 9, 0, NOW + 1).body)) == [i] for i in range(100))
 
 
-def test_an_index_that_is_switched_off_takes_nothing(stores):
+def test_a_disabled_index_stores_nothing(stores):
     from rocketmq_py.store import StoreConfig
 
     config = StoreConfig(mapped_file_size_commit_log=4096, message_index_enable=False)

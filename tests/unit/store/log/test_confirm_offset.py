@@ -38,7 +38,7 @@ def visible(store):
     return store.queue_range("T", 0)[1], found.count, store.query("T", "all", 64, 0, 1 << 62).count
 
 
-def test_a_message_shows_when_it_is_on_disk_and_not_before(stores, gate):
+def test_a_message_is_readable_only_when_it_is_on_disk(stores, gate):
     async def scenario():
         store, arrived = stores.open(SYNC), asyncio.Event()
         seen = []
@@ -58,7 +58,7 @@ def test_a_message_shows_when_it_is_on_disk_and_not_before(stores, gate):
     asyncio.run(scenario())
 
 
-def test_each_flush_shows_what_it_covers(stores, gate):
+def test_each_flush_makes_readable_what_it_covers(stores, gate):
     store = stores.open(SYNC)
     fill(store, 2)
     fill(store, 2, start=2, queue_id=1)
@@ -77,7 +77,7 @@ def test_each_flush_shows_what_it_covers(stores, gate):
     assert numbers(read_queue(store, queue_id=1)) == [2, 3]
 
 
-def test_what_could_not_be_flushed_is_never_shown(stores):
+def test_messages_of_a_failed_flush_are_never_readable(stores):
     async def scenario():
         store = stores.open(SYNC)
         fill(store, 2)
@@ -104,7 +104,7 @@ def test_a_close_waits_for_the_flush_and_loses_nothing(stores, gate):
     assert again.query("T", "all", 64, 0, 1 << 62).count == 5
 
 
-def test_the_checkpoint_vouches_for_nothing_that_waits(stores, gate):
+def test_the_checkpoint_does_not_cover_unconfirmed_messages(stores, gate):
     store = stores.open(SYNC)
     gate.set()
     fill(store, 1)
@@ -126,7 +126,7 @@ def test_the_checkpoint_vouches_for_nothing_that_waits(stores, gate):
     assert unpack_from(">q", checkpoint, 8)[0] <= before < stores.clock.now
 
 
-def test_a_topic_removed_meanwhile_does_not_come_back(stores, gate):
+def test_unconfirmed_entries_of_a_deleted_topic_are_dropped(stores, gate):
     store = stores.open(SYNC)
     fill(store, 2)
     fill(store, 2, start=2, topic="other")
@@ -138,7 +138,7 @@ def test_a_topic_removed_meanwhile_does_not_come_back(stores, gate):
     assert numbers(read_queue(again, "other")) == [2, 3]
 
 
-def test_unflushed_messages_may_be_asked_for(stores, gate):
+def test_read_un_committed_makes_unflushed_messages_readable(stores, gate):
     store = stores.open(msgspec.structs.replace(SYNC, read_un_committed=True))
     fill(store, 3)
     assert visible(store) == (3, 3, 3)

@@ -20,7 +20,7 @@ def durable_log(stores):
     return b"".join(node.durable or bytes(4096) for node in files)
 
 
-def test_who_waits_is_answered_when_the_bytes_are_on_disk(stores):
+def test_waiters_are_completed_when_the_bytes_are_on_disk(stores):
     async def scenario():
         store = stores.open(SYNC)
         done = [store.append(record(i)) for i in range(40)]
@@ -55,7 +55,7 @@ def test_many_waiters_share_a_sync(stores):
     asyncio.run(scenario())
 
 
-def test_a_sync_that_fails_is_told_to_all_and_stops_the_store(stores):
+def test_a_failed_sync_fails_all_waiters_and_stops_the_store(stores):
     async def scenario():
         store = stores.open(SYNC)
         fill(store, 3)
@@ -77,7 +77,7 @@ def test_a_sync_that_fails_is_told_to_all_and_stops_the_store(stores):
     asyncio.run(scenario())
 
 
-def test_a_waiter_who_gave_up_does_no_harm(stores):
+def test_a_cancelled_waiter_is_ignored(stores):
     async def scenario():
         store = stores.open(SYNC)
         done = [store.append(record(i)) for i in range(2)]
@@ -129,7 +129,7 @@ def test_a_thorough_flush_covers_queues_index_and_checkpoint(stores):
     assert times == (stores.clock.now,) * 3
 
 
-def test_many_queues_take_their_turn_over_several_ticks(stores):
+def test_a_flush_of_many_queues_takes_several_ticks(stores):
     store = stores.open()
     topics = [f"T{i}" for i in range(225)]
     for topic in topics:
@@ -173,7 +173,7 @@ def test_a_disk_that_refuses_queue_files_stops_appends_but_not_reads(stores):
     assert numbers(read_queue(stores.open())) == list(range(6))
 
 
-def test_what_the_log_did_not_take_is_no_success_and_not_readable_and_comes_later(stores):
+def test_a_failed_write_of_the_log_is_no_success_and_is_retried(stores):
     store = stores.open()
     fill(store, 5)
     store.append(record(5))
@@ -192,12 +192,12 @@ def test_what_the_log_did_not_take_is_no_success_and_not_readable_and_comes_late
     assert numbers(read_queue(stores.open())) == list(range(7))
 
 
-def test_a_disk_that_is_full_at_the_end_leaves_the_rest_to_recovery(stores, caplog):
+def test_a_full_disk_at_close_leaves_the_rest_to_recovery(stores, caplog):
     store = stores.open()
     fill(store, 5)
     stores.fs.failing.add("write")
     store.close()
-    assert "was not closed in good order" in caplog.text
+    assert "was not closed cleanly" in caplog.text
     assert stores.fs.size(store.layout.abort) is not None
     stores.fs.failing.clear()
     assert numbers(read_queue(stores.open())) == list(range(5))

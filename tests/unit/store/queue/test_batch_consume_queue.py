@@ -108,7 +108,7 @@ def test_reading(stores, end, config):
 
 
 @pytest.mark.parametrize("end", ["close", "kill", "delete"])
-def test_going_on_over_several_files(stores, end):
+def test_appends_continue_over_several_files(stores, end):
     store = opened(stores)
     for _ in range(3):
         base = store.queue_range("T", 0)[1]
@@ -128,7 +128,7 @@ def test_going_on_over_several_files(stores, end):
     assert [(u[4], u[5]) for u in units(stores)] == [(base, 3) for base in range(0, 36, 3)]
 
 
-def test_a_clean_end_needs_no_walk(stores, monkeypatch):
+def test_a_clean_shutdown_needs_no_scan(stores, monkeypatch):
     store = opened(stores)
     fill(store)
     store.close()
@@ -138,7 +138,7 @@ def test_a_clean_end_needs_no_walk(stores, monkeypatch):
     assert bases(store, 8) == ([7], 9)
 
 
-def test_units_beyond_the_log_are_cut(stores):
+def test_units_beyond_the_log_are_truncated(stores):
     store = opened(stores)
     places = fill(store)
     store.close()
@@ -200,13 +200,13 @@ def test_a_batch_without_a_key_is_stored_message_by_message(stores):
 
 def test_only_batch_queues_take_batches_as_one(stores):
     store = opened(stores)
-    with pytest.raises(MessageIllegal, match="takes a topic with batch consume queues"):
+    with pytest.raises(MessageIllegal, match="needs a topic with batch consume queues"):
         store.append_inner_batch(msgspec.structs.replace(batch(0, 2), topic="U"), 2)
     with pytest.raises(MessageIllegal, match="1 to 32767 messages"):
         store.append_inner_batch(batch(0, 2), 32768)
 
 
-def test_recovery_knows_a_batch_of_a_topic_that_is_gone(stores):
+def test_recovery_recognizes_a_batch_of_a_deleted_topic(stores):
     store = opened(stores)
     store.append_inner_batch(batch(0, 4), 4)
     store.append_inner_batch(batch(4, 2), 2)
@@ -226,7 +226,7 @@ def test_deleting_a_topic(stores):
     assert fill(store)
 
 
-def test_verify_names_what_it_does_not_check(disk_stores):
+def test_verify_notes_what_it_does_not_check(disk_stores):
     store = opened(disk_stores)
     store.append(record(0))
     fill_from = store.append_inner_batch(batch(1, 3), 3)

@@ -52,7 +52,7 @@ def test_a_queue_that_never_had_a_message(stores):
     assert (result.status, result.next_offset) == (GetStatus.NO_MESSAGE_IN_QUEUE, 0)
 
 
-def test_a_long_run_of_the_log_is_lent_and_outlives_the_store(disk_stores):
+def test_a_view_of_the_log_stays_valid_after_close(disk_stores):
     store = disk_stores.open(WIDE)
     fill(store, 100, size=1000)
     copied, lent = store.get("T", 0, 5, 32), store.get("T", 0, 5, 32, allow_view=True)
@@ -75,7 +75,7 @@ def test_in_memory_a_read_gives_at_most_32(stores, asked, given):
 
 
 @pytest.mark.parametrize("config", [WIDE, far_behind()], ids=["in memory", "far behind"])
-def test_in_bulk_a_read_gives_what_is_asked_for_within_the_same_bytes(stores, config):
+def test_a_bulk_read_is_limited_by_bytes_only(stores, config):
     store = stores.open(config)
     fill(store, 900, size=300)
     most = 256 * 1024 if config is WIDE else 64 * 1024
@@ -94,7 +94,7 @@ def test_in_bulk_a_read_gives_what_is_asked_for_within_the_same_bytes(stores, co
     most=st.integers(1, 300_000),
     bulk=st.booleans(),
 )
-def test_whole_runs_are_cut_where_java_stops_record_by_record(stores, sizes, asked, most, bulk):
+def test_fast_reads_stop_where_java_stops(stores, sizes, asked, most, bulk):
     store = stores.open(WIDE)
     queue = len(store.queues())
     for size in sizes:
@@ -122,7 +122,7 @@ def test_out_of_memory_a_read_gives_at_most_8_or_64_kib_and_suggests_a_slave(sto
     assert not store.in_memory("T", 0, 0)
 
 
-def test_the_asker_may_want_fewer_bytes(stores):
+def test_a_read_may_ask_for_fewer_bytes(stores):
     store = stores.open(WIDE)
     fill(store, 10, size=1000)
     assert store.get("T", 0, 0, 32, max_bytes=2500).count == 2
@@ -130,7 +130,7 @@ def test_the_asker_may_want_fewer_bytes(stores):
 
 
 @pytest.mark.parametrize("config", [WIDE, SMALL])
-def test_a_tag_filter_is_asked_for_codes_and_what_is_skipped_is_passed_over(stores, config):
+def test_a_tag_filter_gets_codes_and_skipped_messages_are_passed(stores, config):
     store = stores.open(config)
     fill(store, 100, size=30)
     wanted = tags_code("odd")
@@ -142,7 +142,7 @@ def test_a_tag_filter_is_asked_for_codes_and_what_is_skipped_is_passed_over(stor
     assert (nothing.status, nothing.next_offset, nothing.count) == (GetStatus.NO_MATCHED_MESSAGE, 100, 0)
 
 
-def test_a_filter_scans_800_entries_at_most_or_as_many_as_are_wanted(stores):
+def test_a_filter_scans_800_entries_at_most_or_as_many_as_are_requested(stores):
     store = stores.open(WIDE)
     fill(store, 1200, size=10)
     assert store.get("T", 0, 0, 32, accepts=lambda code: False).next_offset == 800
@@ -158,7 +158,7 @@ def test_a_message_filter_sees_records(stores):
     assert (nothing.status, nothing.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 10)
 
 
-def test_messages_whose_file_is_gone_are_passed_over(stores):
+def test_messages_of_a_removed_file_are_skipped(stores):
     store = stores.open()
     fill(store, 30, size=400)
     store._commit_log.remove(4096)
@@ -240,5 +240,5 @@ def test_queries_find_by_key_and_time(timed):
     assert timed.query("U", "k3", 10, 0, NOW + 99).count == 0
 
 
-def test_memory_is_known():
+def test_machine_memory():
     assert machine_memory() > 1 << 28

@@ -31,14 +31,14 @@ def test_the_newest_of_all_queues_oldest_first(stores):
     assert search(store, "even", begin=NOW + 11_000, end=NOW + 15_000) == [10, 12, 14]
 
 
-def test_no_more_than_the_store_allows(stores):
+def test_a_tag_search_is_limited_by_the_settings(stores):
     store = stores.open()
     fill(store, 200, size=5)
     assert search(store, "odd", limit=1000) == list(range(199 - 2 * 63, 200, 2))
 
 
 @pytest.mark.parametrize("most", [10, 30])
-def test_a_rare_tag_does_not_make_it_read_everything(stores, monkeypatch, most):
+def test_a_search_for_a_rare_tag_is_bounded(stores, monkeypatch, most):
     monkeypatch.setattr(tag_search, "_MOST", most)
     monkeypatch.setattr(tag_search, "_STEP", 7)
     store = stores.open()

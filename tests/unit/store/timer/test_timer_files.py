@@ -45,7 +45,7 @@ def test_entries_go_over_several_files_as_java_splits_them() -> None:
     assert [place for place, _ in found] == places[40:]
 
 
-def test_what_lies_behind_a_damaged_entry_is_cut_off() -> None:
+def test_entries_after_a_damaged_one_are_truncated() -> None:
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
     places = [log.append(unit(number)) for number in range(50)]
@@ -58,7 +58,7 @@ def test_what_lies_behind_a_damaged_entry_is_cut_off() -> None:
     assert [one for _, one in found] == [*(unit(number) for number in range(25)), unit(99)]
 
 
-def test_half_an_entry_is_none() -> None:
+def test_an_incomplete_entry_is_ignored() -> None:
     """A disk writes pages, and an entry may lie in two of them; whichever of them is missing reads as zero."""
     whole = fs_bytes(lambda log: log.append(unit(1)))
     for at in range(4, UNIT_SIZE - 12, 4):  # behind it come what tells the topic, and the mark
@@ -76,7 +76,7 @@ def fs_bytes(write: Callable[[TimerLog], object]) -> bytes:
 
 
 @pytest.mark.parametrize("start", [0, 3 * UNIT_SIZE, FILE_SIZE + 7 * UNIT_SIZE])
-def test_entries_of_messages_that_are_gone_are_cut_off(start: int) -> None:
+def test_entries_of_lost_messages_are_truncated(start: int) -> None:
     """Wherever the log was known to end: in another file than the last entry that counts, too."""
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
@@ -87,17 +87,17 @@ def test_entries_of_messages_that_are_gone_are_cut_off(start: int) -> None:
     assert [one for _, one in again.units()] == [unit(number) for number in range(4)]
 
 
-def test_where_the_known_end_has_been_cut_off_the_file_is_read_from_its_begin() -> None:
+def test_a_file_truncated_before_the_known_end_is_read_from_its_begin() -> None:
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
     places = [log.append(unit(number)) for number in range(9)]
-    log.cut(places[5])
+    log.truncate(places[5])
     again, found = log_of(fs, places[8])
     assert [place for place, _ in found] == places[:5]
     assert again.end == places[5]
 
 
-def test_a_mark_stays_and_nothing_is_read_where_nothing_is() -> None:
+def test_marks_are_kept_and_missing_entries_are_none() -> None:
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
     place = log.append(unit(1))
@@ -106,7 +106,7 @@ def test_a_mark_stays_and_nothing_is_read_where_nothing_is() -> None:
     assert [log.read(wrong) for wrong in (-1, place + UNIT_SIZE, 10**6)] == [None] * 3
 
 
-def test_marks_of_entries_side_by_side_leave_the_entries_as_they_are() -> None:
+def test_marks_of_adjacent_entries_change_nothing_else() -> None:
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
     places = [log.append(unit(number)) for number in range(2 * PER_FILE)]
@@ -117,7 +117,7 @@ def test_marks_of_entries_side_by_side_leave_the_entries_as_they_are() -> None:
         assert log.read(place) == unit(number)._replace(mark=1_000 + number if number in marked else 0)
 
 
-def test_files_go_when_the_messages_of_all_their_entries_are_gone() -> None:
+def test_files_are_removed_when_all_their_messages_have_expired() -> None:
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
     places = [log.append(unit(number)) for number in range(3 * PER_FILE)]
@@ -138,11 +138,11 @@ def test_slots_and_those_of_another_round() -> None:
     assert wheel.get(3_999) == Slot(0, 52, 2)
     assert wheel.get(13_000) is None, "the same place, another time"
     wheel.close()
-    with pytest.raises(StoreCorrupt, match="it is no timer wheel"):
+    with pytest.raises(StoreCorrupt, match="it is not a timer wheel"):
         TimerWheel(fs, ROOT / "timerwheel", 11, 1_000)
 
 
-def test_slots_that_point_behind_the_log_are_told() -> None:
+def test_slots_that_point_beyond_the_log_are_found() -> None:
     wheel = TimerWheel(MemoryFileSystem(), ROOT / "timerwheel", 70_000, 1_000)
     for time, last in ((3_000, 52), (69_999_000, 104), (40_000_000, 0)):
         wheel.put(time, Slot(0, last, 1))

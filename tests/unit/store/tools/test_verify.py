@@ -111,7 +111,7 @@ def test_a_store_that_was_not_closed_is_noted_where_it_is_unfinished(disk_stores
     copy = disk_stores.root.with_name("copy")
     shutil.copytree(disk_stores.root, copy)
     report = check(copy)
-    assert report.state.startswith("not closed in good order")
+    assert report.state.startswith("not closed cleanly")
     assert report.is_valid
     assert notes(report)
     (copy / "abort").unlink()
@@ -120,7 +120,7 @@ def test_a_store_that_was_not_closed_is_noted_where_it_is_unfinished(disk_stores
     assert not check(copy).is_valid
 
 
-def test_nobody_starts_a_broker_meanwhile(disk_stores):
+def test_no_broker_can_open_the_store_during_a_check(disk_stores):
     root = written(disk_stores)
     with OfflineStore(root), OfflineStore(root), pytest.raises(StoreError, match="in use"):
         disk_stores.open()
@@ -243,21 +243,21 @@ def broken_config(root):
 DAMAGES = [
     (flip_body, "the log is damaged at"), (flip_one_byte_of_a_body, "the checksum of a body is wrong"),
     (lose_a_log_file, "is missing, and what follows before 8192"), (shorten_a_log_file, "has 2000 bytes, others 4096"),
-    (zero_the_rest_of_a_log_file, "but there are later files"), (wrong_queue_offset, "offsets 0 to 0 lead to records"),
-    (wrong_entry, "offset 1 leads to 0 of the log, 100 bytes"), (wrong_tags_code, "tags code 12345"),
-    (swapped_entries, "leads to 0 of the log"), (missing_entries, "has no entries for offsets"),
-    (entries_beyond_the_log, "offsets 3 to 3 lead to records the log does not have"),
+    (zero_the_rest_of_a_log_file, "but there are later files"), (wrong_queue_offset, "offsets 0 to 0 point to records"),
+    (wrong_entry, "offset 1 points to 0 of the log, 100 bytes"), (wrong_tags_code, "tags code 12345"),
+    (swapped_entries, "points to 0 of the log"), (missing_entries, "has no entries for offsets"),
+    (entries_beyond_the_log, "offsets 3 to 3 point to records that the log does not have"),
     (lose_a_queue_of_a_topic, "has no files, and the log has its offsets 0 to 2"),
-    (queue_of_another_store, "offsets 0 to 2 lead to records the log does not have"),
-    (wrong_index_entry, "where no record begins"), (wrong_index_hash, "that it does not have"),
-    (wrong_index_slot, "slots do not lead to their newest entry"), (wrong_index_header, "contradicts its size"),
-    (lose_an_index_file, "are not filed"), (odd_index_size, "tell maxHashSlotNum by --hash-slots"),
-    (checkpoint_of_the_future, "vouches for the log up to"), (broken_config, "topics.json"),
+    (queue_of_another_store, "offsets 0 to 2 point to records that the log does not have"),
+    (wrong_index_entry, "where no record begins"), (wrong_index_hash, "for a key that the record"),
+    (wrong_index_slot, "slots do not point to their newest entry"), (wrong_index_header, "contradicts its size"),
+    (lose_an_index_file, "have no entries"), (odd_index_size, "pass maxHashSlotNum as --hash-slots"),
+    (checkpoint_of_the_future, "for the log, but the newest"), (broken_config, "topics.json"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("harm", "said"), DAMAGES, ids=lambda v: v.__name__ if callable(v) else "")
-def test_every_damage_is_found_and_named(disk_stores, harm, said):
+def test_verify_finds_every_damage(disk_stores, harm, said):
     root = written(disk_stores)
     harm(root)
     before = content(root)
@@ -283,7 +283,7 @@ def test_bytes_that_are_wrong_anywhere_never_stop_the_check(disk_stores):
         path.write_bytes(good[path])
 
 
-def test_a_topic_that_was_deleted_and_made_anew(disk_stores):
+def test_a_topic_that_was_deleted_and_created_again(disk_stores):
     store = disk_stores.open()
     fill(store, 30)
     store.delete_topic("T")
@@ -294,12 +294,12 @@ def test_a_topic_that_was_deleted_and_made_anew(disk_stores):
     report = check(disk_stores.root)
     assert problems(report) == []
     assert [one.what for one in notes(report)] == [
-        "begins anew with offset 0 at 7105 of the log, after offset 29",
-        "has no files, and the log has its offsets 0 to 4: there is no such topic any more",
+        "begins again with offset 0 at 7105 of the log, after offset 29",
+        "has no files, and the log has its offsets 0 to 4: the topic was deleted",
     ]
 
 
-def test_the_shape_of_index_files_can_be_told(disk_stores):
+def test_the_number_of_hash_slots_can_be_passed(disk_stores):
     config = SMALL.__class__(mapped_file_size_commit_log=4096, max_hash_slot_num=7, max_index_num=50)
     store = disk_stores.open(config)
     fill(store, 10)
@@ -308,15 +308,15 @@ def test_the_shape_of_index_files_can_be_told(disk_stores):
     assert check(disk_stores.root, hash_slots=7).is_valid
 
 
-def test_a_log_file_that_is_removed_meanwhile(disk_stores):
+def test_a_log_file_that_is_removed_during_the_check(disk_stores):
     root = written(disk_stores)
     with OfflineStore(root) as store:
         max((root / "commitlog").iterdir()).unlink()
-        with pytest.raises(StoreError, match="has been removed meanwhile"):
+        with pytest.raises(StoreError, match="was removed during the check"):
             verify(store)
 
 
-def test_queue_files_that_are_removed_meanwhile(disk_stores):
+def test_queue_files_that_are_removed_during_the_check(disk_stores):
     root = written(disk_stores)
     with OfflineStore(root) as store:
         store._queue_files.close()
@@ -324,7 +324,7 @@ def test_queue_files_that_are_removed_meanwhile(disk_stores):
         assert not verify(store).is_valid
 
 
-def test_progress_is_told(disk_stores):
+def test_progress_is_reported(disk_stores):
     root = written(disk_stores)
     seen = []
     with OfflineStore(root) as store:
@@ -333,8 +333,8 @@ def test_progress_is_told(disk_stores):
     assert seen == [(total, total)]
 
 
-def test_no_flood_of_findings():
-    findings = Findings(is_settled=True)
+def test_findings_per_place_are_bounded():
+    findings = Findings(must_be_complete=True)
     findings.note("b", "fine")
     for i in range(100):
         findings.problem("a", str(i))

@@ -12,7 +12,7 @@ NUMBERS = st.integers(0, 1 << 50)
 
 
 @given(first=NUMBERS, step=st.integers(0, 1 << 22), count=st.integers(1, 70))
-def test_numbers_that_count_up(first: int, step: int, count: int) -> None:
+def test_progressions(first: int, step: int, count: int) -> None:
     assert progression(first, step, count) == pack(f">{count}q", *(first + i * step for i in range(count)))
 
 

@@ -41,7 +41,7 @@ def raw(store: MessageStore, first: int, count: int) -> bytes:
     return b"".join(one or b"" for one in found)
 
 
-def test_a_shape_is_what_it_was_made_of() -> None:
+def test_uniform_messages_have_the_fields_of_the_batch() -> None:
     found = shape()
     assert found.properties == b"UNIQ_KEY\x01B00000\x02KEYS\x01w000\x02TAGS\x01A\x02"
     assert found.properties_size == len(found.properties)
@@ -59,7 +59,7 @@ def test_a_shape_is_what_it_was_made_of() -> None:
 
 @pytest.mark.parametrize("host", [CLIENT, SIX], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("prepared", [(), tuple(range(700, 708))], ids=["plain", "of half messages"])
-def test_they_are_stored_as_they_would_be_one_by_one(stores: Stores, prepared: tuple[int, ...], host: bytes) -> None:
+def test_uniform_messages_are_stored_like_single_ones(stores: Stores, prepared: tuple[int, ...], host: bytes) -> None:
     store = stores.open(ROOMY)
     fill(store, 1)
     longer = shape().extended(b"__ID__\x01", shape().uniq_keys, b"\x02x\x01y\x02")
@@ -81,7 +81,7 @@ def test_they_are_stored_as_they_would_be_one_by_one(stores: Stores, prepared: t
 
 
 @pytest.mark.parametrize("host", [CLIENT, SIX], ids=["IPv4", "IPv6"])
-def test_they_are_found_again_in_the_log(stores: Stores, host: bytes) -> None:
+def test_uniform_records_are_recognized_in_the_log(stores: Stores, host: bytes) -> None:
     store = stores.open(ROOMY)
     fill(store, 3)
     store.append_batch(NewBatch("T", 0, batch(8), b"", 8, NOW - 9, host, 2))
@@ -95,7 +95,7 @@ def test_they_are_found_again_in_the_log(stores: Stores, host: bytes) -> None:
     assert part.shape.uniq_keys == tuple(b"B%05d" % i for i in range(2, 6))
 
 
-def test_records_that_are_not_alike_are_none(stores: Stores) -> None:
+def test_records_that_are_not_uniform_give_none(stores: Stores) -> None:
     store = stores.open(ROOMY)
     store.append_batch(NewBatch("T", 0, batch(8)))
     store.append_batch(NewBatch("T", 0, batch(8), born_timestamp=1))
@@ -122,7 +122,7 @@ def test_records_that_are_not_alike_are_none(stores: Stores) -> None:
         (96, b"\xff"),
     ],
 )
-def test_what_is_no_record_is_none(stores: Stores, at: int, put: bytes) -> None:
+def test_bytes_that_are_not_records_give_none(stores: Stores, at: int, put: bytes) -> None:
     store = stores.open(ROOMY)
     store.append_batch(NewBatch("T", 0, batch(8)))
     good = raw(store, 0, 8)
@@ -137,7 +137,7 @@ def test_what_is_no_record_is_none(stores: Stores, at: int, put: bytes) -> None:
     assert adjacent_records(b"\0" * 400, 4) is None
 
 
-def test_what_is_too_large_is_refused_as_a_whole(stores: Stores) -> None:
+def test_too_large_uniform_messages_are_refused_as_a_whole(stores: Stores) -> None:
     store = stores.open()
     with pytest.raises(MessageIllegal):
         store.append_uniform(UniformBatch("T", 0, shape(99)))

@@ -180,7 +180,7 @@ BATCHES = {
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_messages_of_one_shape_are_known(name):
+def test_uniform_batches_are_recognized(name):
     assert (uniform_messages(encode_batch(BATCHES[name])) is not None) == (name in SAME_SHAPE)
 
 
@@ -232,7 +232,7 @@ def test_nothing_of_a_bad_batch_is_stored(stores):
     assert store.max_physical_offset == 0
 
 
-def test_arrivals_tell_what_became_readable(stores):
+def test_arrivals_have_the_messages_that_became_readable(stores):
     store = stores.open()
     seen = []
     store.on_arrival = seen.extend

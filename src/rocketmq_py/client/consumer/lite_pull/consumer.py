@@ -29,7 +29,7 @@ from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
 from rocketmq_py.client.hooks.hooks import ReceiveHook, report_received
 from rocketmq_py.client.hooks.tracing import PollTrace, Trace, Tracer
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.errors import ClosedError, ConfigError, NotAssigned, OffsetIllegal
+from rocketmq_py.errors import ClosedError, ConfigError, NotAssigned, OffsetIllegal, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.names import check_topic
@@ -250,6 +250,9 @@ class LitePullConsumer(PullMember):
         :param timeout: seconds to wait for a message; None: without limit, 0: not at all.
         :returns: an empty list if no message came in time.
         :raises ConfigError: a negative timeout, or nothing is subscribed or assigned.
+        :raises NoRouteError: no message came in time, and none of the topics exists.
+        :raises NetworkError: no message came in time, and no broker can be reached.
+        :raises BrokerError: no message came in time, and all brokers refuse.
         :raises ClosedError: the consumer is not started, or closed.
         """
         began_ns = time_ns()
@@ -318,6 +321,17 @@ class LitePullConsumer(PullMember):
                     self._queues.arrived.clear()
                     await self._queues.arrived.wait()
                     self._check_running()
+        if self._queues.cache.empty:
+            self._check_failures()
+
+    def _check_failures(self) -> None:
+        """Raise the error of a queue if all queues fail, or of a topic if none exists."""
+        problems = self._group.problems
+        keys: list[tuple[str, object]] = [("queue", queue) for queue in self._group.queues]
+        keys = keys or [("topic", topic) for topic in self.topics()]
+        errors = [error for key in keys if isinstance(error := problems.get(key), RocketMQError)]
+        if errors and len(errors) == len(keys):
+            raise errors[0].with_traceback(None)  # the same error may be raised many times
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Stop to pull these queues until :meth:`resume`; their cached messages are still polled.

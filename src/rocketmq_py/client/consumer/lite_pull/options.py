@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation, Average
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, MessageModel
@@ -41,6 +43,12 @@ class LitePullOptions:
     :param metadata_check_interval: pause between two checks of watched topics.
     :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
         member time to store its offset. The only member of a group, and one with assigned queues, does not wait.
+    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600.
+    :param pull_delay_after_error: pause of a queue after a pull that failed, 0 to 3600.
+    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
+        messages count as consumed.
+    :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
+        the one that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
     :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
@@ -59,6 +67,10 @@ class LitePullOptions:
     timeout_when_suspend: float = 30.0
     metadata_check_interval: float = 30.0
     first_pull_delay: float = 0.5
+    rebalance_interval: float = 20.0
+    pull_delay_after_error: float = 1.0
+    filter_hooks: Sequence[FilterMessageHook] = ()
+    pull_from_broker_id: int | None = None
     allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
@@ -88,6 +100,10 @@ class LitePullOptions:
             pull_threshold_size_for_queue=self.pull_threshold_size_for_queue,
             consume_max_span=self.consume_max_span,
             first_pull_delay=self.first_pull_delay,
+            rebalance_interval=self.rebalance_interval,
+            pull_delay_after_error=self.pull_delay_after_error,
+            filter_hooks=self.filter_hooks,
+            pull_from_broker_id=self.pull_from_broker_id,
             allocation=self.allocation,
         )
 
@@ -110,6 +126,10 @@ class LitePullSettings(ClientSettings, total=False):
     timeout_when_suspend: float
     metadata_check_interval: float
     first_pull_delay: float
+    rebalance_interval: float
+    pull_delay_after_error: float
+    filter_hooks: Sequence[FilterMessageHook]
+    pull_from_broker_id: int | None
     allocation: Allocation
 
 

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
-from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
+from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
 from rocketmq_py.client.consumer.offsets import broker_of
 from rocketmq_py.client.consumer.pull_calls import (
@@ -26,7 +26,8 @@ from rocketmq_py.client.consumer.pull_calls import (
     pull_answer,
     pull_header,
 )
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullDecision, PullStep, failure_delay
+from rocketmq_py.client.hooks.filter_hooks import filter_messages
+from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import pulled_messages
@@ -35,6 +36,7 @@ from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.remoting.connection import Connection
 
 _log = logging.getLogger(__name__)
@@ -70,8 +72,9 @@ class LitePullLoop:
         self._arrived = arrived
         self._move = move
         self._offset: int | None = None
-        self._broker_id = MASTER_ID
-        self._failures = FailureLog(process.queue.broker_name, group.instance.lost)
+        self._broker_id = group.options.pull_from_broker_id or MASTER_ID
+        self._failures = group.failure_log(("queue", process.queue), process.queue.broker_name)
+        self._flow = FlowControlLog(group.name, process, logging.INFO)  # a slow poll loop is the application's choice
         self._pause = WakeUp()
         self._has_pulled = False
 
@@ -86,34 +89,46 @@ class LitePullLoop:
         """
         self._offset = offset
         await asyncio.sleep(delay)
-        while not self._process.dropped:
-            self._process.pulled_at = self._group.now()
-            admission = self._admit()
-            if admission.step is PullStep.WAIT:
-                await self._pause.wait(admission.delay)
-                continue
-            try:
-                if self._offset is None:
-                    self._offset = await self._start_offset()
-                    self._cache.skip(self._process, self._offset)
-                await self._pull(self._offset)
-            except RocketMQError as e:
-                await asyncio.sleep(await self._failed(e))
-            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
-                _log.exception("pulling %s at %s failed", self._process.queue, self._offset)
-                await asyncio.sleep(STATE_DELAY)
+        try:
+            while not self._process.dropped:
+                await self._step()
+        finally:
+            self._failures.close()
 
-    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> PullDecision:
+    async def _step(self) -> None:
+        """Pull as long as messages come, or wait."""
+        now = self._process.pulled_at = self._group.now()
+        decision = self._decide()
+        if decision.step is PullStep.WAIT:
+            self._flow.waits(decision, self._group.options.limits, now)
+            await self._pause.wait(decision.delay)
+            return
+        self._flow.pulls(now)
+        try:
+            if self._offset is None:
+                self._offset = await self._start_offset()
+                self._cache.skip(self._process, self._offset)
+            await self._pull(self._offset)
+        except RocketMQError as e:
+            await asyncio.sleep(await self._failed(e))
+        except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
+            _log.exception("pulling %s at %s failed", self._process.queue, self._offset)
+            await asyncio.sleep(self._group.options.pull_delay_after_error)
+
+    def _decide(self, coming: int = 0, coming_bytes: int = 0) -> PullDecision:
         running = self._group.state is ConsumerState.RUNNING
         return self._cache.decide_pull(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
 
     async def _failed(self, error: RocketMQError) -> float:
         """Log a failure and prepare the next try; returns the seconds to wait before it."""
         queue = self._process.queue
-        delay = START_DELAY if self._offset is None else failure_delay(error)
+        delay = failure_delay(error, self._group.options.pull_delay_after_error)
+        if self._offset is None:
+            delay = max(delay, START_DELAY)
         level = self._failures.failed(error)
         where = "its start" if self._offset is None else self._offset
-        _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
+        lasting = self._failures.duration
+        _log.log(level, "pulling %s at %s failed%s, again in %g s: %s", queue, where, lasting, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
         if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
@@ -151,7 +166,7 @@ class LitePullLoop:
                     await asyncio.sleep(0)  # sends the next pull before the answer is decoded
                 self._handle(answer)
                 self._offset = answer.header.next_begin_offset
-                self._broker_id = answer.header.suggest_which_broker_id
+                self._broker_id = self._next_broker(answer.header)
         finally:
             if pull is not None:
                 discard(pull)
@@ -165,9 +180,9 @@ class LitePullLoop:
     def _begin_next(self, answer: PullAnswer) -> PendingPull | None:
         """Send the pull that follows one that found messages; None if those messages have to be handled first."""
         pull, header = answer.pull, answer.header
-        if answer.code != FOUND or header.suggest_which_broker_id != self._broker_id or pull.connection.closed:
+        if answer.code != FOUND or self._next_broker(header) != self._broker_id or pull.connection.closed:
             return None
-        if self._admit(header.next_begin_offset - pull.offset, len(answer.body)).step is not PullStep.PULL:
+        if self._decide(header.next_begin_offset - pull.offset, len(answer.body)).step is not PullStep.PULL:
             return None
         return self._send(pull.connection, header.next_begin_offset)
 
@@ -192,12 +207,18 @@ class LitePullLoop:
         if level is not None:
             _log.log(level, "pulling %s works again", self._process.queue)
 
+    def _next_broker(self, header: PullResponse) -> int:
+        """The id of the replica to pull from next."""
+        chosen = self._group.options.pull_from_broker_id
+        return header.suggest_which_broker_id if chosen is None else chosen
+
     # -- answers
 
     def _handle(self, answer: PullAnswer) -> None:
         """Put the messages of an answer into the cache."""
         broker_name, tags = self._process.queue.broker_name, answer.pull.subscription.tags_set
         messages = pulled_messages(answer.body, answer.header, broker_name, tags) if answer.code == FOUND else []
+        messages = filter_messages(self._group.options.filter_hooks, self._group.name, self._process.queue, messages)
         if messages:
             self._cache.put(self._process, messages, answer.header.max_offset)
             self._arrived()

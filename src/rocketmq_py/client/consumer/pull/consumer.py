@@ -23,6 +23,7 @@ from rocketmq_py.client.consumer.pull_member import PullMember
 from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged, Rebalancer
 from rocketmq_py.client.consumer.send_message_back import SendMessageBack
+from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
@@ -188,6 +189,7 @@ class PullConsumer(PullMember):
         messages: list[MessageExt] = []
         if reply.code == ResponseCode.SUCCESS:
             messages = pulled_messages(reply.body, found, queue.broker_name, subscription.tags_set)
+            messages = filter_messages(self._options.filter_hooks, self.group, queue, messages)
         self._group.stats(queue.topic).pulled.add(len(messages), 0.0)
         return PullResult(_STATUS[reply.code], found.next_begin_offset, found.min_offset, found.max_offset, messages)
 
@@ -195,7 +197,7 @@ class PullConsumer(PullMember):
         self, queue: MessageQueue, subscription: SubscriptionData, header: PullMessage, timeout: float
     ) -> Command:
         instance = self._instance
-        address = await broker_of(instance, queue, broker_id=self._broker_ids.get(queue, MASTER_ID))
+        address = await broker_of(instance, queue, broker_id=self._broker_id(queue))
         check_version(instance, address, subscription)
         process = self._group.queues.get(queue)
         if process is not None:
@@ -211,6 +213,11 @@ class PullConsumer(PullMember):
                 await instance.routes.refresh_all({queue.topic})
             raise
         return answer
+
+    def _broker_id(self, queue: MessageQueue) -> int:
+        """The id of the replica to pull from: the configured one, or the one that the last answer suggested."""
+        chosen = self._options.pull_from_broker_id
+        return self._broker_ids.get(queue, MASTER_ID) if chosen is None else chosen
 
     def _filter(self, topic: str, tags: str, sql: str | None) -> SubscriptionData:
         key = topic, tags, sql

@@ -6,10 +6,12 @@ Names and defaults are those of Java's DefaultMQPullConsumer, in seconds and who
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation, Average
 from rocketmq_py.core.consumer.consume_result import DEFAULT_MAX_RECONSUME
 from rocketmq_py.errors import ConfigError
@@ -27,6 +29,11 @@ class PullOptions:
     :param broker_suspend_time: how long a broker may hold a pull with ``wait=True`` that finds nothing.
     :param timeout_when_suspend: how long to wait for the answer to such a pull.
     :param max_reconsume_times: how often a message may be sent back before it goes to the dead letters.
+    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600.
+    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
+        messages count as consumed.
+    :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
+        the one that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
     :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
@@ -36,6 +43,9 @@ class PullOptions:
     broker_suspend_time: float = 20.0
     timeout_when_suspend: float = 30.0
     max_reconsume_times: int = DEFAULT_MAX_RECONSUME
+    rebalance_interval: float = 20.0
+    filter_hooks: Sequence[FilterMessageHook] = ()
+    pull_from_broker_id: int | None = None
     allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
@@ -59,6 +69,9 @@ class PullOptions:
             message_model=self.message_model,
             local_offset_dir=self.local_offset_dir,
             max_reconsume_times=self.max_reconsume_times,
+            rebalance_interval=self.rebalance_interval,
+            filter_hooks=self.filter_hooks,
+            pull_from_broker_id=self.pull_from_broker_id,
             allocation=self.allocation,
         )
 
@@ -72,6 +85,9 @@ class PullSettings(ClientSettings, total=False):
     broker_suspend_time: float
     timeout_when_suspend: float
     max_reconsume_times: int
+    rebalance_interval: float
+    filter_hooks: Sequence[FilterMessageHook]
+    pull_from_broker_id: int | None
     allocation: Allocation
 
 

@@ -185,10 +185,12 @@ class PushConsumer(GroupMember):
 
         No further message is passed to a listener. May be called more than once.
 
-        :param timeout: seconds to wait for running listeners; None: without limit. A message whose listener has not
-            ended by then is delivered again, to this or another member.
+        :param timeout: seconds to wait for running listeners; None: the consumer's ``close_timeout``. A message whose
+            listener has not ended by then is delivered again, to this or another member. While it waits, the log says
+            for which messages.
         """
-        await self._end(lambda: self._take_apart(timeout))
+        limit = self._options.close_timeout if timeout is None else timeout
+        await self._end(lambda: self._take_apart(limit))
 
     async def _take_apart(self, timeout: float | None) -> None:
         if self._runtime is not None:

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Sequence
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
-from rocketmq_py.client.consumer.failure_log import FailureLog
+from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
 from rocketmq_py.client.consumer.pop_calls import AttemptIds, PopAnswer, PopCalls
 from rocketmq_py.client.consumer.pull_calls import WakeUp
-from rocketmq_py.core.consumer.flow_control import STATE_DELAY, PullStep, decide_pull, failure_delay
+from rocketmq_py.core.consumer.flow_control import PullStep, decide_pull, failure_delay
 from rocketmq_py.core.pop.receipts import PoppedMessage, PopQueue, init_mode
 from rocketmq_py.errors import RocketMQError
 
@@ -47,7 +47,8 @@ class PopLoop:
         self._deliver = deliver
         self._give_back = give_back
         self._attempts = AttemptIds() if group.options.orderly else None
-        self._failures = FailureLog(queue.queue.broker_name, group.instance.lost)
+        self._failures = group.failure_log(("queue", queue.queue), queue.queue.broker_name)
+        self._flow = FlowControlLog(group.name, queue)
         self._pause = WakeUp()
         self._late: set[asyncio.Future[None]] = set()
 
@@ -57,28 +58,38 @@ class PopLoop:
 
     async def run(self) -> None:
         """Pop until the assignment is dropped."""
-        while not self._queue.dropped:
-            self._queue.pulled_at = self._group.now()
-            admission = decide_pull(
-                self._queue,
-                self._group.options.pop_limits,
-                running=self._group.state is ConsumerState.RUNNING,
-                suspended=self._group.suspended,
-                subscribed=self._queue.queue.topic in self._group.announced,
-            )
-            if admission.step is PullStep.WAIT:
-                await self._pause.wait(admission.delay)
-                continue
-            pause = self._group.options.pull_interval
-            try:
-                await self._pop()
-            except RocketMQError as e:
-                pause = await self._failed(e)
-            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
-                _log.exception("popping %s failed", self._queue.queue)
-                pause = STATE_DELAY
-            if pause:
-                await asyncio.sleep(pause)
+        try:
+            while not self._queue.dropped:
+                await self._step()
+        finally:
+            self._failures.close()
+
+    async def _step(self) -> None:
+        """Pop once, or wait."""
+        now = self._queue.pulled_at = self._group.now()
+        limits = self._group.options.pop_limits
+        decision = decide_pull(
+            self._queue,
+            limits,
+            running=self._group.state is ConsumerState.RUNNING,
+            suspended=self._group.suspended,
+            subscribed=self._queue.queue.topic in self._group.announced,
+        )
+        if decision.step is PullStep.WAIT:
+            self._flow.waits(decision, limits, now)
+            await self._pause.wait(decision.delay)
+            return
+        self._flow.pulls(now)
+        pause = self._group.options.pull_interval
+        try:
+            await self._pop()
+        except RocketMQError as e:
+            pause = await self._failed(e)
+        except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
+            _log.exception("popping %s failed", self._queue.queue)
+            pause = self._group.options.pull_delay_after_error
+        if pause:
+            await asyncio.sleep(pause)
 
     async def _pop(self) -> None:
         group, options = self._group, self._group.options
@@ -122,9 +133,9 @@ class PopLoop:
 
     async def _failed(self, error: RocketMQError) -> float:
         """Log a failure and prepare the next try; returns the seconds to wait before it."""
-        delay, queue = failure_delay(error), self._queue.queue
+        delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
-        _log.log(level, "popping %s failed, again in %g s: %s", queue, delay, error)
+        _log.log(level, "popping %s failed%s, again in %g s: %s", queue, self._failures.duration, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
         return delay

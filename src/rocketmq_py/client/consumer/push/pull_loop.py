@@ -12,8 +12,8 @@ from typing import Protocol
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
-from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.filters import check_version
+from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
 from rocketmq_py.client.consumer.offsets import broker_of
 from rocketmq_py.client.consumer.pull_calls import (
     FOUND,
@@ -26,8 +26,9 @@ from rocketmq_py.client.consumer.pull_calls import (
     pull_answer,
     pull_header,
 )
+from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.core.consumer.flow_control import (
-    STATE_DELAY,
+    FlowLimits,
     PullDecision,
     PullStep,
     decide_pull,
@@ -41,6 +42,7 @@ from rocketmq_py.errors import ConnectError, ConnectionLost, RocketMQError, Subs
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.protocol.pop_handle import normal_topic
 from rocketmq_py.remoting.connection import Connection
 
@@ -80,9 +82,11 @@ class PullLoop:
         self._dispatcher = dispatcher
         self._events = events
         self._offset: int | None = None
-        self._broker_id = MASTER_ID
+        self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._sent_commit = 0
-        self._failures = FailureLog(queue.queue.broker_name, group.instance.lost)
+        self._has_pulled = False
+        self._failures = group.failure_log(("queue", queue.queue), queue.queue.broker_name)
+        self._flow = FlowControlLog(group.name, queue)
         self._pause = WakeUp()
 
     def wake(self) -> None:
@@ -92,31 +96,43 @@ class PullLoop:
     async def run(self, delay: float) -> None:
         """Pull until the queue is dropped, after ``delay`` seconds and from the offset that is committed then."""
         await asyncio.sleep(delay)
-        while not self._queue.dropped:
-            self._queue.pulled_at = self._group.now()
-            admission = self._admit()
-            if admission.step is PullStep.WAIT:
-                _log.debug("%s waits: %s", self._queue, admission.reason)
-                await self._pause.wait(admission.delay)
-                continue
-            pause = self._group.options.pull_interval
-            try:
-                if self._offset is None:
-                    self._offset = await self._start_offset()
-                await self._pull(self._offset)
-            except RocketMQError as e:
-                pause = await self._failed(e)
-            except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
-                _log.exception("pulling %s at %s failed", self._queue.queue, self._offset)
-                pause = STATE_DELAY
-            if pause:
-                await asyncio.sleep(pause)
+        try:
+            while not self._queue.dropped:
+                await self._step()
+        finally:
+            self._failures.close()
 
-    def _admit(self, coming: int = 0, coming_bytes: int = 0) -> PullDecision:
+    async def _step(self) -> None:
+        """Pull as long as messages come, or wait."""
+        now = self._queue.pulled_at = self._group.now()
+        decision = self._decide()
+        if decision.step is PullStep.WAIT:
+            self._flow.waits(decision, self._limits, now)
+            await self._pause.wait(decision.delay)
+            return
+        self._flow.pulls(now)
+        pause = self._group.options.pull_interval
+        try:
+            if self._offset is None:
+                self._offset = await self._start_offset()
+            await self._pull(self._offset)
+        except RocketMQError as e:
+            pause = await self._failed(e)
+        except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
+            _log.exception("pulling %s at %s failed", self._queue.queue, self._offset)
+            pause = self._group.options.pull_delay_after_error
+        if pause:
+            await asyncio.sleep(pause)
+
+    @property
+    def _limits(self) -> FlowLimits:
+        return self._group.limits.get(self._queue.queue.topic) or self._group.options.limits
+
+    def _decide(self, coming: int = 0, coming_bytes: int = 0) -> PullDecision:
         group, topic = self._group, self._queue.queue.topic
         return decide_pull(
             self._queue,
-            group.limits.get(topic) or group.options.limits,
+            self._limits,
             running=group.state is ConsumerState.RUNNING,
             suspended=group.suspended,
             subscribed=topic in group.announced,
@@ -127,11 +143,12 @@ class PullLoop:
 
     async def _failed(self, error: RocketMQError) -> float:
         """Log a failure and prepare the next try; returns the seconds to wait before it."""
-        delay, queue = failure_delay(error), self._queue.queue
+        delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
         self._sent_commit = 0
         where = "its start" if self._offset is None else self._offset
-        _log.log(level, "pulling %s at %s failed, again in %g s: %s", queue, where, delay, error)
+        lasting = self._failures.duration
+        _log.log(level, "pulling %s at %s failed%s, again in %g s: %s", queue, where, lasting, delay, error)
         if isinstance(error, SubscriptionError) and self._group.now() - self._group.announced_at >= delay:
             await self._group.announce()  # the broker has no heartbeat of ours, or an old one
         if isinstance(error, ConnectError | ConnectionLost):
@@ -140,6 +157,7 @@ class PullLoop:
             await self._group.instance.routes.refresh_all({queue.topic})
         if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
             # Only the master counts: a slave may not have copied the topic yet.
+            self._group.problems["deleted topic", queue.topic] = error
             await self._events.topic_deleted(self._queue)
         return delay
 
@@ -184,10 +202,10 @@ class PullLoop:
         if answer.code != FOUND or self._group.options.pull_interval:
             return None
         pull, header = answer.pull, answer.header
-        if header.suggest_which_broker_id != self._broker_id or pull.connection.closed:
+        if self._next_broker(header) != self._broker_id or pull.connection.closed:
             return None
         coming = header.next_begin_offset - (self._offset or 0)
-        if self._admit(coming, len(answer.body)).step is not PullStep.PULL:
+        if self._decide(coming, len(answer.body)).step is not PullStep.PULL:
             return None
         subscription = self._group.announced[self._queue.queue.topic]
         return self._send(pull.connection, header.next_begin_offset, subscription, is_master=pull.is_master)
@@ -220,6 +238,9 @@ class PullLoop:
         return 0 if commit == known else commit
 
     def _log_recovery(self) -> None:
+        if not self._has_pulled:
+            self._has_pulled = True
+            self._group.problems.pop(("deleted topic", self._queue.queue.topic), None)
         level = self._failures.recovered()
         if level is not None:
             _log.log(level, "pulling %s works again", self._queue.queue)
@@ -235,12 +256,19 @@ class PullLoop:
             if messages:
                 queue.put(messages, header.max_offset)
                 self._dispatcher.submit(queue, messages)
+            elif not queue.count:
+                self._group.offsets.update(queue.queue, header.next_begin_offset)  # all were filtered away
         elif answer.code == OFFSET_MOVED:
             await self._events.offset_illegal(queue, self._offset or 0, header.next_begin_offset)
         elif not queue.count:
             self._group.offsets.update(queue.queue, header.next_begin_offset)
         self._offset = header.next_begin_offset
-        self._broker_id = header.suggest_which_broker_id
+        self._broker_id = self._next_broker(header)
+
+    def _next_broker(self, header: PullResponse) -> int:
+        """The id of the replica to pull from next."""
+        chosen = self._group.options.pull_from_broker_id
+        return header.suggest_which_broker_id if chosen is None else chosen
 
     def _messages(self, answer: PullAnswer) -> list[MessageExt]:
         source = self._queue.queue
@@ -252,4 +280,4 @@ class PullLoop:
         elif self._group.is_pop_retry(source.topic):
             for message in messages:
                 message.topic = normal_topic(message.topic, self._group.name)
-        return messages
+        return filter_messages(self._group.options.filter_hooks, self._group.name, source, messages)

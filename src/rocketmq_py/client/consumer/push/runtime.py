@@ -27,6 +27,10 @@ _log = logging.getLogger(__name__)
 
 STATS_INTERVAL = 10.0
 """Seconds between samples of the statistics."""
+CLOSE_NOTICE = 5.0
+"""Seconds between log lines of a close that waits for listeners."""
+CLOSE_NOTICE_CALLS = 5
+"""The most calls of listeners that such a line names."""
 
 
 class PushRuntime:
@@ -45,7 +49,7 @@ class PushRuntime:
             self.dispatcher, self.queue_lock = self._orderly(listeners, failures)
         else:
             self.dispatcher, self.queue_lock = self._concurrent(listeners, failures), NoQueueLock(group)
-        calls = PopCalls(group.instance, group.name)
+        calls = PopCalls(group.instance, group.name, group.options.filter_hooks)
         self._acks = PopAcks(group, calls, failures.dead_letter)
         self.fetcher = MessageFetcher(
             PullStrategy(group, self.dispatcher, self),
@@ -140,12 +144,32 @@ class PushRuntime:
         await self._watch.close()
         await self.rebalancer.close()
         await self.fetcher.close()
+        notice = Background()
+        notice.start(self._log_waiting())
         try:
             async with asyncio.timeout(timeout):
                 await self.dispatcher.close()
         except TimeoutError:
             _log.warning("listeners of group %s still run after %g s; close does not wait", self._group.name, timeout)
+        finally:
+            await notice.stop()
         await self.fetcher.finish()
+
+    async def _log_waiting(self) -> None:
+        """Log from time to time which listeners close waits for."""
+        self.dispatcher.running_calls()  # calls that have just begun are returned at the second time
+        while True:
+            await asyncio.sleep(CLOSE_NOTICE)
+            calls = self.dispatcher.running_calls()
+            where = [
+                f"{call.messages[0].queue} at {call.messages[0].queue_offset}" for call in calls[:CLOSE_NOTICE_CALLS]
+            ]
+            if where:
+                _log.warning(
+                    "closing the consumer of group %s waits for %d running listeners (%s%s); close(timeout=...) or the "
+                    "option close_timeout limits that", self._group.name, len(calls), ", ".join(where),
+                    ", ..." if len(calls) > len(where) else "",
+                )  # fmt: skip
 
 
 class MessageFetcher:

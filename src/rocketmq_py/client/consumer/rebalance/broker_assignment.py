@@ -11,7 +11,7 @@ import random
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.core.consumer.rebalance import Assignment
 from rocketmq_py.core.route import TopicRoute, pick_address
-from rocketmq_py.errors import BrokerError, NetworkError, RequestNotSupported
+from rocketmq_py.errors import BrokerError, NetworkError, RequestNotSupported, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.pop import POP, QueryAssignmentRequest, QueryAssignmentResponse
 from rocketmq_py.protocol.codes import RequestCode
@@ -30,6 +30,7 @@ class BrokerAssignments:
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
         self._modes: dict[str, str] = {}
+        self._failures = group.failure_log("assignment", "")
 
     async def get(self, route: TopicRoute) -> Assignment | None:
         """The queues of a topic that are assigned to this member; None if no broker can tell: nothing changes then."""
@@ -57,15 +58,12 @@ class BrokerAssignments:
             answer = await self._group.instance.connections.invoke(
                 address, RequestCode.QUERY_ASSIGNMENT, None, body.encode()
             )
-        except RequestNotSupported as e:
-            _log.error(
-                "broker %s does not assign queues (it is older than 5.0): group %s gets nothing of topic %s; do not "
-                "set client_rebalance=False: %s", broker.broker_name, self._group.name, route.topic, e,
-            )  # fmt: skip
-            return None
         except (NetworkError, BrokerError) as e:
-            _log.warning("the assignment of topic %s to group %s cannot be read: %s", route.topic, self._group.name, e)
+            self._log_failure(broker.broker_name, route.topic, e)
             return None
+        recovery = self._failures.recovered()
+        if recovery is not None:
+            _log.log(recovery, "assignments of queues to group %s can be read again", self._group.name)
         found = QueryAssignmentResponse.decode(answer.body).message_queue_assignments
         if found is None:
             return None
@@ -81,6 +79,20 @@ class BrokerAssignments:
         )
         self._log_mode(route.topic, assigned)
         return assigned
+
+    def _log_failure(self, broker_name: str, topic: str, error: RocketMQError) -> None:
+        level, lasting = self._failures.failed(error), self._failures.duration
+        if not isinstance(error, RequestNotSupported):
+            _log.log(
+                level, "the assignment of topic %s to group %s cannot be read%s: %s", topic, self._group.name, lasting,
+                error,
+            )  # fmt: skip
+            return
+        _log.log(
+            logging.ERROR if level == logging.WARNING else level,
+            "broker %s does not assign queues (it is older than 5.0): group %s gets nothing of topic %s; do not set "
+            "client_rebalance=False: %s", broker_name, self._group.name, topic, error,
+        )  # fmt: skip
 
     def _log_mode(self, topic: str, assigned: Assignment) -> None:
         mode = "pops" if assigned.pop else "pulls" if assigned.pull else self._modes.get(topic, "owns no queue of")

@@ -1,4 +1,4 @@
-"""Checks that the members of a group fit together, and warns once for each finding.
+"""Checks that the members of a group fit together; a finding is logged once and is a problem of the consumer's health.
 
 Finds client ids that are used twice, and members whose subscriptions differ from ours (as Java's
 ``mqadmin consumerStatus`` does on request).
@@ -18,6 +18,8 @@ from rocketmq_py.protocol.headers.group import GroupHeader
 
 _log = logging.getLogger(__name__)
 
+SUBSCRIPTIONS = "subscriptions"
+
 
 class GroupCheck:
     """The consistency of a group as one member sees it."""
@@ -34,22 +36,30 @@ class GroupCheck:
         the id would leave queues without a consumer.
         """
         twice = sorted({member for member in members if members.count(member) > 1})
-        for client_id in twice:
-            self._warn_once(
+        self._report(
+            "client ids",
+            [
                 f"client id {client_id} is used by more than one consumer of group {self._group.name}, unless a former "
                 "connection of it has not been noticed to be lost: they get the same queues and messages; give each "
                 "an instance_name of its own, or none"
-            )
+                for client_id in twice
+            ],
+        )
         return sorted(set(members))
 
     async def check_subscriptions(self, address: str, members: Sequence[str]) -> None:
-        """Compare our subscriptions with those the broker has of the group, if the members have changed.
+        """Compare our subscriptions with those the broker has of the group.
+
+        Done when the members have changed, and in every round while there are differences.
 
         :param address: the broker to ask.
         """
         now = frozenset(members)
-        if now == self._checked or len(now) < 2:
+        if len(now) < 2:
             self._checked = now
+            self._report(SUBSCRIPTIONS, [])
+            return
+        if now == self._checked and SUBSCRIPTIONS not in self._group.problems:
             return
         try:
             header = GroupHeader(consumer_group=self._group.name)
@@ -66,14 +76,20 @@ class GroupCheck:
             [one for topic, one in mine.items() if topic != retry],
             [one for topic, one in known.items() if topic != retry],
         )
-        if found:
-            self._warn_once(
-                f"members of consumer group {self._group.name} have different subscriptions ({'; '.join(found)}, at "
-                f"broker {address}): messages go to members that do not want them. All members of a group must "
-                "subscribe to the same"
-            )
+        different = (
+            f"members of consumer group {self._group.name} have different subscriptions ({'; '.join(found)}, at "
+            f"broker {address}): messages go to members that do not want them. All members of a group must "
+            "subscribe to the same"
+        )
+        self._report(SUBSCRIPTIONS, [different] if found else [])
 
-    def _warn_once(self, finding: str) -> None:
-        if finding not in self._warned:
-            self._warned.add(finding)
-            _log.warning("%s", finding)
+    def _report(self, subject: str, findings: list[str]) -> None:
+        """Make the findings about a subject the problem of the consumer, and log the new ones."""
+        for finding in findings:
+            if finding not in self._warned:
+                self._warned.add(finding)
+                _log.warning("%s", finding)
+        if findings:
+            self._group.problems[subject] = "; ".join(findings)
+        elif self._group.problems.pop(subject, None) is not None:
+            _log.warning("the %s of the members of group %s are consistent again", subject, self._group.name)

@@ -184,6 +184,7 @@ class BrokerQueueLock:
     async def renew(self) -> None:
         """Renew the locks of all queues, including those whose listeners have not ended yet."""
         held = self._held()
+        self._forget_failures({process.queue.broker_name for process in held})
         asked_at = self._group.now()
         granted, refused = await self._ask([process.queue for process in held])
         lost = [process for process in held if process.queue in refused]
@@ -243,7 +244,8 @@ class BrokerQueueLock:
             held = LockBatchResponse.decode(body).lock_ok_mq_set
         except RocketMQError as e:
             level = self._failures_at(broker_name).failed(e)
-            _log.log(level, "%d queues cannot be locked at broker %s: %s", len(queues), broker_name, e)
+            lasting = self._failures_at(broker_name).duration
+            _log.log(level, "%d queues cannot be locked at broker %s%s: %s", len(queues), broker_name, lasting, e)
             # Without a lock there is no pull that would refresh the route after a failure.
             await self._group.instance.routes.refresh_all({queue.topic for queue in queues})
             return None
@@ -253,7 +255,12 @@ class BrokerQueueLock:
         return {MessageQueue(mq.topic, mq.broker_name, mq.queue_id) for mq in held}
 
     def _failures_at(self, broker_name: str) -> FailureLog:
-        return self._failures.setdefault(broker_name, FailureLog(broker_name, self._group.instance.lost))
+        return self._failures.setdefault(broker_name, self._group.failure_log(("lock", broker_name), broker_name))
+
+    def _forget_failures(self, brokers: Collection[str]) -> None:
+        """Forget the failures of brokers that have no queue of ours any more."""
+        for broker_name in [name for name in self._failures if name not in brokers]:
+            self._failures.pop(broker_name).close()
 
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
         queues = set(queues)

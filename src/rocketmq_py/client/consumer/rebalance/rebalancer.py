@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Collection
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
+from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.rebalance.broker_assignment import BrokerAssignments
 from rocketmq_py.client.consumer.rebalance.group_check import GroupCheck
 from rocketmq_py.client.consumer.rebalance.queue_lock import QueueLock
@@ -37,7 +38,7 @@ QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
 
 
 class Rebalancer:
-    """A task that rebalances every 20 s, every second while queues are not balanced, and when triggered.
+    """A task that rebalances every ``rebalance_interval``, every second while queues are unbalanced, and on a trigger.
 
     :param start_queue: starts to consume a queue after a delay in seconds.
     :param stop_queue: stops to consume a queue.
@@ -67,9 +68,10 @@ class Rebalancer:
         self._work = Background()
         self._assignments = BrokerAssignments(group) if group.options.is_assigned else None
         self._gained: list[tuple[ProcessQueue, float]] = []
-        self._missing: set[str] = set()
+        self._missing: dict[str, FailureLog] = {}
         self._missing_wait = MISSING_WAIT
-        self._failure: str | None = None
+        self._failures = group.failure_log("rebalance", "")
+        self._member_failures = group.failure_log("members", "")
 
     def trigger(self) -> None:
         """Start a round soon: at once, or one second after the last round began."""
@@ -94,7 +96,8 @@ class Rebalancer:
     async def _pause(self, began: float, *, balanced: bool) -> None:
         """Wait for the next round's time, or for a trigger and then the least time between two rounds."""
         now = self._group.now
-        wait = rebalance_delay(now() - began, balanced=balanced, triggered=False)
+        interval = self._group.options.rebalance_interval
+        wait = rebalance_delay(now() - began, balanced=balanced, triggered=False, interval=interval)
         if self._missing:
             wait = min(wait, self._missing_wait)
             self._missing_wait *= 2
@@ -104,7 +107,7 @@ class Rebalancer:
         except TimeoutError:
             return
         self._triggered.clear()
-        await asyncio.sleep(rebalance_delay(now() - began, balanced=balanced, triggered=True))
+        await asyncio.sleep(rebalance_delay(now() - began, balanced=balanced, triggered=True, interval=interval))
 
     # -- one round
 
@@ -118,23 +121,16 @@ class Rebalancer:
             await self._release_unsubscribed()
             await self._start_gained()
         except RocketMQError as e:
-            self._log_failure(str(e))
+            level = self._failures.failed(e)
+            _log.log(level, "group %s cannot be rebalanced now%s: %s", self._group.name, self._failures.duration, e)
             return False
         except Exception:  # noqa: BLE001 - the next round is tried in any case
             _log.exception("rebalancing group %s failed", self._group.name)
             return False
-        self._log_failure(None)
+        recovery = self._failures.recovered()
+        if recovery is not None:
+            _log.log(recovery, "group %s is rebalanced again", self._group.name)
         return balanced
-
-    def _log_failure(self, failure: str | None) -> None:
-        """Log once why the group cannot be rebalanced, and once that it can be again (None)."""
-        if failure == self._failure:
-            return
-        self._failure = failure
-        if failure is None:
-            _log.warning("group %s is rebalanced again", self._group.name)
-        else:
-            _log.warning("group %s cannot be rebalanced now: %s", self._group.name, failure)
 
     async def _rebalance_topic(self, topic: str) -> bool:
         if self._assignments is not None:
@@ -212,8 +208,12 @@ class Rebalancer:
                 await self._group.announce()
                 members = await self._members(route)
         except NetworkError as e:
-            _log.warning("the members of group %s cannot be read now: %s", self._group.name, e)
+            level, lasting = self._member_failures.failed(e), self._member_failures.duration
+            _log.log(level, "the members of group %s cannot be read now%s: %s", self._group.name, lasting, e)
             return route, None
+        recovery = self._member_failures.recovered()
+        if recovery is not None:
+            _log.log(recovery, "the members of group %s can be read again", self._group.name)
         return route, sorted(members) or None
 
     async def _route(self, topic: str) -> TopicRoute | None:
@@ -222,17 +222,21 @@ class Rebalancer:
         except (NoRouteError, NetworkError, BrokerError) as e:  # does not exist, not reachable, not permitted
             self._note_missing(topic, e)
             return None
-        self._missing.discard(topic)
+        failures = self._missing.pop(topic, None)
+        recovery = failures.recovered() if failures is not None else None
+        if recovery is not None:
+            _log.log(recovery, "topic %s is consumed again", topic)
         return route
 
     def _note_missing(self, topic: str, error: RocketMQError) -> None:
-        if topic in self._missing:
-            return
-        self._missing.add(topic)
-        self._missing_wait = MISSING_WAIT
-        # The broker creates the retry topic after the group's first heartbeat.
-        is_new = is_retry_topic(topic) and isinstance(error, NoRouteError)
-        _log.log(logging.DEBUG if is_new else logging.WARNING, "topic %s is not consumed for now: %s", topic, error)
+        if topic not in self._missing:
+            self._missing[topic] = self._group.failure_log(("topic", topic), "")
+            self._missing_wait = MISSING_WAIT
+        if is_retry_topic(topic) and isinstance(error, NoRouteError):
+            return  # the broker creates the retry topic after the group's first heartbeat
+        failures = self._missing[topic]
+        level = failures.failed(error)
+        _log.log(level, "topic %s is not consumed for now%s: %s", topic, failures.duration, error)
 
     async def _members(self, route: TopicRoute) -> list[str]:
         broker = random.choice(route.data.broker_datas)
@@ -262,6 +266,8 @@ class Rebalancer:
     async def _release_unsubscribed(self) -> None:
         if self._assignments is not None:
             self._assignments.forget_unsubscribed()
+        for topic in [topic for topic in self._missing if topic not in self._group.subscriptions]:
+            self._missing.pop(topic).close()
         strays = [queue for queue in self._group.queues if queue.topic not in self._group.subscriptions]
         if strays:
             await self._release_queues(strays)

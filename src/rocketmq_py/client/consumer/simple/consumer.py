@@ -61,8 +61,9 @@ class SimpleHealth(Health):
 
     @property
     def ok(self) -> bool:
-        """True if the consumer runs and the last request to every broker succeeded."""
-        return self.state == ConsumerState.RUNNING.value and not any(source.trouble for source in self.sources)
+        """True if the consumer runs, all topics exist and the last request to every broker succeeded."""
+        failing = any(source.trouble for source in self.sources)
+        return self.state == ConsumerState.RUNNING.value and not failing and not self.problems
 
 
 class SimpleConsumer(GroupMember):
@@ -105,7 +106,7 @@ class SimpleConsumer(GroupMember):
         self.hooks = tuple(hooks)
         self._options = SimpleOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
-        self._calls = PopCalls(self._instance, self.group)
+        self._calls = PopCalls(self._instance, self.group, self._options.filter_hooks)
         self._sources = Sources(
             self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly
         )  # fmt: skip
@@ -150,6 +151,7 @@ class SimpleConsumer(GroupMember):
         await self._group.announce()
         self._group.started_at = time()
         self._group.state = ConsumerState.RUNNING
+        await self._sources.refresh()
 
     async def close(self) -> None:
         """Leave the group. Messages that are not acked are delivered again after their invisible time.
@@ -283,10 +285,10 @@ class SimpleConsumer(GroupMember):
         """Raise the error of the sources if there are no messages because all sources fail."""
         sources = self._sources.all
         if not sources and self._sources.missing is not None:
-            raise self._sources.missing
+            raise self._sources.missing.with_traceback(None)  # the same error may be raised many times
         if sources and all(source.error is not None for source in sources):
             assert sources[0].error is not None
-            raise sources[0].error
+            raise sources[0].error.with_traceback(None)
 
     def __aiter__(self) -> Self:
         return self

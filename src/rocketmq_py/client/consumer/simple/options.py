@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
 
@@ -24,12 +26,17 @@ class SimpleOptions:
     :param orderly: receive the messages of a queue in order: the next one is delivered after the last one is acked or
         visible again. Use the same value for all members of the group.
     :param poll_time: how long a broker may hold a notification request until a message comes.
+    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
+        messages count as consumed.
+    :param pull_delay_after_error: pause of a broker after a request that failed, 0 to 3600.
     """
 
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     invisible_duration: float = 60.0
     orderly: bool = False
     poll_time: float = 15.0
+    filter_hooks: Sequence[FilterMessageHook] = ()
+    pull_delay_after_error: float = 1.0
 
     def __post_init__(self) -> None:
         if self.consume_from not in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.LAST_OFFSET):
@@ -37,10 +44,15 @@ class SimpleOptions:
         check_invisible(self.invisible_duration)
         if not 0.1 <= self.poll_time <= 60:
             raise ConfigError(f"poll_time={self.poll_time!r} is out of range: 0.1 to 60 is allowed")
+        self.shared()
 
     def shared(self) -> PushOptions:
         """The options that this consumer has in common with a push consumer."""
-        return PushOptions(consume_from=self.consume_from)
+        return PushOptions(
+            consume_from=self.consume_from,
+            filter_hooks=self.filter_hooks,
+            pull_delay_after_error=self.pull_delay_after_error,
+        )
 
 
 class SimpleSettings(ClientSettings, total=False):
@@ -50,6 +62,8 @@ class SimpleSettings(ClientSettings, total=False):
     invisible_duration: float
     orderly: bool
     poll_time: float
+    filter_hooks: Sequence[FilterMessageHook]
+    pull_delay_after_error: float
 
 
 def check_invisible(seconds: float) -> float:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
+from rocketmq_py.client.consumer.failure_log import FailureLog
 from rocketmq_py.client.consumer.pop_calls import AttemptIds, PopCalls
 from rocketmq_py.core.consumer.flow_control import failure_delay
 from rocketmq_py.core.pop.receipts import ALL_QUEUES
 from rocketmq_py.core.route import TopicRoute
-from rocketmq_py.errors import NetworkError, NoRouteError, RocketMQError
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
 
 _log = logging.getLogger(__name__)
@@ -32,10 +33,13 @@ class Source:
 
     :ivar is_ready: True if it may have messages.
     :ivar error: why the last request failed; None if it succeeded.
+    :param delay: seconds to wait after a failed request.
     """
 
-    def __init__(self, queue: MessageQueue, now: float, *, order: bool) -> None:
+    def __init__(self, queue: MessageQueue, failures: FailureLog, now: float, delay: float, *, order: bool) -> None:
         self.queue = queue
+        self._failures = failures
+        self._delay = delay
         self.attempts = AttemptIds() if order else None
         self.is_ready = True
         self.error: RocketMQError | None = None
@@ -46,21 +50,35 @@ class Source:
 
     def found(self, count: int) -> None:
         """Note that a pop has returned ``count`` messages."""
-        self.error = None
+        self.answered()
         self.is_ready = count > 0
         self._misses = 0 if count else self._misses + 1
 
     def failed(self, error: RocketMQError, now: float) -> None:
         """Note a failed request; the source is tried again after a pause."""
-        level = logging.DEBUG if type(error) is type(self.error) else logging.WARNING
-        _log.log(level, "receiving from %s of broker %s failed: %s", self.queue.topic, self.queue.broker_name, error)
+        level, lasting = self._failures.failed(error), self._failures.duration
+        topic, broker_name = self.queue.topic, self.queue.broker_name
+        _log.log(level, "receiving from %s of broker %s failed%s: %s", topic, broker_name, lasting, error)
         self.error = error
         self.is_ready = True
-        self.paused_until = now + failure_delay(error)
+        self.paused_until = now + failure_delay(error, self._delay)
+
+    def answered(self) -> None:
+        """Note that a request has succeeded."""
+        self.error = None
+        level = self._failures.recovered()
+        if level is not None:
+            _log.log(level, "receiving from %s of broker %s works again", self.queue.topic, self.queue.broker_name)
+
+    def close(self) -> None:
+        """Cancel the notification request, and forget failures."""
+        self._failures.close()
+        if self.watch is not None:
+            self.watch.cancel()
 
     def notified(self, now: float) -> None:
         """Note that the source may have messages."""
-        self.error = None
+        self.answered()
         self.is_ready = True
         first, longest = EMPTY_PAUSES
         self.paused_until = now + min(first * 2**self._misses, longest) if self._misses > 1 else 0.0
@@ -83,6 +101,7 @@ class Sources:
         self._arrived = asyncio.Event()
         self._turn = 0
         self.missing: RocketMQError | None = None
+        self._missing: dict[str, FailureLog] = {}
 
     @property
     def all(self) -> list[Source]:
@@ -97,8 +116,10 @@ class Sources:
         for topic in self._group.subscriptions:
             try:
                 found[topic] = await self._group.instance.routes.get(topic)
-            except (NoRouteError, NetworkError) as e:
+            except (NoRouteError, NetworkError, BrokerError) as e:
                 self.missing = e
+                self._note_missing(topic, e)
+        self._note_found(found)
         if len(found) == len(self._routes) and all(self._routes.get(topic) is route for topic, route in found.items()):
             return
         self._routes = found
@@ -109,10 +130,29 @@ class Sources:
             for broker in dict.fromkeys(queue.broker_name for queue in route.read_queues)
         ]
         for queue in [queue for queue in self._sources if queue not in wanted]:
-            _stop(self._sources.pop(queue))
+            self._sources.pop(queue).close()
         for queue in wanted:
             if queue not in self._sources:
-                self._sources[queue] = Source(queue, now, order=self._order)
+                failures = self._group.failure_log(("source", queue), queue.broker_name)
+                delay = self._group.options.pull_delay_after_error
+                self._sources[queue] = Source(queue, failures, now, delay, order=self._order)
+
+    def _note_missing(self, topic: str, error: RocketMQError) -> None:
+        failures = self._missing.get(topic)
+        if failures is None:
+            failures = self._missing[topic] = self._group.failure_log(("topic", topic), "")
+        level = failures.failed(error)
+        _log.log(level, "topic %s is not consumed for now%s: %s", topic, failures.duration, error)
+
+    def _note_found(self, found: Collection[str]) -> None:
+        """Note the topics that have a route; topics that are no longer subscribed are forgotten."""
+        for topic in list(self._missing):
+            if topic in found:
+                level = self._missing.pop(topic).recovered()
+                if level is not None:
+                    _log.log(level, "topic %s is consumed again", topic)
+            elif topic not in self._group.subscriptions:
+                self._missing.pop(topic).close()
 
     def ready(self) -> list[Source]:
         """The sources that may have messages, each time with another one first."""
@@ -144,7 +184,7 @@ class Sources:
             if await self._calls.notified(source.queue, poll=self._poll, order=self._order):
                 source.notified(self._group.now())
             else:
-                source.error = None
+                source.answered()
         except RocketMQError as e:
             source.failed(e, self._group.now())
             if e.refresh_route:
@@ -170,11 +210,6 @@ class Sources:
         """End all notification requests."""
         watches = [source.watch for source in self._sources.values() if source.watch is not None]
         for source in self._sources.values():
-            _stop(source)
+            source.close()
         self.wake()
         await asyncio.gather(*watches, return_exceptions=True)
-
-
-def _stop(source: Source) -> None:
-    if source.watch is not None:
-        source.watch.cancel()

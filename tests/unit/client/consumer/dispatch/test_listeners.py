@@ -102,10 +102,10 @@ def test_any_other_result_is_an_error_that_is_logged_at_the_first_call(face, res
 def test_a_plain_listener_that_returns_a_coroutine_is_an_error(caplog):
     async def handle(message): ...
 
-    def listener(message):
+    def forgets_to_await(message):
         return handle(message)
 
-    assert consume(listener, count=1) == (1, [], [(0, 0)])
+    assert consume(forgets_to_await, count=1) == (1, [], [(0, 0)])
     assert "must be declared with async def" in caplog.text
 
 

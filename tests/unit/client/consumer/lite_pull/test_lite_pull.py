@@ -10,7 +10,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.lite_pull import pull_loop
 from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer
 from rocketmq_py.core.consumer import flow_control
-from rocketmq_py.errors import ConfigError, NetworkError
+from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError, PermissionDenied
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue, RecordHead
 from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
@@ -27,7 +27,7 @@ PATIENCE = 30.0
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
     """What takes seconds takes a millisecond."""
-    for module, name in ((flow_control, "STATE_DELAY"), (pull_loop, "STATE_DELAY"), (pull_loop, "START_DELAY")):
+    for module, name in ((flow_control, "STATE_DELAY"), (pull_loop, "START_DELAY")):
         monkeypatch.setattr(module, name, 0.001)
 
 
@@ -53,7 +53,7 @@ class Broker:
         self.network.carry(self.instance.connections)
 
     def consumer(self, **options):
-        return LitePullConsumer(GROUP, instance=self.instance, **options)
+        return LitePullConsumer(GROUP, instance=self.instance, **{"pull_delay_after_error": 0.001, **options})
 
     def assigned(self, **options):
         member = self.consumer(**options)
@@ -356,5 +356,105 @@ def test_options_that_can_never_work(option):
     async def run(broker):
         with pytest.raises(ConfigError, match=next(iter(option))):
             broker.consumer(**option)
+
+    scenario(run)
+
+
+# -- missing topics and brokers
+
+
+def test_a_poll_raises_when_none_of_the_topics_exists():
+    async def run(broker):
+        member = broker.consumer(rebalance_interval=0.01)
+        member.subscribe("missing")
+        async with member:
+            with pytest.raises(NoRouteError, match="missing"):
+                await member.poll(0.01)
+            assert not member.health().ok
+
+    scenario(run)
+
+
+def test_a_poll_raises_when_all_brokers_refuse_and_returns_messages_when_they_answer_again():
+    async def run(broker):
+        broker.pulls[0] = [Command(ResponseCode.NO_PERMISSION, remark="lite pull is forbidden")] * 1000
+        async with broker.assigned(pull_delay_after_error=0.001) as member:
+            with pytest.raises(PermissionDenied, match="forbidden"):
+                await member.poll(0.2)
+            assert not member.health().ok
+            broker.pulls[0] = [pulled(0, 1, record(0))]
+            assert len(await member.poll(PATIENCE)) == 1
+            assert member.health().ok
+
+    scenario(run)
+
+
+def test_a_poll_does_not_raise_while_one_queue_is_pulled():
+    async def run(broker):
+        member = broker.consumer()
+        member.assign([QUEUE, MessageQueue(TOPIC, "other", 0)])
+        async with member:
+            await broker.pull(0)
+            assert await member.poll(0.05) == []
+            assert not member.health().ok
+
+    scenario(run)
+
+
+def test_a_start_without_a_name_server_raises():
+    async def run(broker):
+        broker.network.unreachable.add(NS)
+        with pytest.raises(NetworkError, match="ns:1"):
+            await broker.assigned().start()
+        with pytest.raises(NetworkError, match="ns:1"):
+            await broker.consumer().start()
+
+    scenario(run)
+
+
+# -- the pull loop
+
+
+def test_a_wake_ends_the_pause_of_a_loop_that_waits():
+    async def run(broker):
+        member = broker.consumer(pull_threshold_for_queue=1)
+        member.assign([QUEUE])
+        broker.pulls[0] = [pulled(0, 3, record(0) + record(1) + record(2))]
+        async with member:
+            await member._wait(PATIENCE)
+            process = member._group.queues[QUEUE]
+            loop, _ = member._queues._loops[process]
+            held = loop._decide()
+            assert held.reason == "count"
+            pause = asyncio.ensure_future(loop._pause.wait(PATIENCE))
+            await asyncio.sleep(0)
+            loop.wake()
+            await asyncio.wait_for(pause, 5)
+
+    scenario(run)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_resumed_queue_is_pulled_at_once(resume, monkeypatch):
+    """Without a wake it would be pulled only after the pause of a suspended queue."""
+    suspended = flow_control.SUSPENDED._replace(delay=PATIENCE)
+    monkeypatch.setattr(flow_control, "SUSPENDED", suspended)
+
+    async def run(broker):
+        async with broker.assigned() as member:
+            request = await broker.pull(0)
+            member.pause([QUEUE])
+            broker.answer_late(request, pulled(ResponseCode.PULL_NOT_FOUND, 0))
+            process = member._group.queues[QUEUE]
+            loop, _ = member._queues._loops[process]
+            async with asyncio.timeout(PATIENCE):
+                while loop._pause._event is None:  # noqa: ASYNC110 - the pause of a loop has no other event
+                    await asyncio.sleep(0)
+            if resume:
+                member.resume([QUEUE])
+                async with asyncio.timeout(5):
+                    await broker.pull(0, times=2)
+            else:
+                assert len(broker.asked(Code.LITE_PULL_MESSAGE)) == 1
 
     scenario(run)

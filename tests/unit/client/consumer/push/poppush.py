@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_py.client.consumer.push import pop_loop, pop_strategy
+from rocketmq_py.client.consumer.push import pop_strategy
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.core.consumer import flow_control, rebalance
 from rocketmq_py.model import ConsumeResult
@@ -19,7 +19,6 @@ def hurry(monkeypatch: pytest.MonkeyPatch):
     """What takes a second takes a millisecond."""
     monkeypatch.setattr(rebalance, "WAIT_UNBALANCED", 0.001)
     monkeypatch.setattr(flow_control, "STATE_DELAY", 0.001)
-    monkeypatch.setattr(pop_loop, "STATE_DELAY", 0.001)
     monkeypatch.setattr(pop_strategy, "ACK_AGAIN", 0.001)
 
 
@@ -38,6 +37,7 @@ class Listener:
 def consumer(brokers: PopBrokers, listener, assigned=POP, **options):
     brokers.assigned = {TOPIC: assigned, RETRY: []}
     brokers.topics.add(RETRY)
+    options = {"pull_delay_after_error": 0.001, **options}
     made = PushConsumer(GROUP, instance=brokers.instance, client_rebalance=False, **options)
     made.subscribe(TOPIC, listener=listener)
     return made

@@ -290,6 +290,31 @@ def test_a_broker_without_a_master_is_waited_for(caplog):
     scenario(run)
 
 
+def test_a_pop_that_finds_no_broker_refreshes_the_route():
+    async def run(brokers):
+        async with consumer(brokers, Listener()):
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            asked = len(brokers.asked(Code.GET_ROUTEINFO_BY_TOPIC))
+            brokers.reply(Command(ResponseCode.TOPIC_NOT_EXIST, remark="moved"))
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            routes = brokers.asked(Code.GET_ROUTEINFO_BY_TOPIC)[asked:]
+            assert [request.ext["topic"] for request in routes] == [TOPIC]
+
+    scenario(run)
+
+
+def test_a_pop_that_is_refused_leaves_the_route():
+    async def run(brokers):
+        async with consumer(brokers, Listener()):
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            asked = len(brokers.asked(Code.GET_ROUTEINFO_BY_TOPIC))
+            brokers.reply(Command(ResponseCode.NO_PERMISSION, remark="no"))
+            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+            assert len(brokers.asked(Code.GET_ROUTEINFO_BY_TOPIC)) == asked
+
+    scenario(run)
+
+
 def test_a_topic_that_is_left_takes_its_retry_topic_along():
     async def run(brokers):
         brokers.topics |= {POP_RETRY, "U"}

@@ -56,6 +56,7 @@ class Broker:
         self.arrived = asyncio.Event()
 
     def consumer(self, listener=None, **options):
+        options = {"pull_delay_after_error": 0.001, **options}
         made = PushConsumer(GROUP, instance=self.instance, **options)
         made.subscribe(TOPIC, listener=listener or self.take)
         return made
@@ -387,5 +388,26 @@ def test_a_broker_no_route_names_is_looked_up_anew():
             await broker_of(broker.instance, elsewhere)
         broker.routes[TOPIC] = {"b": 1, "c": 1}
         assert await broker_of(broker.instance, elsewhere) == "c:1"
+
+    scenario(run)
+
+
+def test_it_pulls_from_the_replica_that_is_chosen():
+    """Java: connectBrokerByUser and defaultBrokerId."""
+
+    def route(request):
+        data = TopicRouteData(
+            queue_datas=[QueueData(broker_name="b", read_queue_nums=1, write_queue_nums=1, perm=6)],
+            broker_datas=[BrokerData(broker_name="b", broker_addrs={0: BROKER, 2: SLAVE})],
+        )
+        return Command(0, body=data.encode())
+
+    async def run(broker):
+        broker.special[Code.GET_ROUTEINFO_BY_TOPIC] = route
+        broker.pulls[TOPIC, 0] = [pulled(0, 1, record(0), suggestWhichBrokerId="0")]
+        async with broker.consumer(pull_from_broker_id=2):
+            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="1"))
+        pulls = [where for where, r in broker.network.requests if r.code == Code.PULL_MESSAGE]
+        assert set(pulls) == {SLAVE}
 
     scenario(run)

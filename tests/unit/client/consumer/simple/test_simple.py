@@ -14,6 +14,7 @@ from rocketmq_py.errors import (
     ClosedError,
     ConfigError,
     InvalidReceipt,
+    NetworkError,
     NoRouteError,
     PermissionDenied,
     SystemError_,
@@ -33,7 +34,7 @@ def hurry(monkeypatch):
 
 
 def consumer(brokers: PopBrokers, topic=TOPIC, tags="*", **options):
-    made = SimpleConsumer(GROUP, instance=brokers.instance, **options)
+    made = SimpleConsumer(GROUP, instance=brokers.instance, **{"pull_delay_after_error": 0.001, **options})
     made.subscribe(topic, tags)
     return made
 
@@ -346,12 +347,26 @@ def test_a_topic_may_come_into_being_later():
     async def run(brokers):
         brokers.topics.clear()
         async with consumer(brokers) as member:
+            assert not member.health().ok
             with pytest.raises(NoRouteError, match=TOPIC):
                 await member.receive(timeout=0.01)
             waiting = asyncio.ensure_future(member.receive(timeout=None))
             brokers.topics.add(TOPIC)
             brokers.has["b"] = [[record(1)]]
             assert offsets(await waiting) == [1]
+            assert member.health().ok
+
+    scenario(run)
+
+
+def test_a_start_without_a_name_server_raises():
+    async def run(brokers):
+        brokers.network.unreachable.add("ns:1")
+        with pytest.raises(NetworkError, match="ns:1"):
+            await consumer(brokers).start()
+        member = SimpleConsumer("other", instance=brokers.instance)
+        with pytest.raises(NetworkError, match="ns:1"):
+            await member.start()
 
     scenario(run)
 

@@ -5,6 +5,7 @@ Knows processes, their ports, and the proxies in front of them. Refuses to know 
 
 from __future__ import annotations
 
+import os
 import queue
 import random
 import signal
@@ -28,6 +29,12 @@ _READ = {"slaveReadEnable": "true"}
 _SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
 
 
+def _environment() -> dict[str, str]:
+    """The environment of a process that imports this kit, from whatever directory the tests run in."""
+    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 class Program:
     """A process that says READY on its standard output, whose other lines are handed on.
 
@@ -40,8 +47,8 @@ class Program:
         self._log = log
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         with log.open("ab") as stderr:
-            self._process = subprocess.Popen(  # noqa: S603 - what the test says
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, env=_environment()
             )
         self._command = command
         self.is_ready = False
@@ -137,7 +144,7 @@ class Servers(Protocol):
     """How name servers and brokers of some kind are started; each says READY on its standard output."""
 
     has_seams: bool
-    """Whether they take the commands of :mod:`rocketmq_py.testing.node`."""
+    """Whether they take the commands of :mod:`tests.chaoskit.node`."""
 
     def name_server(self, port: int, work: Path) -> Sequence[str]:
         """The command of a name server on this port."""
@@ -167,7 +174,7 @@ class OurServers:
 
     def _node(self, kind: str, settings: Mapping[str, str]) -> Sequence[str]:
         pairs = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        return [sys.executable, "-m", "rocketmq_py.testing.node", kind, *pairs]
+        return [sys.executable, "-m", "tests.chaoskit.node", kind, *pairs]
 
 
 class Server:
@@ -261,7 +268,7 @@ class Server:
         self.tell(f"locks {round(seconds * 1000)}")
 
     def tell(self, line: str) -> None:
-        """Give it a command of :mod:`rocketmq_py.testing.node`, which holds on return."""
+        """Give it a command of :mod:`tests.chaoskit.node`, which holds on return."""
         self._running().ask(line)
 
     def heal(self) -> None:

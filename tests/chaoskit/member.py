@@ -1,7 +1,7 @@
-"""A consumer in a process of its own, which may be killed: ``python -m rocketmq_py.testing.member``.
+"""A consumer in a process of its own, which may be killed: ``python -m tests.chaoskit.member``.
 
 Takes its orders as one JSON object on the command line (:class:`Orders`), says READY, and then reports every message
-it begins and ends on standard output, a line each (:class:`~rocketmq_py.testing.ledger.Report`). Ends in good order on
+it begins and ends on standard output, a line each (:class:`~tests.chaoskit.ledger.Report`). Ends in good order on
 SIGTERM and when its standard input ends.
 """
 
@@ -21,7 +21,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.core.consumer import orderly as locking
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.server.runner import run
-from rocketmq_py.testing.ledger import Mark, Report, Step
+from tests.chaoskit.ledger import Mark, Report, Step
 
 STDOUT = 1
 FREQUENT = 1.0

@@ -6,7 +6,7 @@ which then wants every acknowledged message consumed, in order where there is on
 
 from __future__ import annotations
 
-from rocketmq_py.testing.chaos import Chaos, Scenario
+from tests.chaoskit.chaos import Chaos, Scenario
 
 
 def broker_killed(chaos: Chaos) -> None:
@@ -145,4 +145,4 @@ PAIRED: dict[str, Scenario] = {
 """For clusters where the first of several masters has a slave."""
 
 NEED_SEAMS = frozenset({"disk-full", "clock-jump"})
-"""Only for servers whose clock and disk a test commands (:mod:`rocketmq_py.testing.node`)."""
+"""Only for servers whose clock and disk a test commands (:mod:`tests.chaoskit.node`)."""

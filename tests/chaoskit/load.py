@@ -20,9 +20,9 @@ from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.group import GetConsumeStats
 from rocketmq_py.remoting.rpc_client import RpcClient
-from rocketmq_py.testing.ledger import Acknowledged, Committed, Ledger, Mark
-from rocketmq_py.testing.member import FREQUENT
 from rocketmq_py.wire.command import Command
+from tests.chaoskit.ledger import Acknowledged, Committed, Ledger, Mark
+from tests.chaoskit.member import FREQUENT
 
 PLAIN, ORDERED = "chaos-plain", "chaos-ordered"
 READERS = {PLAIN: "plain-readers", ORDERED: "ordered-readers"}

@@ -44,7 +44,7 @@ def test_a_new_file_is_zero_and_keeps_what_is_written(fs, tmp_path):
     again.close()
 
 
-def test_an_absent_file_is_created_only_when_asked(fs, tmp_path):
+def test_a_missing_file_is_created_only_on_request(fs, tmp_path):
     with pytest.raises(FileNotFoundError):
         fs.open(tmp_path / "x", 10, create=False)
     assert fs.size(tmp_path / "x") is None
@@ -80,7 +80,7 @@ def test_small_files_are_replaced_as_a_whole(fs, tmp_path):
     assert 0 < fs.used_ratio(tmp_path) < 1
 
 
-def test_a_lock_keeps_out_this_process_and_others(fs, tmp_path):
+def test_a_lock_excludes_this_process_and_others(fs, tmp_path):
     path = tmp_path / "store" / "lock"
     held = fs.lock(path)
     with pytest.raises(BlockingIOError):
@@ -125,7 +125,7 @@ def test_a_store_on_disk(disk_stores):
 # -- open files
 
 
-def test_only_so_many_files_are_open(tmp_path):
+def test_the_number_of_open_files_is_bounded(tmp_path):
     memory = MemoryFileSystem()
     files = OpenFiles(memory, 100, 4)
     for i in range(20):
@@ -175,7 +175,7 @@ def test_a_config_file_is_written_as_fastjson_does_and_kept_as_backup(fs, tmp_pa
 
 
 @pytest.mark.parametrize("damage", [b"", b"  \n", b'{"a":', None])
-def test_the_backup_serves_when_the_file_does_not(fs, tmp_path, damage):
+def test_the_backup_is_read_if_the_file_is_damaged(fs, tmp_path, damage):
     file = ConfigFile(tmp_path / "x.json", fs)
     file.save({"n": 1})
     file.save({"n": 2})

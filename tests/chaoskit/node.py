@@ -1,6 +1,6 @@
 """A name server or broker as a process of its own whose clock and disk a test commands.
 
-``python -m rocketmq_py.testing.node broker --set listenPort=0 …`` is ``rocketmq serve --namesrv`` with the same keys,
+``python -m tests.chaoskit.node broker --set listenPort=0 …`` is ``rocketmq serve --namesrv`` with the same keys,
 ``… node namesrv …`` is ``rocketmq namesrv``. It says READY when it serves, takes commands on standard input, a line
 each, and answers each with OK once it holds:
 

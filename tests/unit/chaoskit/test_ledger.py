@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.testing.ledger import Acknowledged, Committed, Ledger, Mark, Report, Step
-from rocketmq_py.testing.member import line_of, report_of
+from tests.chaoskit.ledger import Acknowledged, Committed, Ledger, Mark, Report, Step
+from tests.chaoskit.member import line_of, report_of
 
 PLAIN = MessageQueue("plain", "broker-a", 0)
 ORDERED = MessageQueue("ordered", "broker-a", 1)

@@ -31,10 +31,10 @@ import msgspec
 
 from rocketmq_py.core.consumer import orderly
 from rocketmq_py.remoting.portal import Portal
-from rocketmq_py.testing.ledger import Figures, Ledger, Report, Step
-from rocketmq_py.testing.load import ORDERED, PLAIN, READERS, Load
-from rocketmq_py.testing.machines import Machines, Program, Server, Servers, Slave
-from rocketmq_py.testing.member import Orders, report_of
+from tests.chaoskit.ledger import Figures, Ledger, Report, Step
+from tests.chaoskit.load import ORDERED, PLAIN, READERS, Load
+from tests.chaoskit.machines import Machines, Program, Server, Servers, Slave
+from tests.chaoskit.member import Orders, report_of
 
 PATIENCE_SECONDS = 300.0
 """How long to wait for what must come; far above what it takes, since no clock decides a verdict."""
@@ -66,7 +66,7 @@ class Member:
             self._lives += 1
             life = f"{self.name}.{self._lives}"
             orders = msgspec.structs.replace(self._orders, name=life)
-            command = [sys.executable, "-m", "rocketmq_py.testing.member", msgspec.json.encode(orders).decode()]
+            command = [sys.executable, "-m", "tests.chaoskit.member", msgspec.json.encode(orders).decode()]
             self.name = life
             self._program = Program(command, self._log, lambda line: self._ledger.report(report_of(line, life)))
 
@@ -144,7 +144,7 @@ class Chaos:
     :param work: a directory for stores and logs; a temporary one when left out.
     """
 
-    def __init__(  # noqa: PLR0913 - options by keyword
+    def __init__(
         self,
         *,
         brokers: int = 2,

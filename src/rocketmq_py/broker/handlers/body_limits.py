@@ -1,0 +1,40 @@
+"""Limits for the JSON bodies of requests, so that decoding one holds the event loop for a bounded time."""
+
+from __future__ import annotations
+
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+
+MIB = 1024 * 1024
+
+BODY_LIMITS = {
+    **dict.fromkeys(
+        (Code.HEART_BEAT, Code.CHECK_CLIENT_CONFIG, Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ, Code.QUERY_ASSIGNMENT,
+         Code.BATCH_ACK_MESSAGE, Code.SET_MESSAGE_REQUEST_MODE, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+         Code.UPDATE_BROKER_CONFIG, Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_CREATE_ACL,
+         Code.AUTH_UPDATE_ACL),
+        MIB,
+    ),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: 4 * MIB,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: 4 * MIB,
+}  # fmt: skip
+"""Bytes by request code. Lists of topics and groups come from administrators and may be longer."""
+
+
+def body_fault(code: int, body: bytes) -> str | None:
+    """Why a body is too long for its request; None if it is not."""
+    limit = BODY_LIMITS.get(code)  # type: ignore[call-overload]
+    if limit is None or len(body) <= limit:
+        return None
+    return f"the body of request {Code(code).name} has {len(body)} bytes: at most {limit} are possible"
+
+
+def checked(code: int, body: bytes) -> bytes:
+    """A body that may be decoded.
+
+    :raises BrokerError: it is too long.
+    """
+    fault = body_fault(code, body)
+    if fault is not None:
+        raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
+    return body

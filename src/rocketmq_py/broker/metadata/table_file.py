@@ -1,0 +1,85 @@
+"""The file of a table that stays in use while its disk is full or fails."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.store.config.config_journal import JournaledFile, Step
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 1.0
+_RETRY_SHARE = 20
+"""Tries to write a failing file may take one part in so many of the time."""
+
+
+class TableFile:
+    """A journaled file. Where it cannot be written, the table goes on in memory, and the file is written again later.
+
+    A failure is logged once, and once more when the file has been written again.
+
+    :param tree: makes the whole content.
+    :param clock: the time in seconds, from any start.
+    """
+
+    def __init__(
+        self,
+        file: JournaledFile,
+        tree: Callable[[], Mapping[str, Any]],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._file = file
+        self._tree = tree
+        self._clock = clock
+        self._retry_at = 0.0
+        self.path = file.path
+        self.load = file.load
+        self.fault: OSError | None = None
+        """Why the file lacks changes; None if it has all of them."""
+
+    def save(self) -> None:
+        """Write the file as a whole."""
+        self._try(lambda: self._file.save(self._tree))
+
+    def catch_up(self) -> None:
+        """Write the file as a whole if it lacks changes and the last write is long enough ago."""
+        if self.fault is None:
+            self._try(lambda: self._file.catch_up(self._tree))
+        elif self._clock() >= self._retry_at:
+            self.save()
+
+    def change(self, version: Mapping[str, Any], step: Step) -> None:
+        """Write a change; while the file fails, :meth:`catch_up` writes it with all others."""
+        if self.fault is None:
+            self._try(lambda: self._file.change(version, step, self._tree))
+
+    def _try(self, write: Callable[[], None]) -> None:
+        begin = self._clock()
+        try:
+            write()
+        except OSError as e:
+            if self.fault is None:
+                _log.error("%s cannot be written, so it is older than the broker's state: %s", self.path, e)
+            self.fault = e
+            now = self._clock()
+            self._retry_at = now + max(_RETRY_SECONDS, (now - begin) * _RETRY_SHARE)
+            return
+        if self.fault is not None:
+            self.fault = None
+            _log.warning("%s can be written again", self.path)
+
+
+def check_written(fault: str | None, what: str) -> None:
+    """Refuse to confirm a change that a restart would lose.
+
+    :param fault: why the file lacks changes; None if it does not.
+    :raises BrokerError: SYSTEM_ERROR, with the reason.
+    """
+    if fault is not None:
+        remark = f"the {what} are changed until the next start only, unless the disk recovers before: {fault}"
+        raise BrokerError.of(ResponseCode.SYSTEM_ERROR, remark)

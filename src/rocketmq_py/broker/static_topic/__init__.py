@@ -1,0 +1,1 @@
+"""Static topics: mappings of logical to physical queues, and requests translated by them."""

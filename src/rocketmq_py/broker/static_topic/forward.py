@@ -1,0 +1,121 @@
+"""Requests forwarded to the broker of a physical queue, and answers that are translated when they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+
+from rocketmq_py.broker.cluster.route_lookup import query_route
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.core.peer import Reply as RemoteReply
+from rocketmq_py.core.route import MASTER_ID, TopicRoute
+from rocketmq_py.errors import NetworkError, NoRouteError
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.server import Hold, Reply, Responder
+from rocketmq_py.server.requests.failures import failure, overloaded
+from rocketmq_py.tasks import Background
+from rocketmq_py.wire.command import Command
+
+FORWARDED = "forwarded"
+"""The key of a hold whose payload makes the answer with requests to other brokers."""
+_SECONDS = 3.0
+_ROUTE_MS = 5_000
+_MOST_RUNNING = 1_000
+
+Answer = Callable[[], Awaitable[Reply]]
+
+
+def _unchanged(reply: Reply) -> Reply:
+    return reply
+
+
+class TranslatedHold(Hold, frozen=True):
+    """A hold whose answer is translated before it is sent."""
+
+    translate: Callable[[Reply], Reply] = _unchanged
+
+
+class TranslatingResponder(Responder):
+    """Answers a request with a translated answer."""
+
+    __slots__ = ("_translate",)
+
+    def __init__(self, responder: Responder, translate: Callable[[Reply], Reply]) -> None:
+        super().__init__(responder.peer, responder.opaque)
+        self._translate = translate
+
+    def encode(self, reply: Reply) -> bytes:
+        return super().encode(self._translate(reply))
+
+
+class _Known(NamedTuple):
+    route: TopicRoute
+    until_ms: int
+
+
+class Forwarder:
+    """Sends requests to the brokers of physical queues.
+
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:
+        self._config = config
+        self._rpc_client = rpc_client
+        self._clock = clock
+        self._routes: dict[str, _Known] = {}
+        self._work = Background()
+        self._running = 0
+
+    def run(self, hold: Hold, responder: Responder) -> None:
+        """Make the answer of a forwarded request in the background; answer it as busy if too many are running."""
+        if self._running >= _MOST_RUNNING:
+            responder.reply(overloaded())
+            return
+        self._running += 1
+        self._work.start(partial(self._answer, hold.payload, responder)())
+
+    async def _answer(self, answer: Answer, responder: Responder) -> None:
+        try:
+            reply = await answer()
+        except (NetworkError, NoRouteError) as e:
+            reply = Reply(ResponseCode.SYSTEM_ERROR, str(e))
+        except Exception as e:  # noqa: BLE001 - every request gets an answer
+            reply = failure(e, "a forwarded request", responder.peer.address)
+        finally:
+            self._running -= 1
+        responder.reply(reply)
+
+    async def ask(self, broker_name: str, topic: str, code: RequestCode, header: Header) -> RemoteReply:
+        """The answer of another broker, whatever its code.
+
+        :raises NoRouteError: no name server knows the broker. :raises NetworkError: the broker does not answer.
+        """
+        route = await self._route(topic)
+        addresses = route.brokers.get(broker_name)
+        if not addresses:
+            self._routes.pop(topic, None)
+            raise NoRouteError(f"no name server knows a broker {broker_name} with topic {topic}")
+        address = addresses.get(MASTER_ID) or next(iter(addresses.values()))
+        try:
+            return await self._rpc_client.invoke(address, Command(code, ext=header.to_ext()), _SECONDS)
+        except NetworkError:
+            self._routes.pop(topic, None)
+            raise
+
+    async def _route(self, topic: str) -> TopicRoute:
+        known = self._routes.get(topic)
+        if known is None or known.until_ms <= self._clock():
+            route = await query_route(self._config, self._rpc_client, topic)
+            if route is None:
+                raise NoRouteError(f"no name server knows which brokers have topic {topic}")
+            known = self._routes[topic] = _Known(route, self._clock() + _ROUTE_MS)
+        return known.route
+
+    async def stop(self) -> None:
+        """Cancel running requests and close the connections."""
+        await self._work.stop()
+        self._rpc_client.close()

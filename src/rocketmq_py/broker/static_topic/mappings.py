@@ -1,0 +1,110 @@
+"""The mappings of a broker's static topics, and their file ``topicQueueMapping.json`` (TopicQueueMappingManager)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.core.broker.static_topic import as_info, mapping_fault, merge
+from rocketmq_py.errors import BadHeader, BrokerError
+from rocketmq_py.protocol.bodies.base import DataVersion
+from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo, MappingTable
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.wire.fastjson import BareKey
+
+_log = logging.getLogger(__name__)
+
+
+class TopicQueueMappings:
+    """Mappings by topic.
+
+    :param broker_name: the broker's own name. :param clock: the time in milliseconds.
+    """
+
+    def __init__(self, file: ConfigFile, broker_name: str, clock: Callable[[], int]) -> None:
+        self._file = file
+        self._broker_name = broker_name
+        self._clock = clock
+        self.table: dict[str, MappingDetail] = {}
+        self.version = DataVersion(timestamp=clock())
+
+    def load(self) -> None:
+        """Read the file; mappings that contradict themselves are left out, with an error in the log."""
+        found = MappingTable.convert(self._file.load() or {})
+        self.version = found.data_version
+        self.table = self._valid(found.topic_queue_mapping_info_map)
+
+    def _valid(self, table: dict[str, MappingDetail]) -> dict[str, MappingDetail]:
+        valid = {}
+        for topic, detail in table.items():
+            fault = mapping_fault(detail, topic, self._broker_name)
+            if fault is None:
+                valid[topic] = detail
+            else:
+                _log.error("ignoring the queue mapping of topic %s: %s", topic, fault)
+        return valid
+
+    def put(self, detail: MappingDetail, topic: str, *, force: bool) -> None:
+        """Create or replace the mapping of a topic and write the file.
+
+        :param force: accept a mapping that contradicts the one before.
+        :raises BrokerError: the mapping is refused.
+        """
+        old = self.table.get(topic)
+        fault = mapping_fault(detail, topic, self._broker_name) or (old and merge(old, detail, force=force))
+        if fault:
+            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, fault)
+        self.table[topic] = detail
+        self._changed()
+
+    def delete(self, topic: str) -> None:
+        """Delete the mapping of a topic, if it has one."""
+        if self.table.pop(topic, None) is not None:
+            self._changed()
+
+    def _changed(self) -> None:
+        self.version = self.version.bump(self._clock())
+        self.persist()
+
+    def persist(self) -> None:
+        """Write the file."""
+        self._file.save({"dataVersion": bean(self.version), "topicQueueMappingInfoMap": self.tree()})
+
+    def tree(self) -> dict[str, object]:
+        """All mappings in the form of the file, which is also the form slaves get."""
+        return {topic: _tree(self.table[topic]) for topic in sorted(self.table)}
+
+    def take_over(self, version: DataVersion | None, table: dict[str, object] | None) -> None:
+        """Replace all mappings by the master's if its version differs.
+
+        :param table: None from a master that has no static topics.
+        :raises BadHeader: a mapping is malformed.
+        """
+        if version is None or table is None or version == self.version:
+            return
+        found = {topic: MappingDetail.convert(tree) for topic, tree in table.items()}
+        self.version, self.table = version, self._valid(found)
+        self.persist()
+
+    def infos(self, topics: set[str]) -> dict[str, MappingInfo]:
+        """What name servers get of the mappings of these topics."""
+        return {topic: as_info(self.table[topic]) for topic in topics & self.table.keys()}
+
+
+def decode_mapping(body: bytes) -> MappingDetail:
+    """The mapping in the body of a request.
+
+    :raises BadHeader: there is none.
+    """
+    if not body:
+        raise BadHeader("the request has no queue mapping")
+    return MappingDetail.decode(body)
+
+
+def _tree(detail: MappingDetail) -> dict[str, object]:
+    tree = bean(detail)
+    for name in ("currIdMap", "hostedQueues"):
+        tree[name] = {BareKey(int(key)): tree[name][key] for key in sorted(tree[name], key=int)}
+    return tree

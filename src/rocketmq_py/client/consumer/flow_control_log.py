@@ -1,0 +1,70 @@
+"""Log lines about flow control: when a queue is held back, once a minute, and when it is pulled again."""
+
+from __future__ import annotations
+
+import logging
+
+from rocketmq_py.core.consumer.flow_control import MEBIBYTE, FlowLimits, PullDecision
+from rocketmq_py.core.consumer.process_queue import ProcessQueue
+
+_log = logging.getLogger(__name__)
+
+NOTICE_AFTER = 1.0
+"""Seconds of flow control before it is logged: shorter pauses are normal while listeners are busy."""
+LOG_INTERVAL = 60.0
+"""Seconds between log lines about flow control that goes on."""
+REASONS = frozenset({"count", "size", "span"})
+"""The reasons of decisions that are flow control."""
+
+
+class FlowControlLog:
+    """The flow control of one queue (Java logs every 1000th pull that it holds back).
+
+    :param group: the consumer group.
+    :param level: of the log lines.
+    """
+
+    __slots__ = ("_group", "_level", "_log_at", "_process", "_since", "_was_logged")
+
+    def __init__(self, group: str, process: ProcessQueue, level: int = logging.WARNING) -> None:
+        self._group = group
+        self._process = process
+        self._level = level
+        self._since: float | None = None
+        self._log_at = 0.0
+        self._was_logged = False
+
+    def waits(self, decision: PullDecision, limits: FlowLimits, now: float) -> None:
+        """Note that a pull waits."""
+        if decision.reason not in REASONS:
+            self.pulls(now)
+            return
+        if self._since is None:
+            self._since, self._log_at = now, now + NOTICE_AFTER
+        if now < self._log_at:
+            return
+        self._log_at, self._was_logged = now + LOG_INTERVAL, True
+        held = self._process
+        limit = {
+            "count": f"{limits.count} messages",
+            "size": f"{limits.mebibytes} MiB",
+            "span": f"{limits.span} offsets",
+        }
+        _log.log(
+            self._level,
+            "flow control: group %s has not pulled %s for %.0f s: it holds %d messages (%.1f MiB, offsets %d to %d), "
+            "the limit is %s. The listeners are slower than the messages come", self._group, held.queue,
+            now - self._since, held.count, held.size / MEBIBYTE, held.min_offset, held.max_offset,
+            limit[decision.reason],
+        )  # fmt: skip
+
+    def pulls(self, now: float) -> None:
+        """Note that the queue is pulled."""
+        if self._since is None:
+            return
+        if self._was_logged:
+            _log.log(
+                self._level, "flow control: group %s pulls %s again after %.0f s", self._group, self._process.queue,
+                now - self._since,
+            )  # fmt: skip
+        self._since, self._was_logged = None, False

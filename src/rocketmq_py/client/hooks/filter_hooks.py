@@ -1,0 +1,45 @@
+"""Filter hooks: application code that drops fetched messages before listeners, polls and receives return them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from rocketmq_py.model import MessageExt, MessageQueue
+
+_log = logging.getLogger(__name__)
+
+
+class FilterMessageHook:
+    """Base class of filter hooks (Java: FilterMessageHook). Override :meth:`filter`.
+
+    Called in the event loop of the consumer, so it must be quick and must not block.
+    """
+
+    def filter(self, group: str, queue: MessageQueue, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:  # noqa: ARG002
+        """Return the messages to keep; the others are consumed unseen.
+
+        :param group: the consumer group.
+        :param queue: the queue that was pulled or popped.
+        :param messages: those of one pull or pop, in order.
+        """
+        return messages
+
+
+def filter_messages(
+    hooks: Sequence[FilterMessageHook], group: str, queue: MessageQueue, messages: list[MessageExt]
+) -> list[MessageExt]:
+    """Return the messages that all hooks keep, in their order.
+
+    An exception of a hook is logged, and its messages are kept.
+    """
+    for hook in hooks:
+        if not messages:
+            break
+        try:
+            kept = set(hook.filter(group, queue, messages))
+        except Exception:  # noqa: BLE001 - a fault of a hook must not lose messages
+            _log.exception("hook %r failed to filter %d messages of %s", hook, len(messages), queue)
+            continue
+        messages = [message for message in messages if message in kept]
+    return messages

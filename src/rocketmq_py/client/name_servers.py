@@ -1,0 +1,211 @@
+"""The name servers of a client: their addresses, given or fetched from a URL, and which of them is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import urllib.request
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from rocketmq_py.core.address import parse_address
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.remoting.connection_pool import ConnectionPool
+from rocketmq_py.remoting.single_flight import SingleFlight
+from rocketmq_py.wire.command import Command
+
+_log = logging.getLogger(__name__)
+
+NAMESRV_VARIABLE = "NAMESRV_ADDR"
+FETCH_INTERVAL_SECONDS = 120.0
+"""How often addresses are fetched again from a URL, as Java clients do."""
+_FETCH_SECONDS = 3.0
+_MAX_RESPONSE_BYTES = 64 * 1024
+
+
+def name_servers(namesrv: str | Sequence[str] | None) -> list[str]:
+    """The name servers of an option.
+
+    :param namesrv: ``"host:9876;other:9876"`` (or with commas), a sequence, or None for the environment's NAMESRV_ADDR.
+        An address may begin with ``http://``, as in Alibaba Cloud's consoles and Go clients. A URL with a path is where
+        the addresses are fetched from: ``http://host:8080/rocketmq/nsaddr``.
+    :returns: addresses ``host:port``, or one URL.
+    :raises ConfigError: there are none, or one is not an address.
+    """
+    given = os.environ.get(NAMESRV_VARIABLE, "") if namesrv is None else namesrv
+    found = _entries(given)
+    if not found:
+        raise ConfigError(
+            f"no name server is given: pass namesrv='host:9876' (several separated by ';') or set {NAMESRV_VARIABLE}"
+        )
+    if any(map(is_url, found)):
+        if len(found) > 1:
+            raise ConfigError(f"namesrv={given!r}: give either one URL to fetch addresses from, or addresses")
+        return found
+    for address in found:
+        parse_address(address)
+    return found
+
+
+def _entries(given: str | Sequence[str]) -> list[str]:
+    entries = given.replace(",", ";").split(";") if isinstance(given, str) else list(given)
+    return [_without_scheme(entry.strip()) for entry in entries if entry.strip()]
+
+
+def is_url(entry: str) -> bool:
+    """True for a URL that addresses are fetched from."""
+    return entry.lower().startswith(("http://", "https://"))
+
+
+def _without_scheme(entry: str) -> str:
+    """``host:port`` of ``http://host:port``; anything else as it is."""
+    if is_url(entry):
+        parts = urlsplit(entry)
+        if parts.scheme.lower() == "http" and parts.path in ("", "/") and not parts.query:
+            return parts.netloc
+    return entry
+
+
+class NameServers:
+    """Several name servers as one. One of them, chosen at random, is asked until it fails; then the next one.
+
+    :param entries: addresses ``host:port``, or one URL: see :func:`name_servers`.
+    :param timeout: seconds to wait for an answer of each.
+    :param unit_name: the unit whose addresses are fetched, as Java clients ask for them.
+    """
+
+    def __init__(
+        self, entries: Sequence[str], connections: ConnectionPool, timeout: float = 3.0, unit_name: str | None = None
+    ) -> None:
+        self.url = _unit_url(entries[0], unit_name) if is_url(entries[0]) else None
+        """Where addresses are fetched; None if they were given."""
+        self.addresses = [] if self.url else list(entries)
+        self.timeout = timeout
+        self._connections = connections
+        self._fetching: SingleFlight[str, list[str]] = SingleFlight(self._fetch)
+        self._current = random.randrange(len(self.addresses)) if self.addresses else 0
+
+    async def invoke(
+        self, code: int, header: Header | None = None, body: bytes = b"", *, check: bool = True
+    ) -> Command:
+        """Send a request to the current name server, or to the next one if that cannot be reached.
+
+        :raises BrokerError: a name server answered with another code than success (``check``).
+        :raises NetworkError: none of them answers; the message has the error of each.
+        """
+        failures: list[NetworkError] = []
+        for number in await self._order():
+            try:
+                return await self._ask(number, code, header, body, check=check)
+            except NetworkError as e:
+                failures.append(e)
+        raise _none_answers(failures)
+
+    async def invoke_any(self, code: int, header: Header | None = None) -> Command:
+        """Send a request to one name server after the other until one answers with success.
+
+        A name server that has just started refuses requests for topics that it does not know yet.
+
+        :raises BrokerError: all refuse; the first refusal.
+        :raises NetworkError: none of them answers.
+        """
+        refusal: BrokerError | None = None
+        failures: list[NetworkError] = []
+        for number in await self._order():
+            try:
+                return await self._ask(number, code, header, b"", check=True)
+            except BrokerError as e:
+                refusal = refusal or e
+                self._pass_over(number)
+            except NetworkError as e:
+                failures.append(e)
+        raise refusal or _none_answers(failures)
+
+    async def refresh(self) -> None:
+        """Fetch the addresses again, if they come from a URL.
+
+        :raises NetworkError: they cannot be fetched; the known ones stay.
+        """
+        if self.url is not None:
+            await self._fetching.get(self.url)
+
+    async def _order(self) -> list[int]:
+        """All of them, the current one first. Each request keeps its order, whatever others find meanwhile."""
+        if not self.addresses:
+            await self.refresh()
+        return [*range(self._current, len(self.addresses)), *range(self._current)]
+
+    async def _fetch(self, url: str) -> list[str]:
+        try:
+            text = await asyncio.to_thread(_get, url)
+            found = name_servers(text.replace("\n", ";"))
+        except (OSError, ValueError) as e:  # ValueError: not text, no address
+            raise NetworkError(f"the addresses of name servers cannot be fetched from {url}: {e}") from e
+        if any(map(is_url, found)):
+            raise NetworkError(f"the addresses of name servers cannot be fetched from {url}: it names another URL")
+        if found != self.addresses:
+            _log.info("name servers fetched from %s: %s", url, ";".join(found))
+            self.addresses = found
+            self._current = random.randrange(len(found))
+        return found
+
+    async def _ask(self, number: int, code: int, header: Header | None, body: bytes, *, check: bool) -> Command:
+        """Send a request to one of them.
+
+        :raises BrokerError: it answered with another code than success (``check``).
+        :raises NetworkError: it does not answer, or shuts down.
+        """
+        if number >= len(self.addresses):
+            raise NetworkError("the list of name servers has changed")
+        address = self.addresses[number]
+        try:
+            answer = await self._connections.invoke(address, code, header, body, self.timeout, check=False)
+        except NetworkError:
+            self._connections.drop(address)
+            self._pass_over(number)
+            raise
+        if answer.code == ResponseCode.GO_AWAY:
+            self._pass_over(number)
+            raise NetworkError(f"{address} is shutting down")
+        self._current = number
+        if check and answer.code != ResponseCode.SUCCESS:
+            raise BrokerError.of(answer.code, answer.remark, address)
+        return answer
+
+    def _pass_over(self, number: int) -> None:
+        """Ask the next one first, unless another request has changed that already."""
+        if self._current == number:
+            self._current = (number + 1) % len(self.addresses)
+
+    def __str__(self) -> str:
+        return ";".join(self.addresses) or str(self.url)
+
+
+def _unit_url(url: str, unit_name: str | None) -> str:
+    """The URL of a unit's addresses (DefaultTopAddressing)."""
+    return f"{url}-{unit_name}?nofix=1" if unit_name else url
+
+
+def _get(url: str) -> str:
+    """The text at a URL.
+
+    :raises OSError: it cannot be read. :raises ValueError: it is too long, or is not text.
+    """
+    with urllib.request.urlopen(url, timeout=_FETCH_SECONDS) as response:  # noqa: S310 - http and https only: is_url
+        body: bytes = response.read(_MAX_RESPONSE_BYTES + 1)
+    if len(body) > _MAX_RESPONSE_BYTES:
+        raise ValueError(f"the response is longer than {_MAX_RESPONSE_BYTES} bytes")
+    return body.decode()
+
+
+def _none_answers(failures: Sequence[NetworkError]) -> NetworkError:
+    if len(failures) == 1:
+        return failures[0]
+    causes = "; ".join(map(str, failures))
+    error = NetworkError(f"none of {len(failures)} name servers answers: {causes}")
+    error.__cause__ = failures[-1] if failures else None
+    return error

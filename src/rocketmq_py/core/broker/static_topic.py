@@ -1,0 +1,277 @@
+"""Static topics: logical queues, each a sequence of physical queues that may be at different brokers.
+
+The arithmetic between logical and physical offsets, and the checks of a mapping (LogicQueueMappingItem,
+TopicQueueMappingUtils). A logical queue's last physical queue is written to; its broker leads the logical queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from rocketmq_py.core.queue_limits import MAX_QUEUES
+from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo, MappingItem
+from rocketmq_py.protocol.codes import ResponseCode
+
+MOCK_BROKER_PREFIX = "__syslo__"
+NO_BROKER = "__syslo__none__"
+"""The broker name of a logical queue that no broker leads."""
+MAX_ITEMS = 1_000
+"""Physical queues of one logical queue, that is, remappings."""
+_MAX_OFFSET = 1 << 62
+
+Items = Sequence[MappingItem]
+
+
+def mock_broker_name(scope: str) -> str:
+    """The broker name that clients use for the logical queues of a scope."""
+    return MOCK_BROKER_PREFIX + (scope[2:] if scope == "__global__" else scope)
+
+
+# -- offsets
+
+
+def logical_offset(item: MappingItem, physical: int) -> int:
+    """The logical offset of a physical one (computeStaticQueueOffsetStrictly)."""
+    return item.logic_offset + max(0, physical - item.start_offset)
+
+
+def logical_offset_of_send(item: MappingItem, physical: int) -> int:
+    """The logical offset of a stored message; -1 while the item's is undecided (computeStaticQueueOffsetLoosely)."""
+    if item.logic_offset < 0:
+        return -1
+    if item.start_offset <= item.end_offset < physical:
+        physical = item.end_offset
+    return logical_offset(item, physical)
+
+
+def physical_offset(item: MappingItem, logical: int) -> int:
+    """The physical offset of a logical one."""
+    return logical - item.logic_offset + item.start_offset
+
+
+def end_of(item: MappingItem) -> int:
+    """The logical end of an item whose physical end is decided, else its logical beginning."""
+    if item.end_offset >= item.start_offset:
+        return item.logic_offset + item.end_offset - item.start_offset
+    return item.logic_offset
+
+
+def has_end(item: MappingItem) -> bool:
+    """True if nothing is written to the physical queue any more, and it is not empty."""
+    return item.end_offset > item.start_offset
+
+
+def find_item(items: Items, logical: int) -> MappingItem | None:
+    """The item that contains a logical offset: the last one that begins at or before it, else the first one.
+
+    Items with an undecided logical offset are skipped. None if there is no other.
+    """
+    decided = [item for item in items if item.logic_offset >= 0]
+    for item in reversed(decided):
+        if logical >= item.logic_offset:
+            return item
+    return decided[0] if decided else None
+
+
+def next_item(items: Items, current: MappingItem) -> MappingItem | None:
+    """The item after another one; None if there is none, or its logical offset is undecided."""
+    for number, item in enumerate(items[:-1]):
+        if item.gen == current.gen:
+            following = items[number + 1]
+            return following if following.logic_offset >= 0 else None
+    return None
+
+
+# -- mappings
+
+
+def leader_map(detail: MappingDetail) -> dict[int, int]:
+    """The logical queues that a broker leads, with the ids of their physical queues."""
+    return {
+        number: items[-1].queue_id
+        for number, items in detail.hosted_queues.items()
+        if items and items[-1].bname == detail.bname
+    }
+
+
+def as_info(detail: MappingDetail) -> MappingInfo:
+    """The part of a mapping that name servers get."""
+    return MappingInfo(
+        topic=detail.topic, total_queues=detail.total_queues, bname=detail.bname, epoch=detail.epoch,
+        curr_id_map=leader_map(detail),
+    )  # fmt: skip
+
+
+def mapping_fault(detail: MappingDetail, topic: str, broker_name: str) -> str | None:
+    """Why a mapping cannot be accepted by a broker; None if it can."""
+    if detail.topic != topic or detail.bname != broker_name:
+        return f"the mapping is of topic {detail.topic!r} and broker {detail.bname!r}, not of {topic} and {broker_name}"
+    if not 0 <= detail.total_queues <= MAX_QUEUES or len(detail.hosted_queues) > MAX_QUEUES:
+        return f"a static topic has at most {MAX_QUEUES} queues"
+    for number, items in detail.hosted_queues.items():
+        fault = _number_fault(number, items) or items_fault(items)
+        if fault is not None:
+            return f"logical queue {number}: {fault}"
+    return None
+
+
+def _number_fault(number: int, items: Items) -> str | None:
+    if not 0 <= number < MAX_QUEUES:
+        return f"0 to {MAX_QUEUES - 1} is expected"
+    return f"it has more than {MAX_ITEMS} physical queues" if len(items) > MAX_ITEMS else None
+
+
+def items_fault(items: Items) -> str | None:
+    """Why the physical queues of a logical queue contradict each other (checkLogicQueueMappingItemOffset)."""
+    faults = [_item_fault(item) for item in items]
+    faults += [_order_fault(earlier, later) for earlier, later in pairwise(items)]
+    return next(filter(None, faults), None)
+
+
+def _item_fault(item: MappingItem) -> str | None:
+    if item.start_offset < 0 or item.gen < 0 or not 0 <= item.queue_id < MAX_QUEUES:
+        return "The field is illegal, should not be negative"
+    if max(item.logic_offset, item.start_offset, item.end_offset) > _MAX_OFFSET:
+        return "an offset is too large"
+    if item.end_offset != -1 and item.end_offset < item.start_offset:
+        return "The endOffset is smaller than the start offset"
+    return None
+
+
+def _order_fault(earlier: MappingItem, later: MappingItem) -> str | None:
+    if earlier.logic_offset < 0:
+        return "The non-latest item has negative logic offset"
+    if earlier.gen >= later.gen:
+        return "The gen does not increase monotonically"
+    if later.logic_offset != -1 and earlier.logic_offset >= later.logic_offset:
+        return "The base logic offset does not increase monotonically"
+    if later.logic_offset != -1 and end_of(earlier) >= later.logic_offset:
+        return "The max logic offset does not increase monotonically"
+    return None
+
+
+def merge(old: MappingDetail, new: MappingDetail, *, force: bool) -> str | None:
+    """Complete a new mapping with the logical queues of the old one; why it is refused, or None.
+
+    :param force: accept any new mapping (TopicQueueMappingManager.updateTopicQueueMapping).
+    """
+    if not force:
+        fault = _merge_fault(old, new)
+        if fault is not None:
+            return fault
+    for number, items in old.hosted_queues.items():
+        new.hosted_queues.setdefault(number, items)
+    return None
+
+
+def _merge_fault(old: MappingDetail, new: MappingDetail) -> str | None:
+    if new.epoch < old.epoch:
+        return f"Can't accept data with small epoch {new.epoch} < {old.epoch}"
+    if new.scope != old.scope:
+        return f"Can't accept data with unmatched scope {new.scope} != {old.scope}"
+    is_same_epoch = new.epoch == old.epoch
+    for number, items in old.hosted_queues.items():
+        replacement = new.hosted_queues.get(number)
+        if replacement is None:
+            if is_same_epoch:
+                return "Cannot accept equal epoch with null data"
+        else:
+            fault = _replacement_fault(items, replacement, is_same_epoch=is_same_epoch)
+            if fault is not None:
+                return fault
+    return None
+
+
+def _replacement_fault(old: Items, new: Items, *, is_same_epoch: bool) -> str | None:
+    """Why items cannot replace others: those of the same generation must be the same."""
+    if not old:
+        return None
+    if not new:
+        return "The new item list is null or empty"
+    by_gen = {item.gen: item for item in new}
+    for item in old:
+        same = by_gen.get(item.gen)
+        if same is None:
+            continue
+        if _place(same) != _place(item) or (item.logic_offset not in (-1, same.logic_offset)):
+            return f"generation {item.gen} of a logical queue cannot be changed"
+    if is_same_epoch and (new[-1].gen, _place(new[-1])) != (old[-1].gen, _place(old[-1])):
+        return "The new leader is different but epoch equal"
+    return None
+
+
+def _place(item: MappingItem) -> tuple[str, int, int]:
+    return item.bname, item.queue_id, item.start_offset
+
+
+# -- routes
+
+
+def logical_queues(mappings: Mapping[str, MappingInfo]) -> dict[str, dict[int, str]]:
+    """The logical queues of a route: by mock broker name, the leading broker of each queue id.
+
+    :param mappings: by broker name (``topicQueueMappingByBroker``). For each queue the mapping with the highest epoch
+        counts; a queue that no broker leads has :data:`NO_BROKER`.
+    """
+    found: dict[str, dict[int, str]] = {}
+    totals: dict[str, int] = {}
+    for info in sorted(mappings.values(), key=lambda info: info.epoch):
+        name = mock_broker_name(info.scope)
+        totals[name] = max(totals.get(name, 0), min(info.total_queues, MAX_QUEUES))
+        found.setdefault(name, {}).update(dict.fromkeys(info.curr_id_map, info.bname))
+    return {
+        name: {number: leaders.get(number, NO_BROKER) for number in range(totals[name])}
+        for name, leaders in found.items()
+    }
+
+
+# -- pulls
+
+
+class PullOutcome(NamedTuple):
+    """The code and the offsets of a pull's answer."""
+
+    code: int
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+def translate_pull(items: Items, current: MappingItem, asked: int, found: PullOutcome) -> tuple[PullOutcome, int]:
+    """The answer of a pull from a physical queue as one from the logical queue, and the delta of its offsets.
+
+    A reader at the end of a physical queue goes on at the next one
+    (PullMessageProcessor.rewriteResponseForStaticTopic).
+
+    :param asked: the physical offset of the pull. :param found: with physical offsets.
+    """
+    if found.code != ResponseCode.SUCCESS:
+        current, found = _revised(items, current, asked, found)
+    next_offset = min(found.next_offset, current.end_offset) if has_end(current) else found.next_offset
+    translated = PullOutcome(
+        found.code,
+        logical_offset(current, next_offset),
+        logical_offset(current, max(current.start_offset, found.min_offset)),
+        max(logical_offset(current, found.max_offset), end_of(items[-1])),
+    )
+    return translated, current.logic_offset - current.start_offset
+
+
+def _revised(items: Items, current: MappingItem, asked: int, found: PullOutcome) -> tuple[MappingItem, PullOutcome]:
+    first = find_item(items, 0)
+    is_first = first is not None and first.gen == current.gen
+    if asked < found.min_offset:  # the messages asked for have expired
+        code = ResponseCode.PULL_OFFSET_MOVED if is_first else ResponseCode.PULL_RETRY_IMMEDIATELY
+        return current, found._replace(code=code, next_offset=found.min_offset)
+    is_leader = items[-1].gen == current.gen
+    if asked >= found.max_offset and not is_leader:
+        following = next_item(items, current)
+        if following is None:  # where the next queue begins is not decided yet
+            return current, found._replace(code=ResponseCode.PULL_NOT_FOUND, next_offset=asked)
+        start = following.start_offset
+        return following, PullOutcome(ResponseCode.PULL_RETRY_IMMEDIATELY, start, start, start)
+    if asked > found.max_offset and found.code == ResponseCode.PULL_OFFSET_MOVED:
+        return current, found._replace(next_offset=found.max_offset)
+    return current, found

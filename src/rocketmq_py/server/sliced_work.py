@@ -1,0 +1,111 @@
+"""Long work in slices: an iterator is advanced for a few milliseconds per turn of the event loop, until it ends.
+
+Requests, periodic jobs and closed connections may set off work whose amount a client chooses. In slices it delays the
+requests of other connections by a bounded time only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BUDGET_SECONDS = 0.01
+
+
+class SlicedWork:
+    """Jobs that share one time budget per turn of the event loop.
+
+    A job is an iterator; what it yields is ignored. Each step must be short, since the budget is checked between steps.
+    A job whose budget is used up goes to the end of the queue, so that a long job does not delay short ones.
+
+    :param call_soon: runs a callback in the next turn of the event loop.
+    :param budget_seconds: the budget of a turn.
+    :param clock: the time in seconds, from any start.
+    """
+
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        budget_seconds: float = BUDGET_SECONDS,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._call_soon = call_soon
+        self._budget = budget_seconds
+        self._clock = clock
+        self._jobs: deque[Iterator[object]] = deque()
+        self._is_scheduled = False
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def add(self, job: Iterator[object]) -> None:
+        """Start a job in the next turn of the event loop. A job that raises is logged and ends."""
+        self._jobs.append(job)
+        self._schedule()
+
+    async def run(self, items: Iterator[T]) -> list[T]:
+        """Run an iterator as a job.
+
+        :returns: what it yielded.
+        :raises Exception: what it raised.
+        """
+        found: list[T] = []
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.add(_collect(items, found, done))
+        await done
+        return found
+
+    def finish(self) -> None:
+        """Run all jobs to their end, whatever time that takes."""
+        while self._jobs:
+            self._advance(self._jobs.popleft(), float("inf"))
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        end = self._clock() + self._budget
+        while self._jobs:
+            job = self._jobs.popleft()
+            if self._advance(job, end):
+                continue
+            self._jobs.append(job)
+            self._schedule()
+            return
+
+    def _advance(self, job: Iterator[object], end: float) -> bool:
+        """Advance a job until ``end``; whether it has ended."""
+        clock = self._clock
+        try:
+            for _ in job:
+                if clock() >= end:
+                    return False
+        except Exception:  # noqa: BLE001 - a job that fails must not end the others
+            _log.exception("a job in slices failed: %s", job)
+        return True
+
+
+def _collect(items: Iterator[T], found: list[T], done: asyncio.Future[None]) -> Iterator[None]:
+    try:
+        for item in items:
+            if done.cancelled():
+                return
+            found.append(item)
+            yield
+    except Exception as e:  # noqa: BLE001 - the caller gets it
+        if not done.cancelled():
+            done.set_exception(e)
+    else:
+        if not done.cancelled():
+            done.set_result(None)

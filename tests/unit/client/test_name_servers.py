@@ -1,0 +1,139 @@
+"""Addresses of name servers: as people write them, and fetched from a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from rocketmq_py.client import name_servers as module
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.name_servers import name_servers
+from rocketmq_py.errors import ConfigError, NetworkError
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.wire.command import Command
+from tests.unit.client.scripted import Answerer, ScriptedNetwork, cluster
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("http://h:1", ["h:1"]),
+        ("HTTP://h:1/", ["h:1"]),
+        ("http://h:1;http://g:2", ["h:1", "g:2"]),
+        ("h:1, g:2", ["h:1", "g:2"]),
+        (["http://h:1", "g:2"], ["h:1", "g:2"]),
+        ("http://h:8080/rocketmq/nsaddr", ["http://h:8080/rocketmq/nsaddr"]),
+        ("https://h/ns", ["https://h/ns"]),
+    ],
+)
+def test_addresses_and_urls(given: str | list[str], expected: list[str]) -> None:
+    assert name_servers(given) == expected
+    assert name_servers(expected) == expected
+
+
+@pytest.mark.parametrize("given", ["http://h:8080/ns;g:2", "http://h", "ftp://h:1", "h"])
+def test_what_cannot_be_an_address_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError):
+        name_servers(given)
+
+
+class AddressServer(HTTPServer):
+    text: bytes = b""
+    paths: list[str]
+
+
+@contextmanager
+def address_server(text: bytes) -> Iterator[AddressServer]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            server.paths.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(server.text)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with AddressServer(("127.0.0.1", 0), Handler) as server:
+        server.text, server.paths = text, []
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def made(answer: Answerer, url: str, **options: object) -> tuple[ClientInstance, ScriptedNetwork]:
+    network = ScriptedNetwork(answer)
+    instance = ClientInstance(url, **options)  # type: ignore[arg-type]
+    network.carry(instance.connections)
+    return instance, network
+
+
+def test_addresses_are_fetched_from_a_url_and_refreshed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketmq_py.client.client_instance.FETCH_INTERVAL_SECONDS", 0.02)
+
+    async def main(server: AddressServer) -> None:
+        url = f"http://127.0.0.1:{server.server_port}/rocketmq/nsaddr"
+        instance, network = made(cluster(t={"b": 1}), url, unit_name="u")
+        await instance.start()
+        await instance.routes.get("t")
+        assert [address for address, _ in network.requests] == ["ns:1"]
+        assert server.paths[0] == "/rocketmq/nsaddr-u?nofix=1"
+        server.text = b"other:2\n"
+        async with asyncio.timeout(10):
+            while instance.name_servers.addresses != ["other:2"]:  # noqa: ASYNC110 - nothing announces it
+                await asyncio.sleep(0.01)
+        await instance.routes.refresh("t")
+        assert network.requests[-1][0] == "other:2"
+        await instance.stop()
+
+    with address_server(b"http://ns:1\n") as server:
+        asyncio.run(main(server))
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"no address", b"http://h:1/again", b"h:1;" * 20_000])
+def test_what_is_no_list_of_addresses_is_an_error(text: bytes) -> None:
+    async def main(server: AddressServer) -> None:
+        instance, _ = made(cluster(), f"http://127.0.0.1:{server.server_port}/ns")
+        with pytest.raises(NetworkError, match=r"cannot be fetched from http://127\.0\.0\.1"):
+            await instance.routes.get("t")
+        await instance.stop()
+
+    with address_server(text) as server:
+        asyncio.run(main(server))
+
+
+def test_a_url_that_does_not_answer_is_an_error() -> None:
+    async def main(url: str) -> None:
+        instance, _ = made(cluster(), url)
+        with pytest.raises(NetworkError, match="cannot be fetched"):
+            await instance.routes.get("t")
+        await instance.stop()
+
+    with address_server(b"") as server:
+        url = f"http://127.0.0.1:{server.server_port}/ns"
+    asyncio.run(main(url))
+
+
+def test_the_response_is_bounded() -> None:
+    assert module._MAX_RESPONSE_BYTES < 1 << 20
+
+
+def test_the_address_of_a_broker_is_named_as_the_mistake() -> None:
+    """A broker refuses requests for routes as unknown."""
+
+    async def main() -> None:
+        instance, _ = made(
+            lambda *_: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=" request type 105 not supported"),
+            "broker:10911",
+        )
+        with pytest.raises(ConfigError, match=r"broker:10911 is not a name server.*namesrv"):
+            await instance.routes.get("t")
+        await instance.stop()
+
+    asyncio.run(main())

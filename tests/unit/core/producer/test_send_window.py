@@ -1,0 +1,33 @@
+"""Limits for the sends in progress."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.core.producer.send_window import SendWindow
+from rocketmq_py.errors import ConfigError
+
+
+def test_the_number_of_sends_is_limited() -> None:
+    window = SendWindow(2, None)
+    window.enter(1 << 40)
+    assert not window.is_full
+    window.enter(1)
+    assert window.is_full
+    window.leave(1)
+    assert not window.is_full
+
+
+def test_the_bytes_of_sends_are_limited_but_one_message_always_fits() -> None:
+    window = SendWindow(None, 10)
+    assert not window.is_full
+    window.enter(100)
+    assert window.is_full
+    window.leave(100)
+    assert (window.sends, window.bytes, window.is_full) == (0, 0, False)
+
+
+@pytest.mark.parametrize(("sends", "size", "name"), [(0, 1, "max_pending_sends=0"), (1, -1, "max_pending_bytes=-1")])
+def test_limits_that_admit_nothing_are_refused(sends: int, size: int, name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        SendWindow(sends, size)

@@ -1,0 +1,118 @@
+"""Work in slices: bounded per turn, fair between jobs, complete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rocketmq_py.server.sliced_work import SlicedWork
+
+
+class Loop:
+    """Turns of an event loop in which each step of a job takes one second."""
+
+    def __init__(self, budget: float) -> None:
+        self.now = 0.0
+        self.callbacks: list[Callable[[], None]] = []
+        self.work = SlicedWork(self.callbacks.append, budget, lambda: self.now)
+        self.done: list[str] = []
+
+    def job(self, name: str, steps: int) -> Iterator[None]:
+        for number in range(steps):
+            self.now += 1
+            self.done.append(f"{name}{number}")
+            yield
+
+    def turn(self) -> list[str]:
+        """Run the callbacks of one turn; the steps that were done."""
+        before = len(self.done)
+        callbacks, self.callbacks[:] = self.callbacks[:], []
+        for callback in callbacks:
+            callback()
+        return self.done[before:]
+
+
+def test_a_turn_ends_when_its_budget_is_used_up() -> None:
+    loop = Loop(budget=3)
+    loop.work.add(loop.job("a", 5))
+    assert loop.turn() == ["a0", "a1", "a2"]
+    assert loop.turn() == ["a3", "a4"]
+    assert loop.turn() == []
+    assert len(loop.work) == 0
+
+
+def test_all_jobs_share_the_budget_and_a_long_one_does_not_delay_a_short_one() -> None:
+    loop = Loop(budget=2)
+    loop.work.add(loop.job("long", 5))
+    loop.work.add(loop.job("short", 1))
+    assert loop.turn() == ["long0", "long1"]
+    assert loop.turn() == ["short0", "long2"]
+    assert loop.turn() == ["long3", "long4"]
+
+
+def test_a_job_that_fails_is_logged_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Loop(budget=10)
+
+    def failing() -> Iterator[None]:
+        yield
+        raise ValueError("broken")
+
+    loop.work.add(failing())
+    loop.work.add(loop.job("a", 1))
+    assert loop.turn() == ["a0"]
+    assert "a job in slices failed" in caplog.text
+
+
+def test_jobs_added_by_a_job_run_too() -> None:
+    loop = Loop(budget=10)
+
+    def adding() -> Iterator[None]:
+        loop.work.add(loop.job("a", 1))
+        yield
+
+    loop.work.add(adding())
+    loop.turn()
+    loop.turn()
+    assert loop.done == ["a0"]
+    assert not loop.callbacks
+
+
+def test_finishing_runs_everything_at_once() -> None:
+    loop = Loop(budget=1)
+    loop.work.add(loop.job("a", 3))
+    loop.work.finish()
+    assert loop.done == ["a0", "a1", "a2"]
+    assert loop.turn() == []
+
+
+def test_a_coroutine_awaits_what_a_job_yields_or_raises() -> None:
+    async def scenario() -> None:
+        work = SlicedWork(asyncio.get_running_loop().call_soon, budget_seconds=0)
+        assert await work.run(iter(range(100))) == list(range(100))
+        with pytest.raises(ZeroDivisionError):
+            await work.run(1 // number for number in (1, 0))
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_coroutine_ends_its_job() -> None:
+    steps = 0
+
+    def endless() -> Iterator[None]:
+        nonlocal steps
+        while True:
+            steps += 1
+            yield
+
+    async def scenario() -> None:
+        work = SlicedWork(asyncio.get_running_loop().call_soon, budget_seconds=0)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await work.run(endless())
+        await asyncio.sleep(0.01)
+        assert len(work) == 0
+
+    asyncio.run(scenario())
+    assert steps
