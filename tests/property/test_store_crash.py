@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch, StoreConfig
@@ -254,6 +254,10 @@ configs = st.sampled_from([CONFIG, SYNC])
 
 @settings(max_examples=examples(150), deadline=None)
 @given(script=steps, failure=failures, config=configs)
+@example(  # the removal of an expired commit log file fails, and its queue and index files could be removed
+    script=[("append", 0, 0)] * 6 + [("batch", 1, 9), ("batch", 2, 9), ("trim", 0, 0)]
+    + [("append", 0, 0)] * 2 + [("batch", 0, 4), ("trim", 0, 0)], failure=(37, 10), config=CONFIG,
+)  # fmt: skip
 def test_a_disk_that_fails_for_a_while_causes_refusals_but_loses_no_message(script, failure, config):
     """Writes, new files and allocations fail; syncs do not: what a failed sync leaves nobody knows."""
     world = World(config)

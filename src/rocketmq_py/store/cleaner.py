@@ -2,7 +2,8 @@
 
 A pass selects files by the rules in ``retention``; the next ticks remove them in small steps, so that no tick takes
 long. Readers see the change at once, in the store's thread; files are closed and removed in the flush thread, after all
-syncs that may need them.
+syncs that may need them. Files of queues and index are removed only when the log files they refer to are gone from the
+disk: if a log file cannot be removed, the next start reads its messages again and needs their entries and keys.
 """
 
 from __future__ import annotations
@@ -30,6 +31,30 @@ _REQUESTED_PASSES = 20
 """Number of passes for which a request of an operator is valid, as in Java."""
 
 
+class _Removal:
+    """The removal of one file in the flush thread.
+
+    :param remove: removes the file; may be called again after an ``OSError``.
+    :param what: the kind of file, for the log.
+    """
+
+    def __init__(self, remove: Callable[[], None], what: str) -> None:
+        self._remove = remove
+        self._what = what
+        self.is_done = self.has_failed = False
+
+    def run(self) -> None:
+        """Remove the file; called from the flush thread."""
+        try:
+            self._remove()
+        except OSError as e:
+            if not self.has_failed:
+                _log.error("an expired %s could not be removed: %s", self._what, e)
+            self.has_failed = True
+        else:
+            self.is_done = True
+
+
 class Cleaner:
     """Removes expired files of one store."""
 
@@ -47,7 +72,10 @@ class Cleaner:
         self._requested_passes = 0
         self._expired: deque[int] = deque()
         self._untrimmed: list[ConsumeQueue] = []
-        self._trimmed_to = log.min_offset
+        self._trimmed_to = self._freed_to = log.min_offset
+        """Offsets of the log up to which minimum offsets are raised, and files of queues and index are removed."""
+        self._removal: _Removal | None = None
+        """The removal of a log file that is not known to be done."""
         self._has_warned = False
 
     def request(self) -> None:
@@ -55,7 +83,7 @@ class Cleaner:
         self._requested_passes = _REQUESTED_PASSES
 
     def check(self, config: StoreConfig, now: int) -> RetentionDecision:
-        """Run one pass: select the files to remove.
+        """Run one pass: select the files to remove, and try a failed removal again.
 
         :param config: the current settings, which can change while the store is open.
         :param now: milliseconds since the epoch.
@@ -64,7 +92,9 @@ class Cleaner:
         hour = datetime.datetime.fromtimestamp(now // 1000).astimezone().hour
         decision = decide(config, hour, self._used(), requested=self._requested_passes > 0)
         self._requested_passes = max(0, self._requested_passes - 1)
-        if decision.why and not self._expired:
+        if self._removal is not None and self._removal.has_failed:
+            self._flusher.request(0, self._removal.run)
+        elif decision.why and not self._expired:
             self._select(config, decision, now)
         return decision
 
@@ -104,30 +134,34 @@ class Cleaner:
     def step(self) -> None:
         """Remove one selected file, or trim some queues.
 
-        :raises OSError: queues cannot be read.
+        :raises OSError: queues cannot be read, or their files not removed; the next step tries again.
         """
-        if self._expired:
-            self._in_background(self._log.detach(self._expired.popleft()), "commit log file")
+        if self._removal is not None and self._removal.is_done:
+            self._removal = None
+        if self._expired and self._removal is None:
+            self._removal = self._remove_later(self._log.detach(self._expired.popleft()), "commit log file")
         elif self._untrimmed:
             for _ in range(min(_QUEUES_PER_TICK, len(self._untrimmed))):
-                self._trim(self._untrimmed.pop())
-        elif self._log.min_offset > self._trimmed_to:
-            self._trimmed_to = self._log.min_offset
-            self._untrimmed = list(self._queues.by_key.values())
-            for remove in self._index.detach_before(self._trimmed_to):
-                self._in_background(remove, "index file")
+                self._trim(self._untrimmed[-1])
+                self._untrimmed.pop()
+        elif self._log.min_offset > self._trimmed_to or (self._removal is None and self._trimmed_to > self._freed_to):
+            self._begin_trimming()
+
+    def _begin_trimming(self) -> None:
+        self._trimmed_to = self._log.min_offset
+        self._untrimmed = list(self._queues.by_key.values())
+        if self._removal is None:
+            self._freed_to = self._trimmed_to
+            for remove in self._index.detach_before(self._freed_to):
+                self._remove_later(remove, "index file")
 
     def _trim(self, queue: ConsumeQueue) -> None:
         if self._queues.by_key.get((queue.topic, queue.queue_id)) is queue:
             queue.raise_minimum(self._trimmed_to)
-            queue.remove_expired_files()
+            if self._freed_to == self._trimmed_to:
+                queue.remove_expired_files()
 
-    def _in_background(self, remove: Callable[[], None], what: str) -> None:
-        def guarded() -> None:
-            try:
-                remove()
-            except OSError as e:
-                # The file is not used any more; the next start lists it again.
-                _log.error("an expired %s could not be removed: %s", what, e)
-
-        self._flusher.request(0, guarded)
+    def _remove_later(self, remove: Callable[[], None], what: str) -> _Removal:
+        removal = _Removal(remove, what)
+        self._flusher.request(0, removal.run)
+        return removal

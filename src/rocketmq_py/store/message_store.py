@@ -26,6 +26,7 @@ from rocketmq_py.store.log.flusher import Flusher
 from rocketmq_py.store.log.scan import Found, LogScan
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
+from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.read.reader import Accepts, MessageFilter, Reader
 from rocketmq_py.store.read.tag_search import offsets_by_tag
@@ -144,7 +145,8 @@ class MessageStore:
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
         self._queues = QueueTable(fs, layout, config, self._is_batched, self._commit_log.stored_at)
         self._index = MessageIndex(fs, layout, config, self._clock)
-        recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint)
+        self._ends = QueueEndsFile(fs, layout.queue_ends)
+        recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint, self._ends)
         try:
             end = recovery.run(clean=clean, torn_anywhere=torn_anywhere)
         except OSError as e:
@@ -157,7 +159,7 @@ class MessageStore:
             self._unconfirmed = ConfirmOffset(end, recovery.last_timestamp)
             self._index.confirmed = end
         self._schedule = FlushSchedule(
-            config, fs, self._commit_log, self._queues, self._index, self._checkpoint, self._flusher, self._clock()
+            config, fs, log, self._queues, self._index, self._checkpoint, self._ends, self._flusher, self._clock()
         )
         self._cleaner = Cleaner(fs, layout, log, self._queues, self._index, self._flusher, self._checkpoint)
         if self._is_slave:
@@ -554,6 +556,10 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; its records stay in the log until they expire."""
         self._commit_pending()
+        try:
+            self._ends.delete(topic)
+        except OSError as e:
+            _log.error("the ends of the queues still have topic %r, which a crash can bring back: %s", topic, e)
         self._queues.remove_topic(topic)
 
     def clean(self, now: int) -> None:

@@ -9,18 +9,22 @@ rules are those of CommitLog.recoverNormally and recoverAbnormally.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
-from rocketmq_py.store.log.scan import LogScan
+from rocketmq_py.store.log.scan import Found, LogScan
 from rocketmq_py.store.queue.dispatch import RecordDispatch
+from rocketmq_py.store.queue.queue_ends import QueueEnds, QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
 
+_REPORT_EVERY = 1 << 30
+"""Bytes of the log after which the progress of a rebuild is logged."""
 _COMMIT_EVERY = 4096
 """Number of records after which their pending entries and keys are committed."""
 
@@ -30,13 +34,15 @@ class Recovery:
 
     def __init__(
         self, fs: FileSystem, config: StoreConfig, log: CommitLog, queues: QueueTable, index: MessageIndex,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint, ends: QueueEndsFile,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._log = log
         self._queues = queues
         self._index = index
         self._checkpoint = checkpoint
+        self._ends_file = ends
+        self._ends: QueueEnds | None = None
         self._check_crc = config.check_crc_on_recover
         self._config = config
         self._dispatch: RecordDispatch
@@ -52,6 +58,8 @@ class Recovery:
         :raises StoreCorrupt: files contradict the configuration. :raises OSError: the disk fails.
         """
         self._log.load()
+        if self._checkpoint.end >= 0:  # otherwise another program has changed the store, and the ends can be old
+            self._ends = self._ends_file.load()
         untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
         begin = self._begin_clean() if clean else self._begin_after_crash(trust_end=not untrusted)
         if self._is_index_missing():
@@ -66,8 +74,11 @@ class Recovery:
         if not self._log.starts:
             self._without_log()
             return 0
+        self._rebuild_damaged(begin)
         scan = LogScan(self._log, begin, check_crc=self._check_crc, torn_anywhere=torn_anywhere)
         self._dispatch_all(scan)
+        self._queues.damaged.clear()
+        self._keep_ends()
         self._truncate(scan, erase=not clean or scan.reason is not None)
         return scan.end
 
@@ -75,7 +86,7 @@ class Recovery:
 
     def _begin_clean(self) -> int:
         """End of the newest message of the queues: only records without a queue entry follow."""
-        end = self._queue_end = self._queues.load(self._log.min_offset)
+        end = self._queue_end = self._queues.load(self._log.min_offset, ends=self._ends)
         if self._log.min_offset <= end and self._is_boundary(end):
             return end
         if end >= 0:
@@ -105,7 +116,7 @@ class Recovery:
         begin = self._checkpoint.end
         if begin < self._log.min_offset or not trust_end or not self._is_boundary(begin):
             begin = self._confirmed_file()
-        self._queues.load(self._log.min_offset, begin)
+        self._queues.load(self._log.min_offset, begin, self._ends)
         if begin > self._log.min_offset and not self._queues.by_key:
             _log.warning("the consume queues are missing: they are rebuilt from the whole commit log")
             begin = self._begin_anew()
@@ -136,8 +147,54 @@ class Recovery:
         if self._queues.by_key:
             _log.warning("there is no commit log: the consume queues are removed")
             self._queues.clear()
+        self._ends_file.clear()
 
     # -- rebuilding queues and index
+
+    def _rebuild_damaged(self, end: int) -> None:
+        """Rebuild the damaged queues from the log before ``end``; later records are dispatched to all queues."""
+        damaged = self._queues.damaged
+        if not damaged:
+            return
+        for (topic, queue_id), reason in damaged.items():
+            _log.warning("consume queue %s-%d is rebuilt from the commit log: %s", topic, queue_id, reason)
+        dispatch = self._dispatch = RecordDispatch(self._config, self._queues, self._index, self._commit_pending)
+        count, reported = 0, self._log.min_offset
+        for found in self._records_before(end):
+            if (found.topic, found.queue_id) not in damaged:
+                continue
+            dispatch.rebuild(found)
+            count += 1
+            if not count % _COMMIT_EVERY:
+                self._commit_pending()
+            if found.physical_offset - reported >= _REPORT_EVERY:
+                reported = found.physical_offset
+                _log.info("rebuilding consume queues: the commit log is scanned up to %d of %d", reported, end)
+        self._commit_pending()
+        _log.warning("%d consume queues were rebuilt with %d records", len(damaged), count)
+
+    def _records_before(self, end: int) -> Iterator[Found]:
+        """Records of the log before ``end``; after damage the scan continues with the next file."""
+        start: int | None = self._log.min_offset
+        while start is not None and start < end:
+            scan = LogScan(self._log, start, check_crc=False)
+            for found in scan:
+                if found.physical_offset >= end:
+                    return
+                yield found
+            if scan.reason is not None:
+                _log.error("the commit log is damaged at %d: %s", scan.end, scan.reason)
+            start = next((one for one in self._log.starts if one > scan.end), None)
+
+    def _keep_ends(self) -> None:
+        """Let queues whose last messages the log has lost continue after them: no offset is given twice."""
+        for end in self._ends.queues if self._ends is not None else ():
+            queue = self._queues.by_key.get((end.topic, end.queue_id))
+            if queue is not None and queue.next_offset < end.next_offset:
+                _log.error(
+                    "%s: the commit log has lost offsets %d to %d", queue, queue.next_offset, end.next_offset - 1
+                )
+                queue.skip_to(end.next_offset)
 
     def _dispatch_all(self, scan: LogScan) -> None:
         dispatch = self._dispatch = RecordDispatch(

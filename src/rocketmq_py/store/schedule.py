@@ -16,6 +16,7 @@ from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.flusher import Flusher
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.queue_ends import QueueEnds, QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
 
@@ -50,7 +51,7 @@ class FlushSchedule:
 
     def __init__(
         self, config: StoreConfig, fs: FileSystem, log: CommitLog, queues: QueueTable, index: MessageIndex,
-        checkpoint: Checkpoint, flusher: Flusher, now: int,
+        checkpoint: Checkpoint, ends: QueueEndsFile, flusher: Flusher, now: int,
     ) -> None:  # fmt: skip
         self._config = config
         self._fs = fs
@@ -58,6 +59,7 @@ class FlushSchedule:
         self._queues = queues
         self._index = index
         self._checkpoint = checkpoint
+        self._ends = ends
         self._flusher = flusher
         self._flushed_at = self._round_at = now
         self._round_end = -1  # end of the readable messages when the last round began
@@ -119,7 +121,7 @@ class FlushSchedule:
         end, timestamp = readable
         self._request_log(timestamp)
         index, indexed_until = self._index.take_dirty(), self._index.end_timestamp
-        paths = self._queues.take_dirty()
+        paths, ends = self._queues.take_dirty(), self._ends.snapshot(*self._queues.ends(self._log.min_offset))
 
         def sync_and_save() -> None:
             if self._flusher.failure is not None:
@@ -131,8 +133,17 @@ class FlushSchedule:
             self._checkpoint.index_msg_timestamp = indexed_until
             self._checkpoint.end = end
             self._save_checkpoint()
+            self._save_ends(ends)
 
         self._flusher.request(self._log.end, sync_and_save)
+
+    def _save_ends(self, ends: tuple[int, QueueEnds]) -> None:
+        """Write the ends of the queues. If that fails, the previous ones stay, which are lower."""
+        try:
+            self._ends.save(ends)
+        except OSError as e:
+            _log.error("the ends of the queues could not be written, the next flush of the queues tries again: %s", e)
+            self._round_end = -1
 
     def _save_checkpoint(self) -> None:
         """Write the checkpoint. If that fails, the previous one stays, and a recovery only scans more of the log."""

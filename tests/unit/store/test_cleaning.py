@@ -94,7 +94,15 @@ def clean(stores, store, ticks=30):
     store.clean(stores.clock.now)
     for _ in range(ticks):
         store.tick(stores.clock.now)
+        drain(store)
     flush(store)
+
+
+def drain(store):
+    """Let the flush thread finish what was requested."""
+    done = threading.Event()
+    store._flusher.request(0, done.set)
+    assert done.wait(10)
 
 
 def log_files(stores):
@@ -296,6 +304,66 @@ def test_a_file_that_cannot_be_removed_is_not_used_any_more(stores, caplog, monk
     assert store.is_writable
 
 
+def test_entries_and_keys_stay_until_their_log_file_is_removed(stores, caplog):
+    """Otherwise the next start serves the messages of a file that could not be removed without entries and keys."""
+    config = msgspec.structs.replace(NEVER, delete_file_batch_max=1, max_index_num=8)
+    store = stores.open(config)
+    fill(store, 100)
+    before = log_files(stores)
+    first = len(stores.fs.nodes[stores.root / "commitlog" / before[0]].content)
+    stores.fs.fails = lambda operation, path: operation == "remove" and "commitlog" in path.parts
+    stores.fs.ratio = 0.86
+    for _ in range(3):
+        clean(stores, store)
+    low = store.queue_range("T", 0)[0]
+    assert store.min_physical_offset == first, "later files stay, so that the log has no gap"
+    assert low > 0
+    assert log_files(stores) == before
+    assert caplog.text.count("could not be removed") == 1
+    store.close()
+
+    stores.fs.fails = lambda *_: False
+    again = stores.open(config)
+    assert numbers(read_queue(again)) == list(range(100))
+    assert [again.query("T", f"k{i}", 10, 0, NOW * 2).count for i in range(0, 100, 9)] == [1] * 12
+
+
+def test_a_removal_that_fails_is_tried_again(stores):
+    config = msgspec.structs.replace(NEVER, delete_file_batch_max=1, max_index_num=8)
+    store = stores.open(config)
+    fill(store, 100)
+    flush(store)
+    before, indexes = log_files(stores), stores.fs.names(stores.root / "index")
+    stores.fs.fails = lambda operation, path: operation == "remove" and "commitlog" in path.parts
+    stores.fs.ratio = 0.86
+    clean(stores, store)
+    assert stores.fs.names(stores.root / "index") == indexes
+    stores.fs.fails = lambda *_: False
+    clean(stores, store)
+    assert log_files(stores) == before[1:]
+    assert len(stores.fs.names(stores.root / "index")) < len(indexes)
+    clean(stores, store)
+    assert log_files(stores) == before[2:]
+
+
+def test_queue_files_that_cannot_be_removed_are_removed_later(stores):
+    store = stores.open(NEVER)
+    fill(store, 200)
+    flush(store)
+    queue = stores.root / "consumequeue" / "T" / "0"
+    files = stores.fs.names(queue)
+    stores.fs.fails = lambda operation, path: operation == "remove" and "consumequeue" in path.parts
+    stores.fs.ratio = 0.86
+    clean(stores, store)
+    low = store.queue_range("T", 0)[0]
+    assert low > 40
+    stores.fs.fails = lambda *_: False
+    clean(stores, store)
+    assert stores.fs.names(queue)[0] == segment_name(low // 20 * 400)
+    assert len(files) > len(stores.fs.names(queue))
+    assert store.is_writable
+
+
 def test_on_a_real_disk(disk_stores):
     store = disk_stores.open(msgspec.structs.replace(NEVER, file_reserved_time=0))
     fill(store, 100)
@@ -305,6 +373,7 @@ def test_on_a_real_disk(disk_stores):
     store.clean(disk_stores.clock.now)
     for _ in range(30):
         store.tick(disk_stores.clock.now)
+        drain(store)
     flush(store)
     assert len(list((disk_stores.root / "commitlog").iterdir())) == 1
     low = store.queue_range("T", 0)[0]

@@ -166,7 +166,7 @@ def test_a_damaged_record_and_what_follows_are_truncated(stores, caplog, damage,
     at = done[20].physical_offset
     if clean:
         store.close()
-        for path in [p for p in stores.fs.nodes if "consumequeue" in p.parts]:
+        for path in [p for p in stores.fs.nodes if "consumequeue" in p.parts or p.name == "queueends"]:
             stores.fs.remove(path)
     else:
         stores.crash()

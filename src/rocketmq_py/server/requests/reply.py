@@ -7,6 +7,7 @@ form the request had: so does Apache RocketMQ, whose every side writes in its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from types import NoneType
 from typing import Annotated, Any, TypeAlias, cast, get_args, get_origin
 
 import msgspec
@@ -132,16 +133,19 @@ def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
 
 
 def _as_text(field: msgspec.structs.FieldInfo) -> str:
-    """The expression for one field of header ``h`` as a string or None."""
+    """The expression for one field of header ``h`` as a string or None; every type but text and bool is a number."""
     value = f"h.{field.name}"
-    kind = _plain_type(field.type)
-    text = {str: value, int: f"str({value})", bool: f"('true' if {value} else 'false')"}[kind]
-    return text if field.required or kind is str else f"None if {value} is None else {text}"
+    kinds = _kinds(field.type)
+    if str in kinds:
+        return value
+    text = f"('true' if {value} else 'false')" if bool in kinds else f"str({value})"
+    return f"None if {value} is None else {text}" if NoneType in kinds else text
 
 
-def _plain_type(declared: Any) -> type:
-    """``int`` of ``Annotated[int, ...] | None``, for instance."""
-    if get_origin(declared) is Annotated:
-        return _plain_type(get_args(declared)[0])
-    kinds = [kind for kind in get_args(declared) if kind is not type(None)]
-    return _plain_type(kinds[0]) if kinds else cast("type", declared)
+def _kinds(annotation: Any) -> frozenset[type]:
+    """The types of a field, without their bounds: ``Annotated[int, ...] | None`` is an int or None."""
+    if get_origin(annotation) is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if get_args(annotation):
+        return frozenset().union(*map(_kinds, get_args(annotation)))
+    return frozenset({annotation})

@@ -21,6 +21,7 @@ class StoreLayout:
         self.index = root / "index"
         self.config = root / "config"
         self.checkpoint = root / "checkpoint"
+        self.queue_ends = root / "queueends"
         self.timer_wheel = root / "timerwheel"
         self.timer_log = root / "timerlog"
         self.timer_check = self.config / "timercheck"

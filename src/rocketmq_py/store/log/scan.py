@@ -26,6 +26,8 @@ from rocketmq_py.wire.record import (
 
 _BLOCK = 1024 * 1024
 _SECTOR = 512
+_MAX_TOPICS = 16 * 1024
+"""Maximum number of decoded topic names kept by a scan: a master or a damaged log can have any number of them."""
 _SIZE_MAGIC = Struct(">ii")
 _V6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
 _U16 = Struct(">H")
@@ -150,6 +152,8 @@ class LogScan:
     def _first_of_topic(self, block: bytes, at: int, physical: int) -> Found:
         found = self._record(block, at, physical)
         name = found.topic.encode()
+        if len(self._topics) >= _MAX_TOPICS:
+            self._topics.clear()
         self._topics[bytes([len(name)]) + name] = found.topic
         return found
 

@@ -89,6 +89,10 @@ class BatchConsumeQueue(ConsumeQueue):
         """Number of messages of pending records that do not have exactly one, by physical offset."""
         self.tail = self._units.tail  # shared object: it is only changed in place
 
+    @property
+    def entry_queue(self) -> ConsumeQueue:
+        return self._units
+
     # -- writing
 
     def add(self, physical: int, size: int, tags_code: int, count: int = 1) -> None:

@@ -7,11 +7,13 @@ them from the commit log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from struct import Struct
 from typing import ClassVar
+from zlib import crc32
 
 from rocketmq_py.store.fs.layout import segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles, check_segment
@@ -59,8 +61,8 @@ class ConsumeQueue:
     packing: ClassVar[Entries] = Entries("qiq")
 
     __slots__ = (
-        "_directory", "_files", "_paths", "_per_file", "_starts", "key_hash", "magic", "max_offset", "min_offset",
-        "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
+        "_directory", "_files", "_paths", "_per_file", "_starts", "checksums", "key_hash", "magic", "max_offset",
+        "min_offset", "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, directory: Path, files: OpenFiles) -> None:
@@ -79,6 +81,13 @@ class ConsumeQueue:
         self.pending: list[int] = []
         self.tail = bytearray()
         self.tail_start = 0
+        self.checksums: dict[int, int] = {}
+        """CRC-32 of the entries in each file, by its start, as far as known."""
+
+    @property
+    def entry_queue(self) -> ConsumeQueue:
+        """The queue whose offsets number the entries in the files; of a batch consume queue that of its units."""
+        return self
 
     # -- writing
 
@@ -107,7 +116,10 @@ class ConsumeQueue:
             number = self.tail_start % self._per_file
             room = (self._per_file - number) * self.width
             part = self.tail[:room]
-            self._files.write(self._path(self._open_segment(self.tail_start)), number * self.width, part)
+            start = self._open_segment(self.tail_start)
+            self._files.write(self._path(start), number * self.width, part)
+            if number == 0 or start in self.checksums:
+                self.checksums[start] = crc32(part, self.checksums[start] if number else 0)
             self.tail_start += len(part) // self.width
             del self.tail[:room]
 
@@ -182,6 +194,44 @@ class ConsumeQueue:
 
     # -- loading and truncating
 
+    @property
+    def file_size(self) -> int:
+        """Configured size of its files in bytes."""
+        return self._files.file_size
+
+    @property
+    def first_entry(self) -> int:
+        """Number of the first entry in the first file; the end if there is no file."""
+        return self._starts[0] if self._starts else self.tail_start
+
+    def damage(self, first: int | None, end: int, checksums: Mapping[int, int], budget: int) -> str | None:
+        """What is wrong with the files of a queue that was just loaded; None if nothing is.
+
+        Checksums that are valid are kept, and so are those of files beyond the budget.
+
+        :param first: number of the first entry that must be there; None if it is not known.
+        :param end: number after the last entry that must be there.
+        :param checksums: CRC-32 of the entries before ``end`` in each file.
+        :param budget: maximum number of bytes to read, from the last file on.
+        """
+        for before, after in pairwise(self._starts):
+            if after != before + self._per_file:
+                return f"the file {segment_name((before + self._per_file) * self.width)} is missing"
+        if self.tail_start < end:
+            return f"its files end at {self.tail_start}, {end - self.tail_start} entries too early"
+        if first is not None and self.first_entry > first:
+            return f"its files begin at {self.first_entry} instead of {first}"
+        for start in reversed(self._starts):
+            known, count = checksums.get(start), min(end - start, self._per_file)
+            if known is None or count <= 0:
+                continue
+            budget -= count * self.width
+            if budget >= 0 and crc32(self._read_file(start, count)) != known:
+                return f"the checksum of the file {segment_name(start * self.width)} is wrong"
+            if count == self._per_file or start + count == self.tail_start:
+                self.checksums[start] = known
+        return None
+
     def load(self) -> None:
         """List the files and set the end after the last entry that was written."""
         self._list_files()
@@ -224,6 +274,7 @@ class ConsumeQueue:
             self._starts.pop()
         end = self._starts[-1] + count if self._starts else 0
         self.max_offset = self.next_offset = self.tail_start = end
+        self._drop_checksums()
         self.min_offset = min(max(self.min_offset, self._starts[0] if self._starts else 0), end)
         self.tail.clear()
 
@@ -249,6 +300,11 @@ class ConsumeQueue:
                 high = middle
         return low
 
+    def _drop_checksums(self) -> None:
+        """Drop the checksums of removed files, and of the last file, whose end has moved."""
+        kept = set(self._starts[:-1])
+        self.checksums = {start: value for start, value in self.checksums.items() if start in kept}
+
     def _erase_from(self, offset: int) -> None:
         if self._starts and offset - self._starts[-1] < self._per_file:
             self._files.erase(self._path(self._starts[-1]), (offset - self._starts[-1]) * self.width)
@@ -272,8 +328,9 @@ class ConsumeQueue:
     def remove_expired_files(self) -> None:
         """Remove the files that end at the minimum offset or before; the last file stays."""
         while len(self._starts) > 1 and self._starts[1] <= self.min_offset:
-            path = self._path(self._starts.pop(0))
+            path = self._path(self._starts[0])
             self._files.remove(path)
+            self.checksums.pop(self._starts.pop(0), None)
             _log.info("removed consume queue file %s", path)
 
     def remove_files(self) -> None:
@@ -282,6 +339,7 @@ class ConsumeQueue:
             self._files.remove(self._path(start))
         self._starts.clear()
         self._paths.clear()
+        self.checksums.clear()
         self.tail.clear()
 
     def last_physical_end(self) -> int:

@@ -66,6 +66,12 @@ class RecordDispatch:
             self._index.add_properties(key_hash, properties, found.physical_offset, found.store_timestamp)
         self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
 
+    def rebuild(self, found: Found) -> None:
+        """Add the entry of a record whose queue is rebuilt; the index has its keys already."""
+        if found.sys_flag & _TRANSACTION not in (_PREPARED, _ROLLBACK):
+            queue = self._queues.by_key[found.topic, found.queue_id]
+            self._enqueue(queue, found, dispatch_fields.parse(found.properties))
+
     def _is_plausible(self, queue: ConsumeQueue, found: Found) -> bool:
         """False, with an error in the log, for a queue offset that would fill the disk with blank entries.
 
@@ -108,7 +114,11 @@ class RecordDispatch:
 
     def _enqueue(self, queue: ConsumeQueue, found: Found, properties: dict[bytes, bytes]) -> None:
         if found.queue_offset != queue.next_offset:
-            if found.queue_offset < queue.next_offset and not queue.is_empty:
+            if found.queue_offset == 0 and (found.topic, found.queue_id) in self._queues.damaged:
+                # The topic was deleted and created again, which queues that are not rebuilt show by their files.
+                self._commit_pending()
+                queue = self._queues.replace(queue)
+            elif found.queue_offset < queue.next_offset and not queue.is_empty:
                 return
             if not self._is_plausible(queue, found):
                 return

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rocketmq_py.core.paths import component_fault, quoted_name
-from rocketmq_py.errors import MessageIllegal
+from rocketmq_py.errors import MessageIllegal, StoreCorrupt
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.log.confirm_offset import Entries
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds
 from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
 
+_CHECKED_BYTES = 16 * 1024 * 1024
+"""Bytes of queue files whose checksums are verified at a start, some 15 ms; the others are checked by their sizes."""
 _SPILL_AT = 16 * 1024
 """Size of a tail, in bytes, from which on it is written to its file."""
 
@@ -39,9 +42,12 @@ class QueueTable:
         self._stored_at = stored_at
         self._files = OpenFiles(fs, config.consume_queue_file_size, config.max_open_queue_files)
         self._batch_files = OpenFiles(fs, config.batch_queue_file_size, config.max_open_queue_files)
+        self._budget = _CHECKED_BYTES
         self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
         self._ids: dict[str, set[int]] = {}
         """Ids of the queues of each topic."""
+        self.damaged: dict[tuple[str, int], str] = {}
+        """Queues whose files :meth:`load` has removed because they must be rebuilt, and why."""
 
     def create(self, topic: str, queue_id: int, *, batched: bool = False) -> ConsumeQueue:
         """Add a new, empty queue; its directory is created with its first file.
@@ -69,27 +75,75 @@ class QueueTable:
     def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         return self.by_key.get((topic, queue_id)) or self.create(topic, queue_id)
 
-    def load(self, physical_start: int, physical_end: int | None = None) -> int:
+    def load(self, physical_start: int, physical_end: int | None = None, ends: QueueEnds | None = None) -> int:
         """Open every queue on disk.
 
         Returns the offset in the log at which the newest message of all queues ends, -1 if there is none.
 
         :param physical_start: where the log begins; the minimum offsets move to the messages from there on.
         :param physical_end: truncate entries of messages beyond this offset of the log; None trusts all entries.
+        :param ends: what the queues must have; queues that have less are emptied and listed in :attr:`damaged`.
         :raises StoreCorrupt: a file has another size than configured.
         """
         newest = -1
+        expected = ends.by_key() if ends is not None else {}
         # Queue by queue, because only few files can be open at once.
         for topic, queue_id, batched in self._on_disk():
             queue = self._make(topic, queue_id, batched=batched)
             self._add(queue)
-            if physical_end is None:
-                queue.load()
-            else:
+            reason = self._load_queue(queue, ends, expected.get((topic, queue_id)), physical_start)
+            if reason is not None:
+                self.damaged[topic, queue_id] = reason
+                self.replace(queue)
+                continue
+            if physical_end is not None:
                 queue.load_below(physical_end)
             queue.raise_minimum(physical_start)
             newest = max(newest, queue.last_physical_end())
+        if self.by_key:
+            self._add_missing(expected)
         return newest
+
+    def _load_queue(
+        self, queue: ConsumeQueue, ends: QueueEnds | None, end: QueueEnd | None, physical_start: int
+    ) -> str | None:
+        """Load a queue; returns what is wrong with its files, None if nothing is."""
+        try:
+            queue.load()
+        except StoreCorrupt as e:
+            recorded = ends is not None and (ends.batch_file_size if queue.is_batched else ends.file_size)
+            if not recorded or recorded != queue.file_size:
+                raise
+            return str(e)
+        files = queue.entry_queue
+        if ends is None or end is None or end.batched != queue.is_batched:
+            return files.damage(None, 0, {}, 0)
+        # Files removed by the clean-up since the ends were saved are not missing.
+        first = end.first if physical_start <= ends.log_begin else None
+        budget, before = self._budget, files.tail_start
+        self._budget = max(0, budget - min(before, end.end) * files.width)
+        return files.damage(first, end.end, end.checksums, budget)
+
+    def _add_missing(self, expected: Mapping[tuple[str, int], QueueEnd]) -> None:
+        """Add the queues that are not on disk, to be rebuilt."""
+        for key, end in expected.items():
+            if key not in self.by_key and component_fault(end.topic) is None:
+                self.create(end.topic, end.queue_id, batched=end.batched)
+                self.damaged[key] = "its files are missing"
+
+    def replace(self, queue: ConsumeQueue) -> ConsumeQueue:
+        """Remove the files of a queue and put an empty one in its place."""
+        queue.remove_files()
+        _, batch = self._layout.topic_directories(queue.topic)
+        plain, _ = self._layout.topic_directories(queue.topic)
+        self._remove_rest((batch if queue.is_batched else plain) / str(queue.queue_id))
+        empty = self._make(queue.topic, queue.queue_id, batched=queue.is_batched)
+        self._add(empty)
+        return empty
+
+    def ends(self, log_begin: int) -> tuple[Iterable[ConsumeQueue], int, int, int]:
+        """Arguments of :meth:`QueueEndsFile.snapshot`."""
+        return self.by_key.values(), log_begin, self._files.file_size, self._batch_files.file_size
 
     def _on_disk(self) -> Iterator[tuple[str, int, bool]]:
         """Topic, id and kind (batch or not) of every queue on disk."""

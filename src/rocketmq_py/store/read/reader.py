@@ -26,6 +26,8 @@ _SIZE_AND_MORE = 48
 _QUERY_PASSES = 3
 _WORTH_LENDING = 16 * 1024
 """Minimum number of bytes for which a view of the log is cheaper than a copy."""
+_MAX_SCANNED = 16_000
+"""Maximum number of entries that one read scans, whatever number of messages it asks for: some 10 ms with a filter."""
 
 Accepts = Callable[[int], bool]
 MessageFilter = Callable[[bytes], bool]
@@ -123,7 +125,7 @@ class Reader:
         records: list[bytes] = []
         size_so_far = last_seen = removed_before = 0
         following = offset
-        scanned = self._looked_at(CONSUME_QUEUE_ENTRY, max_count, message_filter)
+        scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
         for physical, size, code in queue.entries(offset, scanned):
             if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical, bulk):
                 break
@@ -163,7 +165,7 @@ class Reader:
         records: list[bytes] = []
         size_so_far = count_so_far = last_seen = 0
         following = offset
-        scanned = self._looked_at(BATCH_QUEUE_UNIT, max_count, message_filter)
+        scanned = self._max_scanned(BATCH_QUEUE_UNIT, max_count, message_filter)
         for unit in queue.units(offset, scanned):
             if unit.base - offset >= scanned:
                 break
@@ -191,9 +193,9 @@ class Reader:
         body = b"".join(records)
         return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
 
-    def _looked_at(self, entry_size: int, max_count: int, message_filter: MessageFilter | None) -> int:
-        """How many messages a read may look at; filters that take long say so themselves."""
-        most = max(self._config.max_filter_message_size // entry_size, max_count, 1)
+    def _max_scanned(self, entry_size: int, max_count: int, message_filter: MessageFilter | None) -> int:
+        """Maximum number of entries that a read scans; expensive filters have a lower limit."""
+        most = max(min(max(self._config.max_filter_message_size // entry_size, max_count), _MAX_SCANNED), 1)
         return min(most, getattr(message_filter, "most_records", most))
 
     def _is_full(

@@ -8,7 +8,7 @@ from rocketmq_py.core.paths import component_fault
 from rocketmq_py.store.config.config_journal import JournaledFile
 from rocketmq_py.store.log.scan import Found
 from rocketmq_py.store.tools.findings import Findings
-from rocketmq_py.store.tools.offline import Entry, OfflineStore, QueueView
+from rocketmq_py.store.tools.offline import Entry, OfflineStore, QueueView, is_blank
 from rocketmq_py.store.write import dispatch_fields
 
 _TRANSACTION = 0xC
@@ -144,6 +144,7 @@ class QueueCheck:
 
     def _check_beyond(self, view: QueueView, offset: int, log_end: int) -> None:
         """Report entries from ``offset`` on, for which the log has no records."""
+        offset = self._skip_fillers(view, offset)
         if offset >= view.end:
             return
         first = next(iter(view.read(offset, 1)), (log_end, 0, 0))[0]
@@ -153,6 +154,19 @@ class QueueCheck:
             str(view),
             f"offsets {offset} to {view.end - 1} point to records that the log does not have, from {first} on",
         )
+
+    def _skip_fillers(self, view: QueueView, offset: int) -> int:
+        """The first offset from ``offset`` on that is not a filler; fillers stand for messages the log has lost."""
+        begin = offset
+        while offset < view.end:
+            entries = view.read(offset, _AT_ONCE)
+            fillers = next((i for i, entry in enumerate(entries) if not is_blank(entry)), len(entries))
+            offset += fillers
+            if not entries or fillers < len(entries):
+                break
+        if offset > begin:
+            self._findings.note(str(view), f"offsets {begin} to {offset - 1} have no messages: the log has lost them")
+        return offset
 
     def _check_without_files(self) -> None:
         """Report queues that have records but no files, which is valid if their topic was deleted."""

@@ -149,6 +149,17 @@ def test_a_filter_scans_800_entries_at_most_or_as_many_as_are_requested(stores):
     assert store.get("T", 0, 0, 1000, accepts=lambda code: False).next_offset == 1000
 
 
+def test_a_read_scans_a_bounded_number_of_entries(stores):
+    """A client may ask for any number of messages; a filter that matches none must not read the whole queue."""
+    store = stores.open(WIDE)
+    for start in range(0, 20_000, 500):
+        fill(store, 500, start=start, size=1)
+    codes = []
+    found = store.get("T", 0, 0, 1 << 31, accepts=lambda code: codes.append(code) is not None, bulk=True)
+    assert (found.status, found.next_offset, len(codes)) == (GetStatus.NO_MATCHED_MESSAGE, 16_000, 16_000)
+    assert store.get("T", 0, 16_000, 1 << 31, accepts=lambda code: False).next_offset == 20_000
+
+
 def test_a_message_filter_sees_records(stores):
     store = stores.open(WIDE)
     fill(store, 10)

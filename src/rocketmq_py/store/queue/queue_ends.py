@@ -1,0 +1,136 @@
+"""The file ``queueends``: first and last entry and checksums of all consume queues, as of the last flush of the queues.
+
+With it the next start notices queue files that are missing, short or damaged, even the last file of a queue, and no
+queue offset is given twice. Java brokers ignore the file. Its first line is the CRC-32 of the rest, which is JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+
+class QueueEnd(msgspec.Struct, array_like=True, gc=False):
+    """The entries of a queue that are in its files.
+
+    :ivar first: number of the first entry in the first file.
+    :ivar end: number after the last entry; in a batch consume queue entries are units.
+    :ivar next_offset: queue offset after the last message.
+    :ivar checksums: CRC-32 of the entries in each file, by the number of its first entry; files without are not known.
+    """
+
+    topic: str
+    queue_id: int
+    batched: bool
+    first: int
+    end: int
+    next_offset: int
+    checksums: dict[int, int]
+
+
+class QueueEnds(msgspec.Struct):
+    """Ends of all queues.
+
+    :ivar log_begin: minimum offset of the commit log.
+    :ivar file_size: size of consume queue files, and ``batch_file_size`` of those of batch consume queues.
+    """
+
+    log_begin: int = -1
+    file_size: int = 0
+    batch_file_size: int = 0
+    queues: list[QueueEnd] = []
+
+    def by_key(self) -> dict[Key, QueueEnd]:
+        """The ends by topic and queue id."""
+        return {(end.topic, end.queue_id): end for end in self.queues}
+
+
+class QueueEndsFile:
+    """Reads and writes the file; the flush thread saves, the store's thread does everything else."""
+
+    def __init__(self, fs: FileSystem, path: Path) -> None:
+        self._fs = fs
+        self._path = path
+        self._lock = threading.Lock()
+        self._saved: QueueEnds | None = None
+        self._version = 0
+        self._deleted: dict[str, int] = {}
+        """Deleted topics, and the version from which on a snapshot can have them again."""
+
+    def load(self) -> QueueEnds:
+        """Content of the file; without queues if it is missing or damaged."""
+        data = self._fs.read(self._path)
+        if data is None:
+            return QueueEnds()
+        checksum, _, text = data.partition(b"\n")
+        if checksum != b"%08x" % crc32(text):
+            _log.warning("%s is ignored: its checksum is wrong", self._path)
+            return QueueEnds()
+        try:
+            self._saved = msgspec.json.decode(text, type=QueueEnds)
+        except msgspec.DecodeError as e:  # of another version
+            _log.warning("%s is ignored: %s", self._path, e)
+            return QueueEnds()
+        return self._saved
+
+    def snapshot(
+        self, queues: Iterable[ConsumeQueue], log_begin: int, file_size: int, batch_file_size: int
+    ) -> tuple[int, QueueEnds]:
+        """The ends as they are now, for :meth:`save`."""
+        ends = []
+        for queue in queues:
+            if queue.max_offset:
+                plain = queue.entry_queue
+                ends.append(
+                    QueueEnd(
+                        queue.topic, queue.queue_id, queue.is_batched, plain.first_entry, plain.tail_start,
+                        queue.max_offset, dict(plain.checksums),
+                    )
+                )  # fmt: skip
+        return self._version, QueueEnds(log_begin, file_size, batch_file_size, ends)
+
+    def save(self, snapshot: tuple[int, QueueEnds]) -> None:
+        """Write a snapshot, without the topics deleted since it was taken.
+
+        :raises OSError: the disk is full or fails; the previous content stays.
+        """
+        version, ends = snapshot
+        with self._lock:
+            ends.queues = [end for end in ends.queues if self._deleted.get(end.topic, 0) <= version]
+            if ends != self._saved:
+                self._write(ends)
+
+    def delete(self, topic: str) -> None:
+        """Remove a topic, before its queue files are removed: its queues are not missing at the next start.
+
+        :raises OSError: the disk is full or fails.
+        """
+        with self._lock:
+            self._version += 1
+            self._deleted[topic] = self._version
+            saved = self._saved
+            if saved is not None and any(end.topic == topic for end in saved.queues):
+                kept = [end for end in saved.queues if end.topic != topic]
+                self._write(QueueEnds(saved.log_begin, saved.file_size, saved.batch_file_size, kept))
+
+    def clear(self) -> None:
+        """Remove the file."""
+        self._saved = None
+        self._fs.remove(self._path)
+
+    def _write(self, ends: QueueEnds) -> None:
+        text = msgspec.json.encode(ends)
+        self._fs.write(self._path, b"%08x\n" % crc32(text) + text)
+        self._saved = ends

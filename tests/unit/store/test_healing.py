@@ -1,0 +1,365 @@
+"""Missing and damaged queue files are found at the start and rebuilt from the commit log, for just those queues."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+import pytest
+
+from rocketmq_py.errors import StoreCorrupt
+from rocketmq_py.store import NewRecord
+from rocketmq_py.store.queue import queue_table
+from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.verify import verify
+from rocketmq_py.wire.batch import encode_batch
+from tests.unit.store.helpers import SMALL, Stores, fill, numbers, read_queue, record
+
+COUNT = 50
+"""Messages of each queue: three files of 20 entries."""
+
+
+def filled(stores: Stores):
+    """Two topics of two queues, whose messages alternate in the log."""
+    store = stores.open()
+    for i in range(COUNT):
+        for topic in ("T", "U"):
+            for queue_id in (0, 1):
+                store.append(record(i, topic=topic, queue_id=queue_id))
+    store.commit_pending()
+    return store
+
+
+def flush(store):
+    """Flush everything, as a round does."""
+    store._schedule.everything(store._readable())
+    assert store.flush()
+
+
+def queue_files(stores: Stores, topic: str = "T", queue_id: int = 0):
+    directory = stores.root / "consumequeue" / topic / str(queue_id)
+    return sorted(path for path in stores.fs.nodes if path.is_relative_to(directory))
+
+
+def check_all(store, count=COUNT):
+    for topic in ("T", "U"):
+        for queue_id in (0, 1):
+            assert store.queue_range(topic, queue_id) == (0, count)
+            assert numbers(read_queue(store, topic, queue_id)) == list(range(count))
+
+
+def lose(number):
+    def damage(stores):
+        stores.fs.remove(queue_files(stores)[number])
+
+    return damage
+
+
+def lose_folder(stores):
+    for path in queue_files(stores):
+        stores.fs.remove(path)
+
+
+def lose_topic(stores):
+    for queue_id in (0, 1):
+        for path in queue_files(stores, "T", queue_id):
+            stores.fs.remove(path)
+
+
+def cut(number, size):
+    def damage(stores):
+        content = stores.fs.nodes[queue_files(stores)[number]].content
+        del content[size:]
+
+    return damage
+
+
+def overwrite(number, at, data):
+    def damage(stores):
+        stores.fs.nodes[queue_files(stores)[number]].content[at : at + len(data)] = data
+
+    return damage
+
+
+def flip(number, at, bit):
+    def damage(stores):
+        stores.fs.nodes[queue_files(stores)[number]].content[at] ^= 1 << bit
+
+    return damage
+
+
+DAMAGES = {
+    "the first file": (lose(0), "its files begin at 20 instead of 0"),
+    "a file in the middle": (lose(1), "the file 00000000000000000400 is missing"),
+    "the last file": (lose(2), "its files end at 40, 10 entries too early"),
+    "the folder": (lose_folder, "its files are missing"),
+    "the topic": (lose_topic, "its files are missing"),
+    "emptied first": (cut(0, 0), "its files begin at 20 instead of 0"),
+    "emptied last": (cut(2, 0), "its files end at 40"),
+    "cut short": (cut(1, 333), "has 333 bytes"),
+    "last cut short": (cut(2, 20), "has 20 bytes"),
+    "zeros": (overwrite(0, 0, bytes(400)), "the checksum of the file 00000000000000000000 is wrong"),
+    "zeros at the end": (overwrite(2, 100, bytes(300)), "its files end at 45"),
+    "garbage": (overwrite(1, 40, b"\xa5" * 200), "the checksum of the file 00000000000000000400 is wrong"),
+    "a bit of an offset": (flip(1, 47, 3), "the checksum of the file 00000000000000000400 is wrong"),
+    "a bit of a tags code": (flip(2, 199, 0), "the checksum of the file 00000000000000000800 is wrong"),
+}
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_queue_files_are_rebuilt(stores, caplog, name, clean):
+    damage, said = DAMAGES[name]
+    store = filled(stores)
+    flush(store)
+    if clean:
+        store.close()
+    else:
+        stores.crash()
+    intact = {path: bytes(stores.fs.nodes[path].content) for path in queue_files(stores)}
+    damage(stores)
+    with caplog.at_level(logging.WARNING):
+        store = stores.open()
+    warnings = [r.getMessage() for r in caplog.records if "is rebuilt from the commit log" in r.getMessage()]
+    assert len(warnings) == (2 if name == "the topic" else 1)
+    assert warnings[0].startswith("consume queue T-0 is rebuilt")
+    assert said in warnings[0]
+    check_all(store)
+    fill(store, 1, start=COUNT)
+    assert store.queue_range("T", 0) == (0, COUNT + 1)
+    store.close()
+    for path, content in intact.items():
+        again = bytes(stores.fs.nodes[path].content)
+        assert again[: len(content.rstrip(b"\0"))] == content.rstrip(b"\0")
+    caplog.clear()
+    store = stores.open()
+    assert numbers(read_queue(store)) == list(range(COUNT + 1))
+    assert "rebuilt" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["the last file", "the folder", "garbage", "zeros at the end"])
+def test_a_crash_during_the_repair_is_harmless(stores, name):
+    filled(stores).close()
+    DAMAGES[name][0](stores)
+    stores.open()
+    stores.crash()
+    check_all(stores.open())
+
+
+def test_messages_after_the_last_flush_are_served_after_a_crash_and_a_damage(stores):
+    store = filled(stores)
+    flush(store)
+    fill(store, 30, start=COUNT)
+    stores.crash()
+    lose_folder(stores)
+    store = stores.open()
+    assert numbers(read_queue(store)) == list(range(COUNT + 30))
+    assert numbers(read_queue(store, "U", 1)) == list(range(COUNT))
+
+
+def test_an_intact_store_reads_its_queue_files_only(stores, monkeypatch, caplog):
+    filled(stores).close()
+    scanned = []
+    monkeypatch.setattr(queue_table.QueueTable, "replace", lambda *_: scanned.append(1))
+    check_all(stores.open())
+    assert not scanned
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+def test_files_beyond_the_budget_are_checked_by_their_sizes(stores, monkeypatch):
+    filled(stores).close()
+    monkeypatch.setattr(queue_table, "_CHECKED_BYTES", 0)
+    overwrite(1, 40, b"\xa5" * 20)(stores)
+    store = stores.open()
+    assert store.record_at_queue("T", 0, 22) is None
+    store.close()
+    monkeypatch.undo()
+    check_all(stores.open())
+
+
+def test_no_offset_is_given_twice_although_the_log_has_lost_its_end(stores, caplog):
+    store = stores.open()
+    done = fill(store, 30)
+    store.close()
+    log = next(path for path in sorted(stores.fs.nodes, reverse=True) if "commitlog" in path.parts)
+    start = int(log.name)
+    at = next(one.physical_offset for one in done if one.physical_offset >= start)
+    first = next(i for i, one in enumerate(done) if one.physical_offset == at)
+    stores.fs.nodes[log].content[at - start + 90] ^= 0xFF
+    lose_folder(stores)
+    with caplog.at_level(logging.ERROR):
+        store = stores.open()
+    assert f"the commit log has lost offsets {first} to 29" in caplog.text
+    assert store.append(record(30)).queue_offset == 30
+    assert numbers_with_gaps(store) == [*range(first), 30]
+    stores.crash()
+    store = stores.open()
+    assert store.append(record(31)).queue_offset == 31
+    assert numbers_with_gaps(store) == [*range(first), 30, 31]
+
+
+def numbers_with_gaps(store):
+    low, high = store.queue_range("T", 0)
+    found = []
+    while low < high:
+        result = store.get("T", 0, low, 32)
+        assert result.next_offset > low
+        found += [] if not result.count else numbers(decoded(result))
+        low = result.next_offset
+    return found
+
+
+def decoded(result):
+    from rocketmq_py.wire.record import decode_records
+
+    return decode_records(result.body)
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["closed", "killed"])
+def test_a_deleted_topic_does_not_come_back(stores, kill):
+    store = filled(stores)
+    flush(store)
+    store.delete_topic("T")
+    if kill:
+        stores.crash()
+    else:
+        store.close()
+    store = stores.open()
+    assert ("T", 0) not in store.queues()
+    assert numbers(read_queue(store, "U", 1)) == list(range(COUNT))
+
+
+def test_a_topic_deleted_while_its_ends_are_on_their_way_does_not_come_back(stores):
+    store = filled(stores)
+    flush(store)
+    snapshot = store._ends.snapshot(*store._queues.ends(0))
+    store.delete_topic("T")
+    store._ends.save(snapshot)
+    stores.crash()
+    assert ("T", 0) not in stores.open().queues()
+
+
+def test_a_topic_that_was_deleted_and_created_again_is_rebuilt_from_its_second_life(stores):
+    store = filled(stores)
+    store.delete_topic("T")
+    fill(store, 25, start=100)
+    store.close()
+    lose(0)(stores)
+    store = stores.open()
+    assert store.queue_range("T", 0) == (0, 25)
+    assert numbers(read_queue(store)) == list(range(100, 125))
+
+
+def test_an_expired_beginning_is_not_missing(stores, caplog):
+    config = msgspec.structs.replace(SMALL, file_reserved_time=0, delete_when="00")
+    store = stores.open(config)
+    fill(store, 100)
+    flush(store)
+    stores.clock.now *= 2
+    store.delete_expired()
+    store.clean(stores.clock.now)
+    for _ in range(60):
+        store.tick(stores.clock.now)
+        store.flush()
+    low = store.queue_range("T", 0)[0]
+    assert low > 20
+    stores.crash()
+    store = stores.open(config)
+    assert store.queue_range("T", 0) == (low, 100)
+    assert "rebuilt" not in caplog.text
+    store.close()
+    lose(0)(stores)
+    assert stores.open(config).queue_range("T", 0) == (low, 100)
+
+
+def test_a_queue_whose_messages_have_all_expired_keeps_its_end_without_its_files(stores):
+    config = msgspec.structs.replace(SMALL, file_reserved_time=0, delete_when="00")
+    store = stores.open(config)
+    fill(store, 7, topic="old")
+    fill(store, 100)
+    flush(store)
+    stores.clock.now *= 2
+    store.delete_expired()
+    store.clean(stores.clock.now)
+    for _ in range(60):
+        store.tick(stores.clock.now)
+        store.flush()
+    assert store.queue_range("old", 0) == (7, 7)
+    store.close()
+    for path in queue_files(stores, "old"):
+        stores.fs.remove(path)
+    store = stores.open(config)
+    assert store.queue_range("old", 0) == (7, 7)
+    assert store.append(record(7, topic="old")).queue_offset == 7
+
+
+def test_batch_consume_queues_are_rebuilt(stores):
+    def opened():
+        return stores.open(is_batched=lambda topic: topic == "B")
+
+    store = opened()
+    for i in range(30):
+        body = encode_batch([(0, f"{i}-{k}".encode(), b"") for k in range(3)])
+        store.append_inner_batch(NewRecord("B", 0, body, b""), 3)
+    fill(store, 10)
+    store.close()
+    for path in [path for path in stores.fs.nodes if "batchconsumequeue" in path.parts]:
+        stores.fs.remove(path)
+    store = opened()
+    assert store.queue_range("B", 0) == (0, 90)
+    assert store.get("B", 0, 45, 3).count == 1
+    body = encode_batch([(0, b"x", b"")])
+    assert store.append_inner_batch(NewRecord("B", 0, body, b""), 1).queue_offset == 90
+
+
+def test_another_configured_size_is_refused_as_before(stores):
+    filled(stores).close()
+    before = {path: bytes(node.content) for path, node in stores.fs.nodes.items()}
+    with pytest.raises(StoreCorrupt, match="mappedFileSizeConsumeQueue says 600"):
+        stores.open(msgspec.structs.replace(SMALL, mapped_file_size_consume_queue=600))
+    assert {path: bytes(node.content) for path, node in stores.fs.nodes.items() if path.name != "lock"} == before
+
+
+@pytest.mark.parametrize("content", [b"", b"00000000\n{}", b"\xff\xfe", b"deadbeef\n[1]", b"c8dc0a1c"])
+def test_a_damaged_file_of_ends_is_ignored(stores, content):
+    filled(stores).close()
+    stores.fs.write(stores.root / "queueends", content)
+    check_all(stores.open())
+
+
+def test_a_disk_that_cannot_take_the_ends_costs_nothing(stores, caplog):
+    store = filled(stores)
+    stores.fs.fails = lambda operation, path: path.name == "queueends"
+    flush(store)
+    assert "the ends of the queues could not be written" in caplog.text
+    store.tick(stores.clock.now)
+    assert store.is_writable
+    store.close()
+    stores.fs.fails = lambda *_: False
+    check_all(stores.open())
+
+
+def test_ends_are_ignored_if_another_program_has_changed_the_store(stores):
+    """A Java broker can delete a topic; its checkpoint has other times."""
+    filled(stores).close()
+    stores.fs.nodes[stores.root / "checkpoint"].content[0:8] = (1).to_bytes(8, "big")
+    lose_topic(stores)
+    assert ("T", 0) not in stores.open().queues()
+
+
+def test_verify_notes_lost_offsets(disk_stores):
+    store = disk_stores.open()
+    done = fill(store, 30)
+    store.close()
+    path = disk_stores.root / "commitlog" / f"{done[29].physical_offset // 4096 * 4096:020d}"
+    data = bytearray(path.read_bytes())
+    data[done[29].physical_offset % 4096 + 90] ^= 0xFF
+    path.write_bytes(data)
+    for file in (disk_stores.root / "consumequeue" / "T" / "0").iterdir():
+        file.unlink()
+    disk_stores.open().close()
+    with OfflineStore(disk_stores.root) as offline:
+        report = verify(offline)
+    of_queue = [found for found in report.findings.listed() if found.place == "consume queue T-0"]
+    assert [found.severity for found in of_queue] == ["note"]
+    assert of_queue[0].what == "offsets 29 to 29 have no messages: the log has lost them"
