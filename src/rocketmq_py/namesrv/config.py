@@ -1,7 +1,4 @@
-"""The settings of a name server under Apache RocketMQ's own names (NamesrvConfig), and their text form.
-
-Knows keys, defaults and which may be changed from afar. Refuses to know what the settings do.
-"""
+"""The settings of a name server under Apache RocketMQ's own names (NamesrvConfig), and their text form."""
 
 from __future__ import annotations
 

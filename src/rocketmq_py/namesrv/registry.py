@@ -1,7 +1,6 @@
-"""Brokers, clusters and topics: the whole state of a name server.
+"""Brokers, clusters and topics: the whole state of a name server, by the rules of RocketMQ's RouteInfoManager.
 
-Knows the rules of Apache RocketMQ's RouteInfoManager. Refuses to know sockets and clocks: the time is passed in, and a
-connection is only something to compare (``owner``).
+The caller passes the time. A connection is any hashable value (``owner``).
 """
 
 from __future__ import annotations

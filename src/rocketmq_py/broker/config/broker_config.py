@@ -1,7 +1,4 @@
-"""The settings of a broker under Apache RocketMQ's own names (BrokerConfig), and how a broker.conf becomes them.
-
-Knows keys, defaults and which values can never work. Refuses to know what the settings do.
-"""
+"""The settings of a broker under Apache RocketMQ's own names (BrokerConfig), and reading them from a broker.conf."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""From the frames of one socket read to the bytes that answer them.
+"""Handle the frames of one socket read: decode, call the handlers, encode the answers.
 
-Knows how to decode, route, call and collect. Refuses to know sockets: it takes frames and a peer and returns buffers,
-so it is tested by calling it. Everything a read brought is handled before anything is answered, and ``after_read`` runs
-in between: that is where a store makes durable what the handlers appended.
+It takes frames and a peer and returns buffers, so tests call it without sockets. All handlers of a read run before
+anything is answered, with ``after_read`` in between: there a store makes durable what the handlers appended.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 OnHold = Callable[[Hold, Responder], None]
 
 Guard = Callable[[Peer, Command], Reply | None]
-"""Says why a request is not let in; None when it is."""
+"""Returns the refusal of a request, or None to admit it."""
 
 SLICE_SECONDS = 0.02
 """Working time for the handlers of one read. When it is over, the other frames wait for the next turn of the event
@@ -73,7 +72,7 @@ class Dispatcher:
     :param router: the handlers.
     :param after_read: called once after the handlers of a read (or one asynchronous handler) and before their answers
         are written. If it raises, every one of these answers becomes that error.
-    :param on_hold: keeps what handlers want to answer later.
+    :param on_hold: stores requests that are answered later.
     :param lanes: limits of asynchronous work by lane name.
     :param slow_turns: gets the reads that took long.
     :param guard: asked before each request; a server without access control has none. What it sees is what the handler
@@ -118,7 +117,7 @@ class Dispatcher:
         for frame in left:
             try:
                 if guarded or peer.calls:
-                    request, reply = self._look_at(peer, decode_command(frame))
+                    request, reply = self._admit(peer, decode_command(frame))
                 else:
                     request = self._decode(frame)
                     reply = None if request.flag & RESPONSE_FLAG else self._call(peer, request, frame.body)
@@ -153,7 +152,7 @@ class Dispatcher:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    # -- falling behind
+    # -- overload
 
     @property
     def refuses(self) -> bool:
@@ -175,9 +174,9 @@ class Dispatcher:
 
         return Route(route.code, refuse, route.lane, is_async=False)
 
-    def send_away(self, farewell: GoAway) -> None:
-        """From now on, have ``farewell`` answer what it sends away."""
-        routes = {code: farewell.over(route) for code, route in self._all_routes.items()}
+    def send_away(self, go_away: GoAway) -> None:
+        """Let ``go_away`` answer its requests from now on."""
+        routes = {code: go_away.over(route) for code, route in self._all_routes.items()}
         self._all_routes = self._routes = routes
 
     def time_writes(self, *, on: bool) -> None:
@@ -195,8 +194,8 @@ class Dispatcher:
 
     # -- one request
 
-    def _look_at(self, peer: Peer, command: Command) -> tuple[Request | Command, Reply | None]:
-        """Handle what the guard lets in, and give an answer to its waiter; returns what came and its answer."""
+    def _admit(self, peer: Peer, command: Command) -> tuple[Request | Command, Reply | None]:
+        """Handle a request that the guard admits, or pass an answer to its waiter; return request and answer."""
         if command.is_response:
             peer.answered(command)
             return command, None
