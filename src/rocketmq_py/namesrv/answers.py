@@ -1,4 +1,4 @@
-"""The name server's JSON bodies, in the two dialects that clients read: Java writes some maps with bare integer keys."""
+"""The name server's JSON bodies in the two dialects that clients read; Java writes some maps with bare integer keys."""
 
 from __future__ import annotations
 
