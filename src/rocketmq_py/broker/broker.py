@@ -123,12 +123,13 @@ class Broker:
             store_ip=await _resolved(config.broker_ip1),
         )
         services.open()
+        slow_turns = services.slow_turns
         server = Server(
             services.router(AccessHandlers(access)), host=config.bind_address, port=self.port,
             after_read=services.store.commit_pending,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
-            tls=self._tls, guard=self._guard(access, services),
+            tls=self._tls, guard=self._guard(access, services), slow_turns=slow_turns,
         )  # fmt: skip
         self._limit(server)
         try:
@@ -142,7 +143,7 @@ class Broker:
             services.close()
             raise
         self._services, self._server = services, server
-        self._ticker = Ticker([*self._jobs(services), Job(_LIMITS_MS, lambda: self._limit(server))])
+        self._ticker = Ticker([*self._jobs(services), Job(_LIMITS_MS, lambda: self._limit(server))], slow_turns)
         self._ticker.start()
         try:
             await services.registration.start()

@@ -16,6 +16,7 @@ from rocketmq_py.broker.timer.timers import RATE_MS, Timers
 from rocketmq_py.core.timer.delay_levels import queue_of
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import version_name
+from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.command import VERSION
 
@@ -42,8 +43,9 @@ class RuntimeInfo:
     def __init__(
         self, settings: LiveSettings, role: Role, store: MessageStore, stats: Stats, delay: DelayService,
         timers: Timers,
-        clock: Callable[[], int],
+        clock: Callable[[], int], slow_turns: SlowTurns,
     ) -> None:  # fmt: skip
+        self._slow_turns = slow_turns
         self._settings = settings
         self._role = role
         self._store = store
@@ -64,6 +66,16 @@ class RuntimeInfo:
             **self._pools(),
             **self._schedule(),
             **self._waiting(),
+            **self._turns(),
+        }
+
+    def _turns(self) -> dict[str, str]:
+        """Long turns of the event loop; keys that Java brokers do not have."""
+        turns = self._slow_turns
+        return {
+            "slowTurns": str(turns.count),
+            "slowestTurnMillis": str(turns.longest_ms),
+            "slowestTurn": turns.longest_name,
         }
 
     def _identity(self) -> dict[str, str]:

@@ -82,6 +82,7 @@ from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.server.sliced_work import SlicedWork
+from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
 from rocketmq_py.store.config.config_files import ConfigFile
@@ -118,6 +119,8 @@ class Services:
         *,
         store_ip: str | None = None,
     ) -> None:
+        self.slow_turns = SlowTurns()
+        """Long turns of the event loop; the listener and the periodic jobs report to it."""
         self._config = config
         self._fs = fs or OsFileSystem()
         self._new_rpc_client = new_rpc_client
@@ -248,7 +251,9 @@ class Services:
     def router(self, *others: object) -> Router:
         """A router with the handlers of all requests of this broker, and with ``others``."""
         config, store, stats = self._config, self.store, self.stats
-        runtime = RuntimeInfo(self.settings, self.role, store, stats, self.delay, self.timers, self._clock)
+        runtime = RuntimeInfo(
+            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns
+        )
         return Router(
             self._send_handlers(),
             ReplyHandlers(self.reply_service),

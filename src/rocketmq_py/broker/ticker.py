@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rocketmq_py.errors import RocketMQError
+from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
@@ -25,10 +27,14 @@ class Job(NamedTuple):
 
 
 class Ticker:
-    """Runs jobs. A failing job is logged once until it succeeds again, and keeps its interval."""
+    """Runs jobs. A failing job is logged once until it succeeds again, and keeps its interval.
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    :param slow_turns: gets how long each run took.
+    """
+
+    def __init__(self, jobs: Sequence[Job], slow_turns: SlowTurns | None = None) -> None:
         self._jobs = jobs
+        self._slow_turns = slow_turns or SlowTurns()
         self._work = Background()
         self._failing: set[int] = set()
 
@@ -55,8 +61,9 @@ class Ticker:
 
     def _run_guarded(self, index: int, job: Job) -> bool:
         """Run a job; True if it has more to do."""
-        name = getattr(job.run, "__qualname__", job.run)
+        name = getattr(job.run, "__qualname__", str(job.run))
         has_more = False
+        begin = time.monotonic()
         try:
             has_more = job.run() is True
         except Exception as e:  # noqa: BLE001 - the other jobs, and the next run of this one, must go on
@@ -68,4 +75,5 @@ class Ticker:
             if index in self._failing:
                 self._failing.discard(index)
                 _log.warning("the periodic job %s works again", name)
+        self._slow_turns.note(f"the periodic job {name}", time.monotonic() - begin)
         return has_more

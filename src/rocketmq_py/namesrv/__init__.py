@@ -1,7 +1,4 @@
-"""The name server: which brokers live, which topics they hold, where clients find them.
-
-Knows the rules of registration and routes. Refuses to know messages and the insides of a broker.
-"""
+"""The name server: brokers, their topics, and routes for clients."""
 
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.nameserver import NameServer

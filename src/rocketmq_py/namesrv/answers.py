@@ -1,7 +1,4 @@
-"""The name server's bodies in the two dialects of JSON clients speak.
-
-Knows which maps Java writes with bare integer keys. Refuses to know where the data comes from.
-"""
+"""The name server's JSON bodies in the two dialects that clients read; Java writes some maps with bare integer keys."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The settings of a name server under Apache RocketMQ's own names (NamesrvConfig), and their text form.
-
-Knows keys, defaults and which may be changed from afar. Refuses to know what the settings do.
-"""
+"""The settings of a name server under Apache RocketMQ's own names (NamesrvConfig), and their text form."""
 
 from __future__ import annotations
 
@@ -57,8 +54,13 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def __post_init__(self) -> None:
         if not 0 <= self.listen_port <= 65535:
             raise ConfigError(f"listenPort is {self.listen_port}: 0 to 65535 is expected")
-        if self.scan_not_active_broker_interval < 1:
-            raise ConfigError("scanNotActiveBrokerInterval must be at least 1")
+        least = {"scan_not_active_broker_interval": 1, "server_channel_max_idle_time_seconds": 1,
+                 "wait_seconds_for_service": 0}  # fmt: skip
+        keys = {field.name: field.encode_name for field in msgspec.structs.fields(NamesrvConfig)}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if not bound <= value < 2**63:
+                raise ConfigError(f"{keys[name]} is {value}: at least {bound} is expected")
 
     @classmethod
     def keys(cls) -> frozenset[str]:

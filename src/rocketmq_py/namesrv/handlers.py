@@ -1,8 +1,5 @@
 # ruff: noqa: ARG002 - every handler is called with the same three arguments
-"""The requests a name server answers, each a few lines over the registry and the key-value table.
-
-Knows response codes and remarks. Refuses to know the rules behind them and the sockets before them.
-"""
+"""The requests that a name server answers, from the registry and the key-value table."""
 
 from __future__ import annotations
 

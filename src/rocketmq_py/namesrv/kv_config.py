@@ -1,7 +1,4 @@
-"""The key-value table of a name server and its file, ``kvConfig.json``.
-
-Knows namespaces, keys and Java's file (KVConfigManager). Refuses to know what the values mean.
-"""
+"""The key-value table of a name server and its file ``kvConfig.json``, which has Java's format (KVConfigManager)."""
 
 from __future__ import annotations
 

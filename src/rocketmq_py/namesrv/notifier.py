@@ -1,6 +1,6 @@
-"""Telling brokers that another one of their name has the smallest id now (notifyMinBrokerIdChanged).
+"""Notify brokers that another broker of their name has the smallest id now (notifyMinBrokerIdChanged).
 
-Knows where they are told: at the address they serve at. Refuses to know when that is due.
+The notification goes to the address that a broker serves at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The body a broker registers with, in its three forms.
-
-Knows plain JSON, the compressed form and the JSON of brokers before 3.0.11. Refuses to know what becomes of it.
-"""
+"""Decode the body of a broker's registration: JSON, compressed, or the JSON of brokers before 3.0.11."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Brokers, clusters and topics: the whole state of a name server.
+"""Brokers, clusters and topics: the whole state of a name server, by the rules of RocketMQ's RouteInfoManager.
 
-Knows the rules of Apache RocketMQ's RouteInfoManager. Refuses to know sockets and clocks: the time is passed in, and a
-connection is only something to compare (``owner``).
+The caller passes the time. A connection is any hashable value (``owner``).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rocketmq_py.core.queue_limits import topic_queues_fault
+from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.route import (
     BrokerData,
@@ -24,6 +24,7 @@ from rocketmq_py.protocol.bodies.route import (
     TopicRouteData,
 )
 from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig
+from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.headers.namesrv import RegisterBroker
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,11 @@ log = logging.getLogger(__name__)
 MASTER_ID = 0
 BROKER_EXPIRY_MS = 120_000
 """A broker that has not been heard of for this long is dead, unless it named another time itself."""
+
+MAX_BROKERS = 10_000
+"""Brokers that a name server keeps; far above any cluster. More would make each answer about all of them long."""
+MAX_BROKERS_OF_CONNECTION = 128
+"""Brokers that may register over one connection. A broker uses one of its own, the brokers of a container share one."""
 
 PERM_WRITE = 2
 PERM_READ_WRITE = 6
@@ -105,6 +111,8 @@ class Registry:
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, set[str]] = {}
         self._live: dict[BrokerKey, LiveBroker] = {}
+        self._owned: dict[Hashable, set[BrokerKey]] = {}
+        """The brokers that registered last over each connection."""
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._filters: dict[BrokerKey, list[str]] = {}
         self._mappings: dict[str, dict[str, Any]] = {}
@@ -117,8 +125,11 @@ class Registry:
         """Take in a broker and its topics.
 
         None refuses it: a broker must first be known with all its topics before it may add a single one.
+
+        :raises BrokerError: SYSTEM_ERROR, too many brokers are registered, in total or over this connection.
         """
         key = BrokerKey(header.cluster_name, header.broker_addr)
+        self._check_room(key, owner)
         table = body.topic_config_serialize_wrapper
         self._clusters.setdefault(key.cluster, set()).add(header.broker_name)
         broker = self._brokers.setdefault(
@@ -129,11 +140,13 @@ class Registry:
         is_smaller = header.broker_id < min(broker.broker_addrs, default=0)
         _forget_other_ids(broker, header.broker_id, key.address)
         if self._is_outdated(broker, header.broker_id, key, table.data_version):
-            self._live.pop(key, None)
+            self._drop(key)
             return Registered()
         is_first = header.broker_id not in broker.broker_addrs
         if is_first and len(table.topic_config_table) == 1:
             log.info("broker %s at %s is to register all its topics first", header.broker_name, key.address)
+            if not broker.broker_addrs:
+                self._forget_name(key.cluster, header.broker_name)
             return None
         broker.broker_addrs[header.broker_id] = key.address
         if _may_define_topics(header, broker):
@@ -143,6 +156,16 @@ class Registry:
         if is_smaller:
             self._on_min_id_change(_newcomer(broker, header))
         return self._master_of(broker, header)
+
+    def _check_room(self, key: BrokerKey, owner: Hashable) -> None:
+        if key in self._live:
+            return
+        if len(self._owned.get(owner, ())) >= MAX_BROKERS_OF_CONNECTION:
+            raise BrokerError(
+                ResponseCode.SYSTEM_ERROR, f"more than {MAX_BROKERS_OF_CONNECTION} brokers over one connection"
+            )
+        if len(self._live) >= MAX_BROKERS:
+            raise BrokerError(ResponseCode.SYSTEM_ERROR, f"more than {MAX_BROKERS} brokers are registered")
 
     def _is_outdated(self, broker: BrokerData, broker_id: int, key: BrokerKey, version: DataVersion) -> bool:
         """Whether another live broker holds the same id with a newer state."""
@@ -185,6 +208,8 @@ class Registry:
     ) -> None:
         if key not in self._live:
             log.info("broker %s (id %d) at %s registered", header.broker_name, header.broker_id, key.address)
+        self._drop(key)
+        self._owned.setdefault(owner, set()).add(key)
         expiry = header.heartbeat_timeout_millis or BROKER_EXPIRY_MS
         self._live[key] = LiveBroker(now_ms, expiry, version, owner, header.ha_server_addr)
 
@@ -231,7 +256,7 @@ class Registry:
             else:
                 log.info("broker %s (id %d) at %s has left", one.broker_name, one.broker_id, one.address)
             key = BrokerKey(one.cluster, one.address)
-            self._live.pop(key, None)
+            self._drop(key)
             self._filters.pop(key, None)
             broker = self._brokers.get(one.broker_name)
             if broker is None:
@@ -275,7 +300,7 @@ class Registry:
 
     def disconnected(self, owners: Collection[Hashable]) -> None:
         """Forget the brokers that registered last over one of the connections ``owners``."""
-        lost = [key for key, live in self._live.items() if live.owner in owners]
+        lost = [key for owner in owners for key in self._owned.get(owner, ())]
         self._forget(lost, "its connection broke, so look whether it runs")
 
     def expire(self, now_ms: int) -> list[Hashable]:
@@ -285,16 +310,27 @@ class Registry:
         return [live.owner for live in late.values()]
 
     def _forget(self, keys: Iterable[BrokerKey], why: str) -> None:
-        leaving: list[Leaving] = []
-        for key in keys:
-            leaving += [
-                Leaving(*key, name, number)
-                for name, broker in self._brokers.items()
-                for number, address in broker.broker_addrs.items()
-                if broker.cluster == key.cluster and address == key.address
-            ]
-            self._live.pop(key, None)
+        lost = set(keys)
+        if not lost:
+            return
+        leaving = [
+            Leaving(broker.cluster, address, name, number)
+            for name, broker in self._brokers.items()
+            for number, address in broker.broker_addrs.items()
+            if (broker.cluster, address) in lost
+        ]
+        for key in lost:
+            self._drop(key)
         self.unregister(leaving, why)
+
+    def _drop(self, key: BrokerKey) -> None:
+        """Remove a broker from those that are alive."""
+        live = self._live.pop(key, None)
+        if live is not None:
+            owned = self._owned[live.owner]
+            owned.discard(key)
+            if not owned:
+                del self._owned[live.owner]
 
     # -- topics
 

@@ -1,7 +1,4 @@
-"""An asyncio server of the remoting protocol: listener, router, lanes of bounded work, pushes to clients.
-
-Knows how requests travel. Refuses to know which requests exist: name server and broker bring their handlers.
-"""
+"""An asyncio server of the remoting protocol: listener, router, limits of concurrent work, pushes to clients."""
 
 from rocketmq_py.server.listener import Server
 from rocketmq_py.server.peer import Peer, Responder

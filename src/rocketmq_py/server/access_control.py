@@ -1,7 +1,6 @@
-"""Access control of a server: its settings, its users and permissions, and the look at every request.
+"""Access control of a server: its settings, its users and permissions, and the check of every request.
 
-Knows who has signed a request and asks ``core.access.permissions`` what that user may do. Refuses to know files: it
-is given what loads and saves a table.
+It verifies signatures; ``core.access.permissions`` decides what a user may do. The caller loads and saves the table.
 """
 
 from __future__ import annotations

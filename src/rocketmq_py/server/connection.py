@@ -1,7 +1,7 @@
-"""One TCP connection: bytes in, bytes out, and when to end it.
+"""One TCP connection of a server: passes frames to the dispatcher and writes the answers.
 
-Knows the transport: a slow reader is first kept from asking for more, and cut off when what it does not take piles up,
-here or over all connections together (``buffers``). Refuses to know requests.
+A client that does not read its answers is first kept from sending more. It is disconnected when the unread answers pile
+up, on this connection or on all connections together (``buffers``).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from rocketmq_py.wire.frame import Frame, FrameDecoder
 log = logging.getLogger(__name__)
 
 HIGH_WATER = 4 * 1024 * 1024
-"""Bytes not yet taken by the other end at which this end stops reading from it."""
+"""Unsent bytes at which reading from the connection stops."""
 
 _LARGE = 1024 * 1024
-"""Bytes of a frame that is not whole yet from which on they are counted."""
+"""Bytes of an incomplete frame from which on it counts towards the limit of all connections."""
 
 
 class Owner(Protocol):
-    """What a connection needs of its server."""
+    """The parts of a server that a connection uses."""
 
     dispatcher: Dispatcher
     buffers: Buffers
@@ -60,7 +60,7 @@ class ServerConnection(asyncio.Protocol):
         self._rest: list[Frame] = []
         self._paused = False
         self.quiet_sweeps = 0
-        """Sweeps over all connections since something last arrived on this one."""
+        """Idle sweeps since the last data arrived on this connection."""
 
     # -- asyncio.Protocol
 
@@ -93,7 +93,7 @@ class ServerConnection(asyncio.Protocol):
         if self._paused:
             self._check_backlog()
         if rest:
-            self._put_off(rest)
+            self._postpone(rest)
         if fault is not None:
             self._fail(fault, data)
 
@@ -107,27 +107,27 @@ class ServerConnection(asyncio.Protocol):
         self._paused = False
         self._owner.buffers.forget(self)
         if self._rest:
-            asyncio.get_running_loop().call_soon(self._go_on)
+            asyncio.get_running_loop().call_soon(self._resume_rest)
         else:
-            self._read_on()
+            self._resume_reading()
 
-    # -- frames that have to wait until the other end has taken the answers to those before them
+    # -- frames that wait until the answers to earlier ones are written, or for the next turn
 
-    def _put_off(self, rest: Sequence[Frame]) -> None:
+    def _postpone(self, rest: Sequence[Frame]) -> None:
         self._rest = list(rest)
         self._serve = self._add_to_rest
         if self._transport.is_closing():
             return
         self._transport.pause_reading()
         if not self._paused:
-            asyncio.get_running_loop().call_soon(self._go_on)
+            asyncio.get_running_loop().call_soon(self._resume_rest)
 
     def _add_to_rest(self, _: Peer, frames: list[Frame]) -> Served:
-        """Serves nothing as long as others wait: a loop may still deliver what it has read already."""
+        """Queue frames behind those that wait: the event loop may still deliver data that it has read."""
         self._rest += frames
         return Served([], None, ())
 
-    def _go_on(self) -> None:
+    def _resume_rest(self) -> None:
         if self._paused or self._transport.is_closing():
             return  # resume_writing comes back
         frames, self._rest = self._rest, []
@@ -136,13 +136,13 @@ class ServerConnection(asyncio.Protocol):
         if output:
             self._write_all(output)
         if rest:
-            self._put_off(rest)
+            self._postpone(rest)
         else:
-            self._read_on()
+            self._resume_reading()
         if fault is not None:
             self._fail(fault)
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if not self._paused and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -159,17 +159,17 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def buffered(self) -> int:
-        """Bytes kept for this connection: answers the other end has not taken, and a frame that is not whole."""
+        """Bytes held for this connection: answers that are not yet sent, and an incomplete frame."""
         return self._transport.get_write_buffer_size() + self._frames.buffered
 
     def cut_off(self, why: str) -> None:
-        """End the connection at once: it takes memory that others need."""
+        """Close the connection at once because it holds too much memory."""
         if not self._transport.is_closing():
             log.warning("closing the connection of %s: %s", self.peer.address, why)
             self.abort()
 
     def close(self, why: str | None = None) -> None:
-        """End the connection once what was written has left; at once if the other end takes nothing."""
+        """Close the connection when all answers are sent; at once if the other end does not read."""
         if why is not None:
             log.debug("closing the connection of %s: %s", self.peer.address, why)
         if self._paused:
@@ -178,7 +178,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         self._transport.abort()
 
     def _write_joined(self, pieces: Sequence[Buffer]) -> None:

@@ -1,7 +1,4 @@
-"""As many open files as the system grants: every connection is one.
-
-Knows the limit of open files and what a loop says when it is reached. Refuses to know who listens.
-"""
+"""Raise the limit of open files to what the system grants, and report when it is reached: each connection is a file."""
 
 from __future__ import annotations
 

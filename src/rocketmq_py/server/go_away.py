@@ -1,7 +1,4 @@
-"""Sending clients away before a server ends: those that understand it are told to go, the others are served meanwhile.
-
-Knows GO_AWAY and since which version clients understand it. Refuses to know which requests are sent away, and why.
-"""
+"""Send clients away before a server stops: those that understand GO_AWAY get it, the others are served meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ V5_3_1 = 475
 send their request again."""
 
 _QUIET_SECONDS = 1.0
-"""Nobody asks any more when nobody has for this long."""
+"""Without a request for this long, all clients count as gone."""
 _LOOK_SECONDS = 0.1
 
 
@@ -33,10 +30,10 @@ class GoAway:
     def __init__(self, codes: Collection[RequestCode]) -> None:
         self._codes = codes
         self.asked = 0
-        """How many of these requests have come, served ones included."""
+        """Number of these requests so far, served ones included."""
 
     def over(self, route: Route) -> Route:
-        """What handles a request from now on."""
+        """The route that replaces another one."""
         if route.code not in self._codes:
             return route
         return Route(route.code, self._later(route) if route.is_async else self._now(route), route.lane, route.is_async)
@@ -54,18 +51,18 @@ class GoAway:
         return handle
 
     def _sent_away(self, request: Request) -> Reply | None:
-        """One-way requests are served: nobody would hear that they were not."""
+        """The GO_AWAY answer, or None to serve the request; one-way requests are served, as they get no answer."""
         self.asked += 1
         if request.version <= V5_3_1 or request.is_oneway:
             return None
         return Reply(ResponseCode.GO_AWAY, "please go away")
 
-    async def said(self, seconds: float) -> None:
-        """Wait until nobody asks any more, or the time is over."""
+    async def wait(self, seconds: float) -> None:
+        """Wait until no client sends these requests any more, or the time is over."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        heard, quiet_since = self.asked, loop.time()
+        seen, quiet_since = self.asked, loop.time()
         while loop.time() < min(end, quiet_since + _QUIET_SECONDS):
             await asyncio.sleep(_LOOK_SECONDS)
-            if self.asked != heard:
-                heard, quiet_since = self.asked, loop.time()
+            if self.asked != seen:
+                seen, quiet_since = self.asked, loop.time()

@@ -1,7 +1,4 @@
-"""The listener: ports, the connections made to them, and their orderly end.
-
-Knows asyncio servers and the sweep that ends idle connections. Refuses to know which requests exist.
-"""
+"""The listener: ports, their connections, the timeout of idle connections, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Guard, OnHold
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Router
+from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.server.tls import TlsContexts, TlsMode, TlsSettings, tls_contexts
 from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.wire.frame import MAX_FRAME
@@ -45,16 +43,17 @@ class Server:
     :param host: address to listen on.
     :param port: port to listen on; 0 picks a free one.
     :param after_read: called once per socket read, after its handlers and before their answers are written.
-    :param on_hold: keeps what handlers want to answer later.
-    :param on_disconnect: called when a connection is gone.
-    :param idle_timeout: seconds without a byte from the other end after which its connection is closed.
+    :param on_hold: stores requests that are answered later.
+    :param on_disconnect: called when a connection has ended.
+    :param idle_timeout: seconds without received data after which a connection is closed.
     :param max_frame: limit of an incoming frame, in bytes.
-    :param write_limit: bytes that may wait for a slow reader before its connection is closed.
-    :param buffer_limit: bytes that all connections together may make the server keep before the largest is closed.
+    :param write_limit: unsent bytes of one connection at which it is closed.
+    :param buffer_limit: bytes held for all connections at which the largest one is closed.
     :param lanes: limits of work by lane name.
-    :param full_lanes: asked many times a second for lanes that can take no more for now; they are refused.
-    :param tls: whether and how connections with TLS are served; without, they are not.
-    :param guard: says of every request whether it is let in; None lets all in.
+    :param full_lanes: returns the lanes that are full now, whose requests are refused; called 20 times a second.
+    :param tls: how connections with TLS are served; None refuses them.
+    :param guard: returns the refusal of a request, or None to admit it; by default all are admitted.
+    :param slow_turns: counts long turns of the event loop; a new counter by default.
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
@@ -76,10 +75,13 @@ class Server:
         writing_limit_ms: int = 1_000,
         tls: TlsSettings | None = None,
         guard: Guard | None = None,
+        slow_turns: SlowTurns | None = None,
     ) -> None:
-        self.dispatcher = Dispatcher(router, after_read=after_read, on_hold=on_hold, lanes=lanes, guard=guard)
+        self.dispatcher = Dispatcher(
+            router, after_read=after_read, on_hold=on_hold, lanes=lanes, guard=guard, slow_turns=slow_turns
+        )
         self.buffers = Buffers(buffer_limit)
-        self._pace = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
+        self._loop_monitor = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
         self.host = host
         self.port = port
         self.max_frame = max_frame
@@ -107,13 +109,13 @@ class Server:
         """
         self.port = await self.listen(self.port)
         self._sweep = asyncio.get_running_loop().call_later(self._sweep_interval, self._sweep_idle)
-        self._pace.start()
+        self._loop_monitor.start()
         return self.port
 
     def limit(self, lanes: Mapping[str, LaneLimit], writing_limit_ms: int) -> None:
         """Other limits from now on; see the parameters of the same names."""
         self.dispatcher.lanes.limit(lanes)
-        self._pace.writing_limit_ms = writing_limit_ms
+        self._loop_monitor.writing_limit_ms = writing_limit_ms
 
     async def listen(self, port: int) -> int:
         """Listen on one more port with the same handlers; returns it.
@@ -170,23 +172,23 @@ class Server:
         return sockets
 
     async def send_away(self, seconds: float, codes: Collection[RequestCode]) -> None:
-        """Tell clients to go elsewhere with some requests, until none makes one any more.
+        """Answer some requests with GO_AWAY until no client sends them any more.
 
-        Clients that do not know how to are served meanwhile.
+        Clients that do not understand GO_AWAY are served meanwhile.
 
         :param seconds: how long at most.
         :param codes: the requests that are sent away; others are served.
         """
-        farewell = GoAway(codes)
-        self.dispatcher.send_away(farewell)
-        await farewell.said(seconds)
+        go_away = GoAway(codes)
+        self.dispatcher.send_away(go_away)
+        await go_away.wait(seconds)
 
     async def stop(self) -> None:
         """Stop listening, let handlers finish, end all connections. Harmless when stopped already."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        self._pace.stop()
+        self._loop_monitor.stop()
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
@@ -220,7 +222,7 @@ class Server:
             self._on_disconnect(connection.peer)
 
     def _sweep_idle(self) -> None:
-        """Close what has been silent for the idle timeout: one timer for all connections."""
+        """Close connections that were silent for the idle timeout; one timer serves all connections."""
         for connection in tuple(self._connections):
             connection.quiet_sweeps += 1
             if connection.quiet_sweeps > _SWEEPS_PER_TIMEOUT:

@@ -1,8 +1,7 @@
-"""Whether the event loop keeps up with its requests, and what is refused while it does not.
+"""Measure whether the event loop keeps up with its requests, and refuse requests while it does not.
 
-Knows how turns of the loop are measured and that a refusal is news only once in a while. Refuses to know the rule
-(``core.broker.fast_failure``). Nothing of this costs a request anything: the table of handlers is exchanged when it
-matters.
+``core.broker.fast_failure`` holds the rule. Refusing exchanges the dispatcher's table of handlers, so a server that
+keeps up does no work for it per request.
 """
 
 from __future__ import annotations
@@ -80,6 +79,7 @@ class LoopMonitor:
         now, worked = self._clock.now(), self._clock.worked()
         late, busy = now - self._now - _LOOK_SECONDS, worked - self._worked
         self._now, self._worked = now, worked
+        self._dispatcher.slow_turns.turn_ended(late, busy)
         if self._dispatcher.refuses:
             self._dispatcher.refuse({})
             self._turns.refused()

@@ -1,7 +1,6 @@
-"""One connection as handlers see it: who is at the other end, and how to say something unasked.
+"""A connection as handlers see it: addresses, state, and requests of this side (with ``opaque`` numbers of its own).
 
-Knows addresses, the requests this side has made of the other (their own ``opaque`` space) and whether the connection is
-gone. Refuses to know sockets: it is given something that writes bytes, so a handler's test needs no connection.
+It gets a function that writes bytes, so a handler's test needs no connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""TLS of a server: its settings under Java's names, and the context new connections get.
-
-Knows files of certificates and when they have changed. Refuses to know sockets (``server.tls_acceptor``).
-"""
+"""TLS of a server: settings under Java's names, and the TLS context of new connections."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_mistyped_verb_is_told_with_the_nearest():
 
 def test_a_number_is_for_slaves_alone(tmp_path):
     result = run("serve", "--store", str(tmp_path), "--id", "1")
-    assert (result.exit_code, "say --role SLAVE, too" in result.output) == (2, True)
+    assert (result.exit_code, "add --role SLAVE" in result.output) == (2, True)
 
 
 def test_a_store_that_cannot_be_is_told_in_one_line(tmp_path):

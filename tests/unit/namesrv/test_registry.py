@@ -1,7 +1,11 @@
 """The rules of registration, expiry and routes, with a clock that stands still."""
 
+import time
+
 import pytest
 
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.namesrv import registry as registry_module
 from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, MinIdChanged
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.route import QueueData
@@ -306,3 +310,50 @@ def test_a_topic_with_too_many_queues_is_left_out_and_all_others_are_served(site
     assert len(caplog.messages) == told
     site.register(topics=["T", "U"], queues=8_192, counter=3)
     assert site.queues("T")["broker-a"].read_queue_nums == 8_192
+
+
+# -- limits
+
+
+def test_one_connection_registers_a_limited_number_of_brokers(site, monkeypatch):
+    monkeypatch.setattr(registry_module, "MAX_BROKERS_OF_CONNECTION", 3)
+    for number in range(3):
+        site.register(f"b-{number}", address=f"10.0.1.{number}:1", owner="one")
+    with pytest.raises(BrokerError, match="more than 3 brokers over one connection"):
+        site.register("b-3", address="10.0.1.3:1", owner="one")
+    site.register("b-2", address="10.0.1.2:1", owner="one", counter=2)
+    site.register("b-3", address="10.0.1.3:1", owner="two")
+    assert len(site.registry.cluster_info().broker_addr_table) == 4
+
+
+def test_a_name_server_keeps_a_limited_number_of_brokers(site, monkeypatch):
+    monkeypatch.setattr(registry_module, "MAX_BROKERS", 3)
+    for number in range(3):
+        site.register(f"b-{number}", address=f"10.0.1.{number}:1", owner=f"c-{number}")
+    with pytest.raises(BrokerError, match="more than 3 brokers are registered"):
+        site.register("b-3", address="10.0.1.3:1", owner="c-3")
+    site.registry.disconnected(["c-0"])
+    site.register("b-3", address="10.0.1.3:1", owner="c-3")
+    assert set(site.registry.cluster_info().broker_addr_table) == {"b-1", "b-2", "b-3"}
+
+
+def test_refused_registrations_leave_nothing_behind(site):
+    for number in range(10):
+        assert site.register(f"b-{number}", address=f"10.0.1.{number}:1", topics=("T",)) is None
+    info = site.registry.cluster_info()
+    assert (info.broker_addr_table, info.cluster_addr_table) == ({}, {})
+
+
+def test_thousands_of_lost_brokers_are_removed_in_time_linear_in_their_number(site, monkeypatch):
+    monkeypatch.setattr(registry_module.log, "warning", lambda *_: None)
+
+    def seconds(count):
+        for number in range(count):
+            site.register(f"b-{number}", address=f"10.0.1.{number}:1", owner=f"c-{number}")
+        begin = time.thread_time()
+        site.registry.disconnected([f"c-{number}" for number in range(count)])
+        assert site.registry.cluster_info().broker_addr_table == {}
+        return time.thread_time() - begin
+
+    seconds(100)
+    assert seconds(4_000) < 40 * max(seconds(400), 0.001)  # ten times as many; quadratic time would be a hundred times

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.server import go_away as farewell_module
+from rocketmq_py.server import go_away as go_away_module
 from rocketmq_py.server.go_away import V5_3_1, GoAway
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from tests.unit.server.requests.test_dispatcher import QUEUE, Harness
@@ -17,24 +17,24 @@ CODES = (Code.GET_MAX_OFFSET, Code.QUERY_MESSAGE)
 
 
 def leaving() -> tuple[Harness, GoAway]:
-    harness, farewell = Harness(), GoAway(CODES)  # type: ignore[no-untyped-call]
-    harness.dispatcher.send_away(farewell)
-    return harness, farewell
+    harness, go_away = Harness(), GoAway(CODES)  # type: ignore[no-untyped-call]
+    harness.dispatcher.send_away(go_away)
+    return harness, go_away
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, 0), (401, 0), (V5_3_1, 0), (V5_3_1 + 1, GONE), (513, GONE)])
 def test_only_clients_later_than_5_3_1_are_sent_away(version: int, code: int) -> None:
-    harness, farewell = leaving()
+    harness, go_away = leaving()
     assert harness.ask(30, QUEUE, version=version).code == code
-    assert farewell.asked == 1
+    assert go_away.asked == 1
     assert bool(harness.handlers.calls) == (code == 0)
 
 
 def test_other_requests_are_served() -> None:
-    harness, farewell = leaving()
+    harness, go_away = leaving()
     harness.serve()
     harness.ask(999)
-    assert farewell.asked == 0
+    assert go_away.asked == 0
 
 
 def test_a_one_way_request_is_served() -> None:
@@ -51,20 +51,20 @@ def test_a_server_that_falls_behind_meanwhile_does_not_forget() -> None:
 
 
 def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(farewell_module, "_QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(go_away_module, "_QUIET_SECONDS", 0.2)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        farewell = GoAway(CODES)
+        go_away = GoAway(CODES)
         until = loop.time() + 0.2
 
         async def ask() -> None:
             while loop.time() < until:
-                farewell.asked += 1
+                go_away.asked += 1
                 await asyncio.sleep(0)
 
         asking = asyncio.create_task(ask())
-        await farewell.said(60)
+        await go_away.wait(60)
         assert loop.time() >= until + 0.2
         await asking
 
@@ -73,15 +73,15 @@ def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_it_ends_when_the_time_is_over() -> None:
     async def main() -> None:
-        farewell = GoAway(CODES)
+        go_away = GoAway(CODES)
 
         async def ask() -> None:
             while True:
-                farewell.asked += 1
+                go_away.asked += 1
                 await asyncio.sleep(0)
 
         asking = asyncio.create_task(ask())
-        await farewell.said(0.3)
+        await go_away.wait(0.3)
         asking.cancel()
 
     asyncio.run(main())
@@ -89,13 +89,13 @@ def test_it_ends_when_the_time_is_over() -> None:
 
 def test_asynchronous_handlers_too() -> None:
     async def main() -> None:
-        harness, farewell = leaving()
+        harness, go_away = leaving()
         harness.handlers.gate.set()
         query = {"topic": "t", "key": "k", "maxNum": "1", "beginTimestamp": "0", "endTimestamp": "0"}
         for version in (V5_3_1, V5_3_1 + 1):
             assert harness.serve(Command(12, ext=query, version=version, opaque=version)) == []
         await harness.dispatcher.drain(5)
         assert {answer.opaque: answer.code for answer in harness.later} == {V5_3_1: 0, V5_3_1 + 1: GONE}
-        assert farewell.asked == 2
+        assert go_away.asked == 2
 
     asyncio.run(main())

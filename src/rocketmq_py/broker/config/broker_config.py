@@ -1,7 +1,4 @@
-"""The settings of a broker under Apache RocketMQ's own names (BrokerConfig), and how a broker.conf becomes them.
-
-Knows keys, defaults and which values can never work. Refuses to know what the settings do.
-"""
+"""The settings of a broker under Apache RocketMQ's own names (BrokerConfig), and reading them from a broker.conf."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
+from rocketmq_py.broker.config.bounds import range_faults
 from rocketmq_py.broker.config.java_keys import CONTROLLER_KEYS, JAVA_DEFAULTS, TIERED_STORE_KEYS
 from rocketmq_py.broker.config.unsupported import unsupported_settings
 from rocketmq_py.core import java_config
@@ -310,6 +308,7 @@ def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -
     settings = dict(properties) if isinstance(properties, Mapping) else read_properties(properties)
     faults = [fault for key, text in settings.items() if (fault := setting_fault(key, text))]
     faults += unsupported_settings(settings)
+    faults = faults or range_faults(settings, own_keys())
     if faults:
         raise ConfigError("; ".join(faults))
     broker = {name: _value(BrokerConfig, name, key, settings[key]) for key, name in _known(BrokerConfig, settings)}
@@ -381,7 +380,7 @@ def _value(cls: type[msgspec.Struct], field: str, key: str, text: str) -> Any:
 def _build(cls: type[Any], values: dict[str, Any]) -> Any:
     odd = values.keys() - set(cls.__struct_fields__)
     if odd:
-        raise ConfigError(java_config.unknown_key(min(odd), map(java_key, cls.__struct_fields__)))
+        raise ConfigError(java_config.unknown_key(min(odd), cls.__struct_fields__))
     return cls(**values)
 
 

@@ -1,7 +1,7 @@
-"""The settings of a running broker: what they are, and what an administrator makes of them.
+"""The settings of a running broker: read them, change them, and store the changes.
 
-Knows which take effect at once, which at the next start, and where changes are kept. Parts of the broker share the two
-configuration objects and read most settings when they need them; so a change is made in these objects.
+The parts of a broker share the two configuration objects and read most settings when they need them, so a change is
+made in these objects. Some settings take effect at the next start only.
 """
 
 from __future__ import annotations

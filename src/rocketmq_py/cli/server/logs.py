@@ -1,7 +1,4 @@
-"""What a server says while it runs: lines for people, or one JSON object per line for machines.
-
-Knows the two forms, and that a line that repeats is said a few times a minute at most. Refuses to know what is said.
-"""
+"""The log of a server: lines for people, or one JSON object per line for machines. Repeated lines are limited."""
 
 from __future__ import annotations
 

@@ -37,15 +37,19 @@ ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 
 
 @click.command(name="serve", short_help="Run a broker, by default with a name server.")
-@click.option("--store", metavar="DIR", help="Where messages are kept.  [default: ~/store]")
-@click.option("--host", metavar="H", help="Address to listen on and to tell clients.  [default: 127.0.0.1]")
-@click.option("--advertise", metavar="H", help="Address or name to tell clients, where it is not --host.")
+@click.option("--store", metavar="DIR", help="Directory of the messages.  [default: ~/store]")
+@click.option(
+    "--host", metavar="H", help="Address or name to listen on and to announce to clients.  [default: 127.0.0.1]"
+)
+@click.option("--advertise", metavar="H", help="Address or name to announce to clients instead of --host.")
 @click.option("--namesrv-port", type=int, default=9876, show_default=True, help="Port of the name server.")
 @click.option("--port", type=int, help="Port of the broker.  [default: 10911]")
 @click.option("--name", metavar="NAME", help="Name of the broker.  [default: broker-a]")
 @click.option("--cluster", metavar="NAME", help="Name of the cluster.  [default: DefaultCluster]")
 @click.option("--namesrv", metavar="H:P;H:P", help="Join these name servers instead of running one.")
-@click.option("--role", type=click.Choice(ROLES), help="What it is to the others of its name.  [default: ASYNC_MASTER]")
+@click.option(
+    "--role", type=click.Choice(ROLES), help="Role among the brokers of the same name.  [default: ASYNC_MASTER]"
+)
 @click.option("--id", type=int, metavar="N", help="Number of a SLAVE, 1 or more.")
 @settings_options("broker")
 @drain_option
@@ -92,7 +96,9 @@ def command(
     settings, access_settings = access_control.split(settings)
     namesrv, broker, store = _configure(settings, namesrv_port)
     if options["id"] and not broker.is_slave:
-        raise click.UsageError(f"--id {options['id']} is the number of a slave: say --role SLAVE, too; a master's is 0")
+        raise click.UsageError(
+            f"--id {options['id']} is the number of a slave: add --role SLAVE; a master has the number 0"
+        )
     _check(access_settings, broker, namesrv)
     if namesrv is not None:
         tls_settings.check_talks_to_itself()
@@ -108,7 +114,7 @@ def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig 
     from rocketmq_py.errors import ConfigError
 
     if broker.is_slave and namesrv is not None:
-        raise ConfigError("a SLAVE finds its master through the name servers they share: name them with --namesrv")
+        raise ConfigError("a SLAVE finds its master through their common name servers: name them with --namesrv")
     if access.authentication_enabled:
         if namesrv is not None and access.inner is None:
             raise ConfigError(
@@ -117,7 +123,7 @@ def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig 
             )
     elif not _is_loopback(broker.bind_address):
         _log.warning(
-            "listening on %s without access control: whoever reaches it may read, write and change everything; set "
+            "listening on %s without access control: anyone who reaches it can read, write and change everything; set "
             "authenticationEnabled and authorizationEnabled, or listen on %s",
             broker.bind_address, LOOPBACK,
         )  # fmt: skip
@@ -158,9 +164,9 @@ def _is_known(key: str) -> bool:
 
 
 def _addresses(settings: dict[str, str], host: str | int | None, advertised: str | int | None = None) -> dict[str, str]:
-    """Where to listen and what to tell clients: one address, unless the settings tell them apart.
+    """The address to listen on and the one to announce to clients: the same unless the settings give both.
 
-    :param advertised: what to tell clients, whatever else is set.
+    :param advertised: the address to announce, whatever else is set.
     """
     told = settings.get("brokerIP1")
     bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if told else LOOPBACK)
@@ -212,6 +218,6 @@ async def _serve(
             nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
             broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
         serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
-        gc.freeze()  # what start-up made stays for good: the collector need not look at it again
+        gc.freeze()  # objects made at the start stay: the garbage collector need not visit them again
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await asyncio.Event().wait()

@@ -48,10 +48,10 @@ def tls_options(function: F) -> F:
 
     @functools.wraps(function)
     def command(*args: Any, **options: Any) -> Any:
-        told = {key: str(value) for name, key in _TLS.items() if (value := options.pop(name)) is not None}
-        if "tls.server.trustCertPath" in told:
-            told |= {"tls.server.authClient": "true", "tls.server.need.client.auth": "require"}
-        return function(*args, tls_assignments=told, **options)
+        given = {key: str(value) for name, key in _TLS.items() if (value := options.pop(name)) is not None}
+        if "tls.server.trustCertPath" in given:
+            given |= {"tls.server.authClient": "true", "tls.server.need.client.auth": "require"}
+        return function(*args, tls_assignments=given, **options)
 
     decorated = (
         click.option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate and its chain, PEM."),
@@ -82,7 +82,7 @@ def drain_option(function: F) -> F:
         "--drain",
         metavar="SECONDS",
         type=click.IntRange(min=0),
-        help="When told to end, send producers away first, for at most so long.  [default: 0]",
+        help="Before shutting down, send producers to other brokers for at most so long.  [default: 0]",
     )
     return option(command)  # type: ignore[return-value]
 
@@ -110,5 +110,5 @@ def without_unknown(settings: dict[str, str], is_known: Callable[[str], bool]) -
 
 
 def ready(**addresses: str) -> None:
-    """Print the one line that says what serves where, for people and for programs that wait for it."""
+    """Print the line with the addresses that are served, for people and for programs that wait for it."""
     click.echo("READY " + " ".join(f"{name}={address}" for name, address in addresses.items()))

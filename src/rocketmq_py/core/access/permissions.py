@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -14,6 +14,9 @@ import msgspec
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+
+_FEW_ENTRIES = 64
+"""Up to this size of a table, testing each entry is faster than looking up all prefixes of a name."""
 
 
 class Action(Enum):
@@ -183,10 +186,20 @@ def denial_reason(user: User, acl: Acl | None, needs: Iterable[RequiredPermissio
 
 def _deciding(acl: Acl | None, need: RequiredPermission, ip: str) -> AclEntry | None:
     for table in (acl.custom, acl.default) if acl is not None else ():
-        found = _closest(table.values(), need, ip)
+        found = _closest(_candidates(table, need.resource), need, ip)
         if found is not None:
             return found
     return None
+
+
+def _candidates(table: Mapping[Resource, AclEntry], wanted: Resource) -> Collection[AclEntry]:
+    """The entries that may cover a resource. In a large table they are looked up by each prefix of its name."""
+    if len(table) <= _FEW_ENTRIES:
+        return table.values()
+    name = wanted.name or ""
+    keys = [Resource(Kind.ANY), Resource(wanted.kind), wanted]
+    keys += [Resource(wanted.kind, name[:length], prefix=True) for length in range(1, len(name) + 1)]
+    return [table[key] for key in keys if key in table]
 
 
 def _closest(entries: Collection[AclEntry], need: RequiredPermission, ip: str) -> AclEntry | None:

@@ -1,8 +1,7 @@
-"""From the frames of one socket read to the bytes that answer them.
+"""Handle the frames of one socket read: decode, call the handlers, encode the answers.
 
-Knows how to decode, route, call and collect. Refuses to know sockets: it takes frames and a peer and returns buffers,
-so it is tested by calling it. Everything a read brought is handled before anything is answered, and ``after_read`` runs
-in between: that is where a store makes durable what the handlers appended.
+It takes frames and a peer and returns buffers, so tests call it without sockets. All handlers of a read run before
+anything is answered, with ``after_read`` in between: there a store makes durable what the handlers appended.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from rocketmq_py.errors import CorruptFrame
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
 from rocketmq_py.server.go_away import GoAway
 from rocketmq_py.server.peer import Peer, Responder
@@ -22,6 +21,7 @@ from rocketmq_py.server.requests.failures import failure, overloaded, unsupporte
 from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
 from rocketmq_py.server.requests.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
 from rocketmq_py.server.requests.router import Outcome, Route, Router
+from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
 from rocketmq_py.wire.frame import Frame
 
@@ -30,7 +30,11 @@ log = logging.getLogger(__name__)
 OnHold = Callable[[Hold, Responder], None]
 
 Guard = Callable[[Peer, Command], Reply | None]
-"""Says why a request is not let in; None when it is."""
+"""Returns the refusal of a request, or None to admit it."""
+
+SLICE_SECONDS = 0.02
+"""Working time for the handlers of one read. When it is over, the other frames wait for the next turn of the event
+loop, so that one connection does not keep all others waiting."""
 
 _BODIES = 32
 """Answers with a body that are made at one go. A body may be hundreds of KiB (a pull's), and one read may ask for
@@ -48,14 +52,29 @@ class Served(NamedTuple):
     rest: Sequence[Frame]
 
 
+def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
+    """What a long read spent its time on.
+
+    :param late: the request whose handler ended after the time for a read, or None if all handlers were quick.
+    """
+    if late is None:
+        return f"storing what {answers} requests of {peer.address} brought"
+    try:
+        name = RequestCode(late.code).name
+    except ValueError:
+        name = "unknown request"
+    return f"{name} ({late.code}) of {peer.address}"
+
+
 class Dispatcher:
     """Handles the requests of all connections of a server.
 
     :param router: the handlers.
     :param after_read: called once after the handlers of a read (or one asynchronous handler) and before their answers
         are written. If it raises, every one of these answers becomes that error.
-    :param on_hold: keeps what handlers want to answer later.
+    :param on_hold: stores requests that are answered later.
     :param lanes: limits of asynchronous work by lane name.
+    :param slow_turns: gets the reads that took long.
     :param guard: asked before each request; a server without access control has none. What it sees is what the handler
         gets: each frame is decoded once.
     """
@@ -68,7 +87,9 @@ class Dispatcher:
         on_hold: OnHold | None = None,
         lanes: Mapping[str, LaneLimit] | None = None,
         guard: Guard | None = None,
+        slow_turns: SlowTurns | None = None,
     ) -> None:
+        self.slow_turns = slow_turns or SlowTurns()
         self._all_routes = self._routes = {int(route.code): route for route in router.routes}
         self._decoder = RequestDecoder(router.codes)
         self._decode = self._decoder.decode
@@ -84,18 +105,19 @@ class Dispatcher:
         """Seconds of the longest ``after_read`` since :meth:`time_writes`."""
 
     def serve(self, peer: Peer, frames: list[Frame]) -> Served:
-        """Handle the frames of one read, in order."""
+        """Handle the frames of one read, in order, for :data:`SLICE_SECONDS` at most."""
         answers: list[tuple[int, Reply]] = []
         fault = None
-        rest: Sequence[Frame] = ()
         room = _BODIES
         guarded = self._guard is not None
-        request: Request | Command
+        request: Request | Command | None = None
+        begin = monotonic()
+        end = begin + SLICE_SECONDS
         left = iter(frames)
         for frame in left:
             try:
                 if guarded or peer.calls:
-                    request, reply = self._look_at(peer, decode_command(frame))
+                    request, reply = self._admit(peer, decode_command(frame))
                 else:
                     request = self._decode(frame)
                     reply = None if request.flag & RESPONSE_FLAG else self._call(peer, request, frame.body)
@@ -108,13 +130,15 @@ class Dispatcher:
                 break
             if reply is not None and not request.flag & ONEWAY_FLAG:
                 answers.append((request.opaque, reply))
-                if reply.body:
-                    room -= 1
-                    if not room:
-                        rest = list(left)
-                        break
+                room -= bool(reply.body)
+            if not room or monotonic() > end:
+                break
+        rest = [] if fault is not None else list(left)
+        late = request if monotonic() > end else None
         if self._after_read is not None:
             answers = self._settle(peer, answers)
+        if monotonic() > end:
+            self.slow_turns.note(_work_name(late, peer, len(answers)), monotonic() - begin)
         output: list[Buffer] = []
         for opaque, reply in answers:
             output += reply_buffers(reply, opaque)
@@ -128,7 +152,7 @@ class Dispatcher:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    # -- falling behind
+    # -- overload
 
     @property
     def refuses(self) -> bool:
@@ -150,9 +174,9 @@ class Dispatcher:
 
         return Route(route.code, refuse, route.lane, is_async=False)
 
-    def send_away(self, farewell: GoAway) -> None:
-        """From now on, have ``farewell`` answer what it sends away."""
-        routes = {code: farewell.over(route) for code, route in self._all_routes.items()}
+    def send_away(self, go_away: GoAway) -> None:
+        """Let ``go_away`` answer its requests from now on."""
+        routes = {code: go_away.over(route) for code, route in self._all_routes.items()}
         self._all_routes = self._routes = routes
 
     def time_writes(self, *, on: bool) -> None:
@@ -170,8 +194,8 @@ class Dispatcher:
 
     # -- one request
 
-    def _look_at(self, peer: Peer, command: Command) -> tuple[Request | Command, Reply | None]:
-        """Handle what the guard lets in, and give an answer to its waiter; returns what came and its answer."""
+    def _admit(self, peer: Peer, command: Command) -> tuple[Request | Command, Reply | None]:
+        """Handle a request that the guard admits, or pass an answer to its waiter; return request and answer."""
         if command.is_response:
             peer.answered(command)
             return command, None

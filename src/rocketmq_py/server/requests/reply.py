@@ -1,7 +1,7 @@
-"""What a handler answers, and the bytes an answer becomes.
+"""The answer of a handler, and its encoding as a frame.
 
-Knows the response form of a JSON header. Refuses to know handlers and connections. Answers are always JSON, whatever
-form the request had: so does Apache RocketMQ, whose every side writes in its own configured form.
+The header is always JSON, whatever form the request had: Apache RocketMQ does the same, each side writes in its own
+configured form.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which method handles which request code.
-
-Knows marks on methods. Refuses to know what a request means: codes and methods are whatever a server is built from.
-"""
+"""The table of request codes and the marked methods that handle them."""
 
 from __future__ import annotations
 

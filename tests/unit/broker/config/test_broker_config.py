@@ -83,7 +83,7 @@ def test_settings_that_can_never_work(settings: dict[str, str], words: str) -> N
 
 
 def test_an_override_that_is_none() -> None:
-    with pytest.raises(ConfigError, match="unknown setting 'listen_prot'; did you mean 'listenPort'"):
+    with pytest.raises(ConfigError, match="unknown setting 'listen_prot'; did you mean 'listen_port'"):
         configure({}, listen_prot=1)
 
 

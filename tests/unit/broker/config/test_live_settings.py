@@ -104,7 +104,7 @@ def test_a_setting_without_effect_is_accepted_and_shown_with_its_default(client:
         ({"fileReservedTime": "abc"}, 29, "fileReservedTime is 'abc': a whole number is expected"),
         ({"haSendHeartbeatInterval": "x"}, 29, "haSendHeartbeatInterval is 'x': a whole number is expected"),
         ({"fileReservedTme": "1"}, 29, "unknown setting 'fileReservedTme'; did you mean 'fileReservedTime'?"),
-        ({"fileReservedTime": "-5"}, 29, "fileReservedTime not negative"),
+        ({"fileReservedTime": "-5"}, 29, "fileReservedTime is -5: 0 to 2147483647 is expected"),
         ({"listenPort": "70000"}, 29, "listenPort is 70000: 0 to 65535 is expected"),
     ],
 )

@@ -4,6 +4,7 @@ import json
 
 import msgspec
 import pytest
+from hypothesis import given, strategies as st
 
 from rocketmq_py.core.access.permissions import (
     Acl,
@@ -202,3 +203,36 @@ def test_the_depth_of_a_body_raises_nothing_but_a_refusal(code, depth):
         )
     except BadHeader as e:
         assert "nested too deeply" in str(e)  # noqa: PT017 - either will do, depending on the interpreter
+
+
+class Unscanned(dict):
+    """A table that must not be walked through."""
+
+    def values(self):
+        raise AssertionError
+
+    __iter__ = items = values
+
+
+def test_a_user_with_thousands_of_permissions_is_decided_by_look_ups():
+    entries = [entry(f"Topic:t-{n}", ["Pub"]) for n in range(10_000)] + [entry("Topic:shop-*", ["Sub"])]
+    rules = Acl(Unscanned({one.resource: one for one in entries}))
+    assert may(rules, "Topic:t-9999", "Pub")
+    assert may(rules, "Topic:shop-orders", "Sub")
+    assert not may(rules, "Topic:other", "Sub")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["Topic", "Group"]), st.text("ab", max_size=4), st.booleans(), st.booleans())),
+    st.text("ab", min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_look_ups_decide_as_a_walk_through_all_entries_does(drawn, name, any_resource):
+    entries = {}
+    for kind, text, prefix, allow in drawn:
+        resource = f"{kind}:{text}*" if prefix or not text else f"{kind}:{text}"
+        entries[Resource.parse(resource)] = entry(resource, ["Pub"], allow)
+    if any_resource:
+        entries[Resource.parse("*")] = entry("*", ["Pub"])
+    padding = {(one := entry(f"Cluster:{n}", ["Get"])).resource: one for n in range(100)}
+    assert may(Acl({**entries}), f"Topic:{name}", "Pub") == may(Acl({**entries, **padding}), f"Topic:{name}", "Pub")

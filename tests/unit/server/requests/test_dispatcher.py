@@ -10,7 +10,7 @@ from rocketmq_py.protocol import requests as requests_module
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.offset import OffsetResponse
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Router, handles
-from rocketmq_py.server.requests import dispatcher as dispatch
+from rocketmq_py.server.requests import dispatcher as dispatch, dispatcher as dispatcher_module
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, FrameDecoder, encode_frame
@@ -439,3 +439,49 @@ def test_a_request_is_decoded_once_also_when_its_fields_are_refused(guard, monke
     assert (answer.opaque, answer.code) == (6, ResponseCode.SYSTEM_ERROR)
     assert "missing required field `queueId`" in answer.remark
     assert len(decoded) == 1
+
+
+# -- many requests in one read
+
+
+def test_the_rest_of_a_long_read_waits_for_the_next_turn_in_order(monkeypatch):
+    time = [0.0]
+
+    def tick():
+        time[0] += 0.004  # each look at the clock comes after some work
+        return time[0]
+
+    monkeypatch.setattr(dispatcher_module, "monotonic", tick)
+    harness = Harness()
+    requests = [Command(30, opaque=n, ext={"topic": "t", "queueId": str(n)}) for n in range(20)]
+    seen = [answer.opaque for answer in harness.serve(*requests)]
+    assert 0 < len(seen) < 20
+    while harness.served.rest:
+        harness.served = harness.dispatcher.serve(harness.peer, list(harness.served.rest))
+        seen += [answer.opaque for answer in decode(b"".join(harness.served.output))]
+    assert seen == list(range(20))
+
+
+def test_a_long_handler_is_named_with_its_request_and_its_peer(monkeypatch):
+    time = [0.0]
+    monkeypatch.setattr(dispatcher_module, "monotonic", lambda: time[0])
+    harness = Harness()
+
+    def long(*_):
+        time[0] += 0.3
+        return Reply()
+
+    harness.dispatcher._routes[30] = harness.dispatcher._routes[30]._replace(method=long)
+    harness.serve(Command(30, ext=QUEUE), Command(30, ext=QUEUE))
+    assert len(harness.served.rest) == 1
+    harness.dispatcher.slow_turns.turn_ended(0.3, 0.3)
+    assert harness.dispatcher.slow_turns.longest_name == "GET_MAX_OFFSET (30) of 10.0.0.9:5"
+
+
+def test_a_long_commit_is_named(monkeypatch):
+    time = [0.0]
+    monkeypatch.setattr(dispatcher_module, "monotonic", lambda: time[0])
+    harness = Harness(after_read=lambda: time.__setitem__(0, 0.2))
+    harness.serve(Command(30, ext=QUEUE))
+    harness.dispatcher.slow_turns.turn_ended(0.2, 0.2)
+    assert harness.dispatcher.slow_turns.longest_name == "storing what 1 requests of 10.0.0.9:5 brought"

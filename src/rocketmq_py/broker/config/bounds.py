@@ -1,0 +1,59 @@
+"""Ranges of the numbers in a broker.conf. A Java broker accepts any number and fails later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_py.errors import shortened
+
+LARGEST_INT = 2**31 - 1
+LARGEST_LONG = 2**63 - 1
+
+_LEAST = {
+    "defaultPopShareQueueNum": -1,
+    **dict.fromkeys(
+        ("brokerHeartbeatInterval", "channelExpiredTimeout", "filterDataCleanTimeSpan", "flushConsumerOffsetInterval",
+         "flushDelayOffsetInterval", "loadBalancePollNameServerInterval", "maxFilterMessageSize", "maxMessageSize",
+         "maxMsgsNumBatch", "maxOpenQueueFiles", "maxTransferBytesOnMessageInDisk", "maxTransferBytesOnMessageInMemory",
+         "maxTransferCountOnMessageInDisk", "maxTransferCountOnMessageInMemory", "registerBrokerTimeoutMills",
+         "registerNameServerPeriod", "sendHeartbeatTimeoutMillis", "serverChannelMaxIdleTimeSeconds",
+         "syncBrokerMemberGroupPeriod", "transactionOpMsgMaxSize"),
+        1,
+    ),
+}  # fmt: skip
+_MOST = {
+    **dict.fromkeys(("brokerPermission",), 7),
+    **dict.fromkeys(
+        ("accessMessageInMemoryMaxRatio", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio",
+         "diskSpaceWarningLevelRatio", "popFromRetryProbability"),
+        100,
+    ),
+    **dict.fromkeys(
+        ("maxMessageSize", "maxMsgsNumBatch", "maxFilterMessageSize", "serverChannelMaxIdleTimeSeconds",
+         "fileReservedTime", "shutdownWaitTimeSeconds", "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue",
+         "mappedFileSizeTimerLog", "maxHashSlotNum", "maxIndexNum"),
+        LARGEST_INT,
+    ),
+}  # fmt: skip
+
+
+def range_faults(settings: Mapping[str, str], kinds: Mapping[str, type]) -> list[str]:
+    """One sentence for each whole number that cannot work.
+
+    :param settings: keys and values, well-formed ones.
+    :param kinds: what the keys hold; keys that are not here are not looked at.
+    """
+    faults = []
+    for key, text in settings.items():
+        if kinds.get(key) is not int:
+            continue
+        least, most = _LEAST.get(key, 0), _MOST.get(key, LARGEST_LONG)
+        digits = text.strip().lstrip("+-")
+        is_short = len(digits) <= len(str(LARGEST_LONG))  # int() of a long text takes quadratic time
+        if not is_short or not least <= int(text) <= most:
+            faults.append(f"{key} is {shortened(text)}: {_expected(least, most)} is expected")
+    return faults
+
+
+def _expected(least: int, most: int) -> str:
+    return f"at least {least}" if most == LARGEST_LONG else f"{least} to {most}"
