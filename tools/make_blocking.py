@@ -82,7 +82,39 @@ class Options:
 _FORKS = "In a forked child every call raises ForkedError; make an object of its own there."
 _WAITS = f"Every call can be interrupted (Ctrl-C).\n{_FORKS}"
 
+_OF_GROUP_MEMBERS = frozenset(
+    {
+        "client_id", "consume_directly", "consume_offsets", "group", "heartbeat", "on_ids_changed", "persist_offsets",
+        "reset_offsets", "running_info", "stacks", "topics",
+    }
+)  # fmt: skip
+"""Members of asyncio consumers that the client instance and requests of brokers use; ``BlockingMember`` has two."""
+
+
+def _consumer(room: str, name: str, base: str, what: str, *, without: frozenset[str] = frozenset()) -> Facade:
+    return Facade(
+        module=f"client.consumer.{room}.blocking",
+        source=Name(f"client.consumer.{room}.consumer", name),
+        base=Name(f"client.consumer.{room}.threads", base),
+        intro=f"The {what} consumer for programs without an event loop: the same methods as asyncio's.",
+        without=_OF_GROUP_MEMBERS | without,
+        note=_WAITS,
+        made="self._make(lambda: {})",
+        in_loop=True,
+    )
+
+
 FACADES = (
+    _consumer("push", "PushConsumer", "PushMember", "push", without=frozenset({"is_listener_thread"})),
+    _consumer(
+        "lite_pull",
+        "LitePullConsumer",
+        "LitePullMember",
+        "lite pull",
+        without=frozenset({"fill_handoff", "fill_handoff_or_end", "handoff"}),
+    ),
+    _consumer("pull", "PullConsumer", "BlockingPullMember", "older pull"),
+    _consumer("simple", "SimpleConsumer", "SimpleMember", "simple", without=frozenset({"next"})),
     Facade(
         module="client.admin.blocking",
         source=Name("client.admin.admin", "Admin"),
@@ -106,13 +138,23 @@ FACADES = (
         intro="The transaction producer for programs without an event loop: the same methods as asyncio's.",
         without=frozenset(
             {
-                "address_of", "check_requested", "end_header", "is_known_to", "register_with_brokers",
-                "require_address", "require_listener", "send_end", "send_half", "start", "close", "topics",
+                "address_of",
+                "check_requested",
+                "end_header",
+                "is_known_to",
+                "register_with_brokers",
+                "require_address",
+                "require_listener",
+                "send_end",
+                "send_half",
+                "start",
+                "close",
+                "topics",
             }
         ),
         note=_WAITS,
     ),
-)  # fmt: skip
+)
 
 OPTIONS = (
     Options(
@@ -120,7 +162,7 @@ OPTIONS = (
         name="ProducerOptions",
         source=Name("client.producer.producer", "Producer"),
         doc="Options of every producer; see :class:`rocketmq_py.Producer`.",
-        without=frozenset({"instance"}),
+        without=frozenset({"instance", "topics"}),
     ),
 )
 
@@ -303,7 +345,9 @@ class Writer:
             return f"return self._iterate({call})"
         if isinstance(node, ast.AsyncFunctionDef):
             return f"{result}self._run({call})"
-        return f"{result}self._call(lambda: {call})" if self._facade.in_loop else f"{result}{call}"
+        if not self._facade.in_loop:
+            return f"{result}{call}"
+        return f"{result}self._call({f'lambda: {call}' if arguments else call.removesuffix('()')})"
 
     def _parameters(self, member: Member) -> ast.arguments:
         """The parameters, without those that make sense in an event loop only; constants of the module spelled out."""

@@ -34,7 +34,7 @@ TO_CLIENTS = {
 }  # fmt: skip
 """Requests that brokers send to clients."""
 
-_CONTROLLER, _STATIC, _COLD = "controller mode", "static topics", "cold data control"
+_CONTROLLER, _COLD = "controller mode", "cold data control"
 _LITE, _TIMELINE = "lite topics", "timers in RocksDB"
 _ROCKSDB, _CONTAINER, _NOBODY = "RocksDB store", "broker containers", "no server of Apache RocketMQ 5 handles it"
 
@@ -46,7 +46,6 @@ NEVER = {
     213: ("ADJUST_CONSUMER_THREAD_POOL", _NOBODY), 214: ("WHO_CONSUME_THE_MESSAGE", _NOBODY),
     301: ("REGISTER_FILTER_SERVER", _NOBODY), 302: ("REGISTER_MESSAGE_FILTER_CLASS", _NOBODY),
     354: ("CHECK_ROCKSDB_CQ_WRITE_PROGRESS", _ROCKSDB), 355: ("EXPORT_ROCKSDB_CONFIG_TO_JSON", _ROCKSDB),
-    513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _STATIC),
     200056: ("POP_ROLLBACK", _ROCKSDB),
     902: ("ADD_BROKER", _CONTAINER), 903: ("REMOVE_BROKER", _CONTAINER),
     1001: ("CONTROLLER_ALTER_SYNC_STATE_SET", _CONTROLLER), 1002: ("CONTROLLER_ELECT_MASTER", _CONTROLLER),

@@ -200,7 +200,7 @@ DIFFERENT = (
 
 _CONTROLLER = "controller mode is not supported"
 _CONTAINER = "broker containers are not supported"
-_STATIC = "static topics are not supported"
+_STATIC = "static topics have tests of their own"
 _COLD = "cold data control is not supported"
 _ROCKSDB = "the RocksDB store is not supported"
 _LITE = "lite topics (5.5) are not supported"

@@ -96,7 +96,9 @@ async def eventually(look: Callable[[], object]) -> None:
 async def caught_up(master: Broker, *slaves: Broker) -> None:
     """Until the slaves have everything their master has, and it knows."""
     await eventually(lambda: all(log_end(slave) == log_end(master) for slave in slaves))
-    await eventually(lambda: master.services.replication.master.acknowledged(max(1, len(slaves))) == log_end(master))
+    await eventually(
+        lambda: master.services.replication.master.acknowledged_offset(max(1, len(slaves))) == log_end(master)
+    )
 
 
 @asynccontextmanager

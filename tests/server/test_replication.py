@@ -233,7 +233,7 @@ def test_a_slave_that_takes_nothing_does_not_keep_its_master_from_ending(play, c
         begin = log_end(master)
         _, writer = await asyncio.open_connection("127.0.0.1", master.services.role.ha_port)
         writer.write(pack_report(begin))
-        await eventually(lambda: master.services.replication.master.acknowledged(1) == begin)
+        await eventually(lambda: master.services.replication.master.acknowledged_offset(1) == begin)
         await made.send(master, b"second")
         lacks = log_end(master) - begin
         await master.stop()
@@ -297,9 +297,9 @@ def test_frames_on_the_wire(play) -> None:
                 beats += not piece
         assert received == bytes(master.services.store.log_view(begin, end - begin))
         writer.write(pack_report(begin) + pack_report(end)[:3])
-        await eventually(lambda: master.services.replication.master.acknowledged(1) == begin)
+        await eventually(lambda: master.services.replication.master.acknowledged_offset(1) == begin)
         writer.write(pack_report(end)[3:])
-        await eventually(lambda: master.services.replication.master.acknowledged(1) == end)
+        await eventually(lambda: master.services.replication.master.acknowledged_offset(1) == end)
         master.config.ha_housekeeping_interval = 1
         await reader.read()
         assert master.services.replication.master.links == []

@@ -25,9 +25,12 @@ from rocketmq_py.protocol.bodies.client import (
     SubscriptionData,
 )
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.admin import QueryConsumeQueue
+from rocketmq_py.protocol.headers.admin import BrokerConsumeStats, QueryConsumeQueue, QueryConsumeTimeSpan
+from rocketmq_py.protocol.headers.cluster import AllGroups, AllTopics
+from rocketmq_py.protocol.headers.group import GetConsumeStats
 from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.protocol.headers.send import SendMessageV2
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.remoting import portal
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command, encode_command
@@ -243,3 +246,23 @@ def test_200_members_join_and_vanish_together(cluster: Cluster) -> None:
                 codes = {peer.receive().code, peer.receive().code}
                 assert codes == {0, Code.NOTIFY_CONSUMER_IDS_CHANGED}
             stack.close()
+
+
+def test_answers_about_very_many_queues(cluster: Cluster) -> None:
+    for number in range(3):
+        cluster.create_topic(f"wide-{number}", 8_192)
+    wide = ";".join(f"wide-{number}" for number in range(3))
+    requests = [
+        (Code.GET_TOPIC_STATS_INFO, TopicName(topic="wide-0")),
+        (Code.GET_CONSUME_STATS, GetConsumeStats(consumer_group="g", topic_list=wide)),
+        (Code.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpan(group="g", topic="wide-0")),
+        (Code.GET_BROKER_CONSUME_STATS, BrokerConsumeStats(is_order=False)),
+        (Code.GET_ALL_TOPIC_CONFIG, AllTopics()),
+        (Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, AllGroups()),
+    ]
+    with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
+        for code, header in requests:
+            peer.send(encode_command(Command(code, ext=header.to_ext())) * 3)
+        for _ in range(3 * len(requests)):
+            answer = peer.receive()
+            assert answer.code == 0, answer.remark

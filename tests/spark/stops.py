@@ -3,12 +3,13 @@
 A stream copies a topic into Parquet files while a producer sends. In each round some processes are stopped at once:
 Spark's JVM, its Python workers, all of Spark, the master, the slave, the name server, or everything; after a random
 time they continue. Then the producer pauses, the stream catches up, and the files must hold every offset of every queue
-once and every acknowledged message. Servers are ours, or with ``--java`` stock ones. With ``--slave`` the master
-suggests its slave to readers, so that most messages are read there. With ``--acting`` the slave acts for a master that
-is away; the master has nothing then that the slave lacks, since it waits for it.
+once and every acknowledged message. In a round called ``replaced`` another driver takes the query over while the first
+one is stopped, and both run for a while when that continues.
 
-All timeouts of Spark, clients and servers are a tenth of what they are by default, and so are the pauses: 0.5 to 25 s
-stand for 5 to 250 s. Knows processes and files; believes nothing Spark says about rows.
+Servers are ours, or with ``--java`` stock ones. With ``--slave`` the master suggests its slave to readers, so that most
+messages are read there. With ``--acting`` the slave acts for a master that is away, and the master waits for its slave
+before it acknowledges a message. All timeouts of Spark, clients and servers are a tenth of their defaults, and so are
+the stops: 0.5 to 25 s stand for 5 to 250 s. With ``STOPS_FULL_TIME=1`` in the environment nothing is shortened.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -35,28 +36,31 @@ import pyarrow.parquet as pq
 from rocketmq_py import Admin, Message, Producer
 from rocketmq_py.errors import RocketMQError
 from tests.interop.ours import first_line
-from tests.spark.stop_servers import QUEUES, TOPIC, Servers, eventually, java_servers, our_servers
+from tests.spark.stop_servers import FULL_TIME, QUEUES, TOPIC, Servers, eventually, java_servers, our_servers
 
 ROOT = Path(__file__).parents[2]
-PAUSES = (0.5, 25.0)
+PAUSES = (5.0, 250.0) if FULL_TIME else (0.5, 25.0)
 """Seconds: the shortest and the longest time processes are stopped."""
-SEND_SECONDS = 60.0
+SEND_SECONDS = 180.0
 """In this time after a stop a producer must be able to send again."""
-VICTIMS = ("jvm", "workers", "spark", "master", "slave", "brokers", "namesrv", "all")
+VICTIMS = ("jvm", "workers", "spark", "master", "slave", "brokers", "namesrv", "all", "replaced")
 MESSAGES_AT_ONCE = 20
 SPARK = {
-    "spark.executor.heartbeatInterval": "1s",
-    "spark.network.timeout": "12s",
-    "spark.network.timeoutInterval": "2s",
-    "spark.storage.blockManagerHeartbeatTimeoutMs": "12s",
-    "spark.rpc.askTimeout": "12s",
     "spark.python.authenticate.socketTimeout": "60s",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "700m",
     "spark.ui.enabled": "false",
     "spark.sql.streaming.fileSink.log.compactInterval": "7",
 }
-"""A tenth of the defaults; small logs of the sink, so that some are compacted."""
+"""Small logs of the sink, so that some are compacted."""
+QUICK = {
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.network.timeout": "12s",
+    "spark.network.timeoutInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "12s",
+    "spark.rpc.askTimeout": "12s",
+}
+"""A tenth of the defaults."""
 
 
 class Entry(NamedTuple):
@@ -127,11 +131,13 @@ def drive(namesrv: str, work: Path) -> None:
 
     from rocketmq_py.spark import session_builder
 
-    spark = session_builder("stops", compiled_home=True).master("local[3]").config(map=SPARK).getOrCreate()
+    settings = SPARK if FULL_TIME else SPARK | QUICK
+    spark = session_builder("stops", compiled_home=True).master("local[3]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     print("READY", spark.sparkContext._gateway.proc.pid, flush=True)
     options = {
-        "namesrv": namesrv, "subscribe": TOPIC, "startingOffsets": "earliest", "requestTimeoutMs": "1000",
+        "namesrv": namesrv, "subscribe": TOPIC, "startingOffsets": "earliest",
+        "requestTimeoutMs": "10000" if FULL_TIME else "1000",
         "pollNameServerIntervalMs": "3000", "columns": "queueId,queueOffset,body",
     }  # fmt: skip
     while True:
@@ -272,8 +278,12 @@ class Rows:
 class Rounds:
     """A cluster, a stream and a producer through many rounds."""
 
-    def __init__(self, work: Path, servers: Servers, seed: int, longest: float = PAUSES[1]) -> None:
+    def __init__(
+        self, work: Path, servers: Servers, seed: int, longest: float = PAUSES[1], victims: Sequence[str] = VICTIMS
+    ) -> None:
         self._servers, self._chance, self._longest = servers, random.Random(seed), longest
+        self._victims = victims
+        self._work = work
         self._load = Load(servers.namesrv)
         self._driver = Driver(servers.namesrv, work)
         self._rows = Rows(work)
@@ -290,19 +300,32 @@ class Rounds:
 
         :raises AssertionError: a row is missing or there twice, or the stream does not go on.
         """
-        victim = self._chance.choice(VICTIMS)
+        victim = self._chance.choice(self._victims)
         seconds = self._chance.uniform(PAUSES[0] ** 0.5, self._longest**0.5) ** 2
-        failures, starts = len(self._driver.failures), self._driver.starts
+        driver = self._driver
+        failures, starts = len(driver.failures), driver.starts
         self._load.resume()
         time.sleep(self._chance.uniform(0.2, 2.5))  # a random moment of a micro-batch
-        with stopped(self._pids(victim)):
-            time.sleep(seconds)
+        if victim == "replaced":
+            self._replace(seconds)
+        else:
+            with stopped(self._pids(victim)):
+                time.sleep(seconds)
         time.sleep(self._chance.uniform(0, 2))
         self._wait_for_sends()
         self._load.pause()
         count = self.check()
-        failed = [*self._driver.failures[failures:], *["driver started again"] * (self._driver.starts - starts)]
+        failed = [*driver.failures[failures:], *["driver started again"] * (driver.starts - starts)]
         return f"{victim} for {seconds:.1f} s, {count} rows" + "".join(f"\n    {line[:220]}" for line in failed)
+
+    def _replace(self, seconds: float) -> None:
+        """Start another driver while the first one is stopped; both run for a few seconds after that."""
+        first = self._driver
+        with stopped(first.pids("spark")):
+            self._driver = Driver(self._servers.namesrv, self._work)
+            time.sleep(seconds)
+        time.sleep(self._chance.uniform(1, 8))
+        first.stop()
 
     def _wait_for_sends(self) -> None:
         """:raises AssertionError: the producer does not get anything stored any more."""
@@ -380,6 +403,7 @@ def main() -> None:
     parser.add_argument("--slave", action="store_true", help="the master suggests its slave to readers")
     parser.add_argument("--acting", action="store_true", help="the slave acts for a master that is away")
     parser.add_argument("--longest", type=float, default=PAUSES[1], help="seconds of the longest stop")
+    parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=VICTIMS, help="what is stopped")
     parser.add_argument("--keep", type=Path, help="a folder for logs and rows that stays")
     parser.add_argument("--drive", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -393,7 +417,7 @@ def main() -> None:
         make: Any = java_servers if given.java else our_servers
         print(f"{given.runs} runs, --seed {given.seed}", flush=True)
         servers = stack.enter_context(make(work, slave_reads=given.slave, acting=given.acting))
-        rounds = stack.enter_context(Rounds(work, servers, given.seed, given.longest))
+        rounds = stack.enter_context(Rounds(work, servers, given.seed, given.longest, given.victims))
         for number in range(1, given.runs + 1):
             begun = time.monotonic()
             print(f"{number}: {rounds.round()}, {time.monotonic() - begun:.0f} s", flush=True)

@@ -163,7 +163,7 @@ def test_a_checkpoint_of_another_topic_is_refused(
     topic.send(5)
     out.run(load_stream(topic))
     another_topic.send(5)
-    with pytest.raises(PySparkException, match=f"the checkpoint stands in topics {topic.name}, option subscribe names"):
+    with pytest.raises(PySparkException, match=f"the checkpoint is of topics {topic.name}, option subscribe names"):
         out.run(load_stream(another_topic))
 
 

@@ -78,7 +78,7 @@ class RocketMQDataSource(DataSource):
     def _read(self, use: Use) -> ReadOptions:
         options = read_options(self.options, use)
         keep_imports()  # those of the planner
-        options.security.context()  # a certificate that cannot be read is told here, not by the first task
+        options.security.context()  # fails here, not in the first task, if a certificate cannot be read
         return options
 
     def _write(self, use: Use) -> WriteOptions:

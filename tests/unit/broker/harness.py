@@ -40,34 +40,53 @@ class Client:
         return answers[0] if answers else None
 
     def ask(self, code: int, header: Header | None = None, body: bytes = b"", **more: Any) -> Command:
-        """The answer to a request that is answered at once."""
+        """The answer to a request that is answered at once, or by a task."""
         answer = self.call(code, header, body, **more)
         assert answer is not None
         return answer
 
-    def ask_task(self, code: int, header: Header | None = None, body: bytes = b"", **more: Any) -> Command:
-        """The answer to a request that is handled by a task."""
-
-        async def once() -> Command:
-            before = len(self.heard)
-            assert self.call(code, header, body, **more) is None
-            while len(self.heard) == before:  # noqa: ASYNC110 - the next turn of the loop
-                await asyncio.sleep(0)
-            return self.heard.pop()
-
-        return asyncio.run(once())
+    ask_task = ask
 
     def read(self, commands: list[Command]) -> list[Command]:
-        """The answers to requests that arrive in one read."""
+        """The answers to requests that arrive in one read; those of tasks are the last."""
+        tasks = sum(command.code in self._broker.async_codes and not command.is_oneway for command in commands)
+        if not tasks or _is_in_loop():
+            return self._serve(commands)
+        return asyncio.run(self._serve_tasks(commands, tasks))
+
+    def _serve(self, commands: list[Command]) -> list[Command]:
         frames = FrameDecoder().feed(b"".join(map(encode_command, commands)))
         output, fault, rest = self._broker.dispatcher.serve(self.peer, frames)
         assert fault is None
         assert not rest
         return [decode_command(frame) for frame in FrameDecoder().feed(b"".join(map(bytes, output)))]
 
+    async def _serve_tasks(self, commands: list[Command], tasks: int) -> list[Command]:
+        before = len(self.heard)
+        answers = self._serve(commands)
+        while True:
+            answered = [received for received in self.heard[before:] if received.is_response]
+            for answer in answered:
+                self.heard.remove(answer)
+            answers += answered
+            tasks -= len(answered)
+            if tasks <= 0:
+                break
+            await asyncio.sleep(0)
+            self._broker.run_callbacks()
+        return answers
+
     def leave(self) -> None:
         self.peer.lost()
         self._broker.services.disconnected(self.peer)
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class InProcess:
@@ -84,8 +103,10 @@ class InProcess:
             settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append, fs=fs
         )
         self.services.open()
+        router = self.services.router()
+        self.async_codes = {int(route.code) for route in router.routes if route.is_async}
         self.dispatcher = Dispatcher(
-            self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
+            router, after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
         )
         self._clients = 0
 
@@ -103,6 +124,10 @@ class InProcess:
         self.services.tick_delays()
         self.services.tick_clients()
         self.services.tick_timers()
+        self.run_callbacks()
+
+    def run_callbacks(self) -> None:
+        """Run what was put off to the next turn of the event loop."""
         while self._soon:
             self._soon.pop(0)()
 

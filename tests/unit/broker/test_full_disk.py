@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rocketmq_py.testing.node import CrampedFileSystem
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata import table_file
@@ -17,6 +16,7 @@ from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.store import StoreConfig
+from tests.chaoskit.node import CrampedFileSystem
 from tests.unit.broker.harness import SMALL, START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pull, send
 

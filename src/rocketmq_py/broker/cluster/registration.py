@@ -14,6 +14,7 @@ from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.errors import RocketMQError
+from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.route import KvTable, QueueData, TopicRouteData
 from rocketmq_py.protocol.bodies.static_topic import MappingInfo
 from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 _RETRY_SECONDS = 1.0
 _FLUSH_SECONDS = 3.0
 _UNREGISTER_SECONDS = 0.5
+_AT_ONCE = 32
+"""Topics that are registered one by one at the same time."""
 
 
 class Registration:
@@ -62,6 +65,7 @@ class Registration:
         self._logged_failures: set[str] = set()
         self._work = Background()
         self._has_started = False
+        self._encoded: tuple[tuple[DataVersion, int, dict[str, MappingInfo]], bytes] | None = None
         self._next: asyncio.Task[None] | None = None
         """Registers the topics changed since, once the request before it is answered."""
         self._running: set[asyncio.Task[None]] = set()
@@ -70,7 +74,7 @@ class Registration:
 
     async def start(self) -> None:
         """Register at every name server, then periodically."""
-        await self._register(self._config.namesrv_addresses, self._topics.table.values(), _FLUSH_SECONDS)
+        await self._register(self._config.namesrv_addresses, self._all_topics(), _FLUSH_SECONDS)
         self._has_started = True
         self._work.start(self._run())
 
@@ -128,9 +132,11 @@ class Registration:
 
     async def _register_topics(self, topics: dict[str, TopicConfig]) -> None:
         if self._config.enable_single_topic_register and not self._mappings(set(topics)):
-            await asyncio.gather(*(self._register_topic(topic) for topic in topics.values()))
+            waiting = list(topics.values())
+            for first in range(0, len(waiting), _AT_ONCE):  # all at once would be one long turn of the event loop
+                await asyncio.gather(*map(self._register_topic, waiting[first : first + _AT_ONCE]))
         else:
-            await self._register(self._config.namesrv_addresses, topics.values(), _FLUSH_SECONDS)
+            await self._register(self._config.namesrv_addresses, self._encode(topics.values()), _FLUSH_SECONDS)
 
     async def _register_topic(self, topic: TopicConfig) -> None:
         """Register one topic alone. A name server that does not know this broker yet gets all topics later."""
@@ -165,20 +171,30 @@ class Registration:
 
     async def _register_all(self, addresses: Iterable[str]) -> None:
         timeout = self._config.register_broker_timeout_mills / 1000
-        await self._register(addresses, self._topics.table.values(), timeout)
+        await self._register(addresses, self._all_topics(), timeout)
 
-    async def _register(self, addresses: Iterable[str], topics: Iterable[TopicConfig], timeout: float) -> None:
-        command = self._command(topics)
+    async def _register(self, addresses: Iterable[str], body: bytes, timeout: float) -> None:
+        command = self._command(body)
         await asyncio.gather(*(self._register_at(address, command, timeout) for address in addresses))
 
-    def _command(self, topics: Iterable[TopicConfig]) -> Command:
+    def _all_topics(self) -> bytes:
+        """The body with all topics, encoded again only after a change: it may be megabytes."""
+        mappings = dict(self._mappings(set(self._topics.table)))
+        state = self._topics.version, self._registered_permission, mappings
+        if self._encoded is None or self._encoded[0] != state:
+            self._encoded = state, self._encode(self._topics.table.values())
+        return self._encoded[1]
+
+    def _encode(self, topics: Iterable[TopicConfig]) -> bytes:
         table = {topic.topic_name: masked(topic, self._registered_permission) for topic in topics}
-        body = RegisterBrokerBody(
+        return RegisterBrokerBody(
             topic_config_serialize_wrapper=TopicConfigTable(
                 topic_config_table=table, data_version=self._topics.version, mapping_data_version=self._topics.version,
                 topic_queue_mapping_detail_map={}, topic_queue_mapping_info_map=dict(self._mappings(set(table))),
             )
         ).encode()  # fmt: skip
+
+    def _command(self, body: bytes) -> Command:
         config, address = self._config, self._address
         acting = config.enable_slave_acting_master
         header = RegisterBroker(

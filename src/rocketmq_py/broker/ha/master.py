@@ -19,7 +19,7 @@ from rocketmq_py.core.log_limiter import LogLimiter
 from rocketmq_py.errors import ConfigError, CorruptFrame
 from rocketmq_py.protocol.ha import ReportReader, pack_header
 from rocketmq_py.server.peer import format_address
-from rocketmq_py.server.tls import Certificates, TlsMode, TlsSettings
+from rocketmq_py.server.tls import CertificateFiles, TlsMode, TlsSettings
 from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.store import MessageStore
 
@@ -199,7 +199,7 @@ class HaMaster:
         :raises ConfigError: the port cannot be listened on.
         """
         try:
-            if self._tls is not None and self._tls.serves_tls:
+            if self._tls is not None and self._tls.serves_tls and self._tls.server_cert_path:
                 return self._listen_tls(self._tls, host, port)
             self._server = await asyncio.get_running_loop().create_server(lambda: SlaveLink(self), host, port)
         except OSError as e:
@@ -210,7 +210,7 @@ class HaMaster:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.create_server((host, port), family=family)
         self._server = TlsAcceptor(
-            sock, Certificates(tls), lambda: SlaveLink(self), enforcing=tls.server_mode is TlsMode.ENFORCING,
+            sock, CertificateFiles(tls), lambda: SlaveLink(self), enforcing=tls.server_mode is TlsMode.ENFORCING,
             silence=self.config.ha_housekeeping_interval / 1000,
         )  # fmt: skip
         return int(sock.getsockname()[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.handlers.body_limits import checked
+from rocketmq_py.broker.handlers.long_answers import assemble, members
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import group_fault
@@ -22,6 +23,7 @@ from rocketmq_py.protocol.headers.group import GetConsumeStats, GroupAndTopic, G
 from rocketmq_py.protocol.headers.offset import CloneGroupOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.fastjson import dumps_java
 
@@ -42,8 +44,11 @@ class GroupHandlers:
         clients: Clients,
         stats: Stats,
         address: str,
+        *,
+        slices: SlicedWork,
     ) -> None:
         self._config = config
+        self._slices = slices
         self._address = address
         self._groups = groups
         self._topics = topics
@@ -86,18 +91,20 @@ class GroupHandlers:
         return Reply()
 
     @handles(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-    def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return all groups or a page of them, for slaves."""
         del peer, body
         groups, header = self._groups, request.header
         asked = header.group_seq, header.max_group_num, header.data_version
-        table = {n: bean(group) for n, group in page(groups.table, groups.version, self._config, *asked).items()}
-        answer = {
+        table = dict(page(groups.table, groups.version, self._config, *asked))
+        head = dumps_java({
             "dataVersion": bean(groups.version),
             "forbiddenTable": {name: topics for name, topics in groups.forbidden.items() if name in table},
-            "subscriptionGroupTable": table,
-        }
-        return Reply(ext={"totalGroupNum": str(len(groups.table))}, body=dumps_java(answer))
+        })  # fmt: skip
+        ext = {"totalGroupNum": str(len(groups.table))}
+        groups_part = members((name, bean(group)) for name, group in table.items())
+        body = await assemble(self._slices, head[:-1], b',"subscriptionGroupTable":{', groups_part, b"}}")
+        return Reply(ext=ext, body=body)
 
     @handles(Code.GET_SUBSCRIPTIONGROUP_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -109,20 +116,22 @@ class GroupHandlers:
         return Reply(body=group.encode())
 
     @handles(Code.GET_CONSUME_STATS)
-    def consume_stats(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def consume_stats(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return the progress of a group in each queue of its topics."""
         del peer, body
         header: GetConsumeStats = request.header
-        group, table, rate = header.consumer_group, {}, 0.0
-        for topic in self._wanted_topics(header):
-            config = self._topics.get(topic)
-            if config is None:
-                continue
-            for queue in range(config.read_queue_nums):
-                key = (("brokerName", self._config.broker_name), ("queueId", queue), ("topic", topic))
-                table[key] = self._progress(group, topic, queue)
-            rate += self._stats.group_rate(group, topic)
-        return Reply(body=dumps_java({"consumeTps": rate, "offsetTable": table}))
+        group = header.consumer_group
+        topics = [topic for topic in map(self._topics.get, self._wanted_topics(header)) if topic is not None]
+        rate = sum((self._stats.group_rate(group, topic.topic_name) for topic in topics), 0.0)
+        table = members(
+            ((("brokerName", self._config.broker_name), ("queueId", queue), ("topic", topic.topic_name)),
+             self._progress(group, topic.topic_name, queue))
+            for topic in topics
+            for queue in range(topic.read_queue_nums)
+        )  # fmt: skip
+        return Reply(
+            body=await assemble(self._slices, b'{"consumeTps":', dumps_java(rate), b',"offsetTable":{', table, b"}}")
+        )
 
     def _wanted_topics(self, header: GetConsumeStats) -> list[str]:
         listed = list(dict.fromkeys(filter(None, (header.topic_list or "").split(";"))))

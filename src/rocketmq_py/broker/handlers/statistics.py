@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.handlers.long_answers import assemble, items, members
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
@@ -19,6 +20,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import BrokerConsumeStats, QueryConsumeTimeSpan, ViewBrokerStats
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.fastjson import dumps_java
 
@@ -30,13 +32,13 @@ class StatisticsHandlers:
     """Handlers of the codes 303, 315 and 317.
 
     :param address: this broker's address for clients.
-    :param clock: the time in milliseconds.
     """
 
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
-        clients: Clients, stats: Stats, address: str, clock: Callable[[], int],
+        clients: Clients, stats: Stats, address: str, *,
+        slices: SlicedWork,
     ) -> None:  # fmt: skip
         self._config = config
         self._store = store
@@ -46,7 +48,7 @@ class StatisticsHandlers:
         self._clients = clients
         self._stats = stats
         self._address = address
-        self._clock = clock
+        self._slices = slices
 
     @handles(Code.VIEW_BROKER_STATS_DATA)
     def counter(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -61,7 +63,7 @@ class StatisticsHandlers:
         return Reply(body=dumps_java({name: item.snapshot(span)._asdict() for name, span in sorted(windows.items())}))
 
     @handles(Code.QUERY_CONSUME_TIME_SPAN)
-    def time_span(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def time_span(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return the store times of the oldest, the newest and the last consumed message of each queue."""
         del peer, body
         header: QueryConsumeTimeSpan = request.header
@@ -69,8 +71,8 @@ class StatisticsHandlers:
         if topic is None:
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
         local = cache(_local)  # queues without messages have the same times
-        spans = [self._span(header.group, header.topic, queue, local) for queue in range(topic.write_queue_nums)]
-        return Reply(body=dumps_java({"consumeTimeSpanSet": spans}))
+        spans = items(self._span(header.group, header.topic, queue, local) for queue in range(topic.write_queue_nums))
+        return Reply(body=await assemble(self._slices, b'{"consumeTimeSpanSet":[', spans, b"]}"))
 
     def _span(self, group: str, topic: str, queue_id: int, local: Callable[[int], str]) -> dict[str, object]:
         store = self._store
@@ -84,36 +86,44 @@ class StatisticsHandlers:
             "minTimeStamp": oldest,
         }
         return {
-            "delayTime": self._clock() - waiting_since if consumed < end else 0,
+            "delayTime": self._store.now() - waiting_since if consumed < end else 0,
             "messageQueue": dict(self._queue(topic, queue_id)),
             **times,
             **{f"{name}Str": local(time) for name, time in times.items()},
         }
 
     @handles(Code.GET_BROKER_CONSUME_STATS)
-    def all_progress(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def all_progress(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return the progress of every group in every topic that it has offsets for and still subscribes to."""
         del peer, body
         header: BrokerConsumeStats = request.header
-        listed = [{group: self._group(group, header.is_order)} for group in sorted(self._groups.table)]
-        progress = [row for table in listed for topics in table.values() for topic in topics for row in _rows(topic)]
-        answer = {
-            "brokerAddr": self._address,
-            "consumeStatsList": listed,
-            "totalDiff": sum(row["brokerOffset"] - row["consumerOffset"] for row in progress),
-            "totalInflightDiff": sum(row["pullOffset"] - row["consumerOffset"] for row in progress),
-        }
-        return Reply(body=dumps_java(answer))
+        totals = {"totalDiff": 0, "totalInflightDiff": 0}
+        head = b'{"brokerAddr":' + dumps_java(self._address) + b',"consumeStatsList":['
+        body = await assemble(self._slices, head, self._groups_progress(header.is_order, totals), b"],")
+        return Reply(body=body + dumps_java(totals)[1:])
 
-    def _group(self, group: str, is_order: bool) -> list[dict[str, object]]:
+    def _groups_progress(self, is_order: bool, totals: dict[str, int]) -> Iterator[bytes]:
+        """The items of ``consumeStatsList``, in pieces; adds to ``totals``."""
+        for number, group in enumerate(sorted(self._groups.table)):
+            yield (b"," if number else b"") + b"{" + dumps_java(group) + b":["
+            for index, topic in enumerate(self._topics_of(group, is_order)):
+                rate = dumps_java(self._stats.group_rate(group, topic.topic_name))
+                yield (b"," if index else b"") + b'{"consumeTps":' + rate + b',"offsetTable":{'
+                yield from members(self._rows(group, topic, totals))
+                yield b"}}"
+            yield b"]}"
+
+    def _topics_of(self, group: str, is_order: bool) -> list[TopicConfig]:
         names = [name for name in self._offsets.topics_of(group) if self._clients.consumers.may_consume(group, name)]
         topics = [topic for topic in map(self._topics.get, names) if topic is not None]
-        return [self._progress(group, topic) for topic in topics if topic.order or not is_order]
+        return [topic for topic in topics if topic.order or not is_order]
 
-    def _progress(self, group: str, topic: TopicConfig) -> dict[str, object]:
-        name = topic.topic_name
-        table = {self._queue(name, queue): self._row(group, name, queue) for queue in range(topic.write_queue_nums)}
-        return {"consumeTps": self._stats.group_rate(group, name), "offsetTable": table}
+    def _rows(self, group: str, topic: TopicConfig, totals: dict[str, int]) -> Iterator[tuple[Queue, dict[str, int]]]:
+        for queue in range(topic.write_queue_nums):
+            row = self._row(group, topic.topic_name, queue)
+            totals["totalDiff"] += row["brokerOffset"] - row["consumerOffset"]
+            totals["totalInflightDiff"] += row["pullOffset"] - row["consumerOffset"]
+            yield self._queue(topic.topic_name, queue), row
 
     def _row(self, group: str, topic: str, queue_id: int) -> dict[str, int]:
         consumed = max(0, self._offsets.query(group, topic, queue_id))
@@ -129,9 +139,3 @@ def _local(time_ms: int) -> str:
     """A time in the format of Java's tools."""
     local = datetime.datetime.fromtimestamp(time_ms // 1000).astimezone()
     return f"{local:%Y-%m-%d#%H:%M:%S}:{time_ms % 1000:03}"
-
-
-def _rows(topic: dict[str, object]) -> list[dict[str, int]]:
-    table = topic["offsetTable"]
-    assert isinstance(table, dict)
-    return list(table.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.handlers.body_limits import checked
+from rocketmq_py.broker.handlers.long_answers import assemble, members
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import folder_fault, topic_fault
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
@@ -24,6 +25,7 @@ from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.protocol.pop_handle import pop_retry_topic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.fastjson import dumps_java
 
@@ -39,7 +41,9 @@ class TopicHandlers:
         offsets: ConsumerOffsets,
         stats: Stats,
         registration: Registration,
+        slices: SlicedWork,
     ) -> None:
+        self._slices = slices
         self._config = config
         self._topics = topics
         self._store = store
@@ -96,19 +100,20 @@ class TopicHandlers:
         return Reply()
 
     @handles(Code.GET_ALL_TOPIC_CONFIG)
-    def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return all topics or a page of them, for slaves."""
         del peer, body
         topics, header = self._topics, request.header
         asked = header.topic_seq, header.max_topic_num, header.data_version
-        table = {n: bean(topic) for n, topic in page(topics.table, topics.version, self._config, *asked).items()}
-        answer = {
+        table = dict(page(topics.table, topics.version, self._config, *asked))
+        head = dumps_java({
             "dataVersion": bean(self._topics.version),
             "mappingDataVersion": bean(DataVersion(timestamp=self._stats.started_ms)),
-            "topicConfigTable": table,
-            "topicQueueMappingDetailMap": {},
-        }
-        return Reply(ext={"totalTopicNum": str(len(topics.table))}, body=dumps_java(answer))
+        })  # fmt: skip
+        ext = {"totalTopicNum": str(len(topics.table))}
+        listed = members((name, bean(topic)) for name, topic in table.items())
+        tail = b'},"topicQueueMappingDetailMap":{}}'
+        return Reply(ext=ext, body=await assemble(self._slices, head[:-1], b',"topicConfigTable":{', listed, tail))
 
     @handles(Code.GET_TOPIC_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -121,15 +126,17 @@ class TopicHandlers:
         return Reply(body=topic.encode())
 
     @handles(Code.GET_TOPIC_STATS_INFO)
-    def stats(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def stats(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return the offset range of each queue of a topic and its last store time."""
         del peer, body
         topic = self._topics.get(request.header.topic)
         if topic is None:
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.header.topic}] not exist")
         queues = range(max(topic.write_queue_nums, topic.read_queue_nums))
-        table = {self._queue(topic.topic_name, queue): self._range(topic.topic_name, queue) for queue in queues}
-        return Reply(body=dumps_java({"offsetTable": table, "topicPutTps": self._stats.topic_rate(topic.topic_name)}))
+        name = topic.topic_name
+        table = members((self._queue(name, queue), self._range(name, queue)) for queue in queues)
+        rate = dumps_java(self._stats.topic_rate(name))
+        return Reply(body=await assemble(self._slices, b'{"offsetTable":{', table, b'},"topicPutTps":', rate, b"}"))
 
     @handles(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     def system_topics(self, peer: Peer, request: Request, body: bytes) -> Reply:

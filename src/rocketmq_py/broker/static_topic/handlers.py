@@ -36,6 +36,7 @@ from rocketmq_py.protocol.headers.offset import (
 from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Boundary, MessageStore
 from rocketmq_py.wire.fastjson import dumps_java, loads
 
@@ -56,8 +57,9 @@ class StaticTopicHandlers(TopicHandlers):
         stats: Stats,
         registration: Registration,
         mappings: TopicQueueMappings,
+        slices: SlicedWork,
     ) -> None:
-        super().__init__(config, topics, store, offsets, stats, registration)
+        super().__init__(config, topics, store, offsets, stats, registration, slices)
         self._mappings = mappings
 
     @handles(Code.UPDATE_AND_CREATE_STATIC_TOPIC)
@@ -100,9 +102,9 @@ class StaticTopicHandlers(TopicHandlers):
         return Reply(body=TopicConfigAndMapping(**fields, mapping_detail=detail).encode())
 
     @handles(Code.GET_ALL_TOPIC_CONFIG)
-    def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return all topics or a page of them, and all mappings, for slaves."""
-        reply = super().list_all(peer, request, body)
+        reply = await super().list_all(peer, request, body)
         if self._mappings.table:
             assert isinstance(reply.body, bytes)
             tree = loads(reply.body)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from rocketmq_py.client.consumer.group_member import GroupMember
+from rocketmq_py.client.facade import BlockingFacade
 from rocketmq_py.remoting.portal import portal
 
 C = TypeVar("C", bound=GroupMember)
 
 
-class BlockingMember(ABC, Generic[C]):
+class BlockingMember(BlockingFacade[C]):
     """A member of a consumer group, for threads."""
 
-    _aio: C
-
-    def __init__(self) -> None:
-        self._portal = portal()
+    def _make(self, constructor: Callable[[], C]) -> C:
+        """Construct the asyncio consumer in the loop's thread."""
+        return portal().call(constructor)
 
     @property
     def group(self) -> str:
@@ -29,23 +28,3 @@ class BlockingMember(ABC, Generic[C]):
     def client_id(self) -> str:
         """The id that brokers and the other members know this consumer by."""
         return self._aio.client_id
-
-    def __repr__(self) -> str:
-        return repr(self._aio)
-
-    # -- life
-
-    @abstractmethod
-    def start(self) -> None: ...
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -7,7 +7,7 @@ State only: fetching, dispatching and rebalancing are in the rooms ``push``, ``l
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from time import monotonic, time
 
 import msgspec
@@ -23,9 +23,10 @@ from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import OrderedQueue
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.stuck_listeners import StuckCallDetector
-from rocketmq_py.model import MessageModel, MessageQueue
+from rocketmq_py.model import MessageExt, MessageModel, MessageQueue
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.names import retry_topic
+from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace, without_namespace
 
 
 class ConsumerState(enum.Enum):
@@ -41,7 +42,8 @@ class ConsumerState(enum.Enum):
 class ConsumerGroup:
     """One member of a consumer group.
 
-    :ivar subscriptions: by topic, as the application wants them.
+    :ivar name: of the group, with its namespace.
+    :ivar subscriptions: by topic (with namespace), as the application wants them.
     :ivar announced: the subscriptions the brokers have. Pulls carry their versions, because a broker refuses a pull
         whose version is newer than the last heartbeat.
     :ivar queues: the queues this member owns.
@@ -58,6 +60,7 @@ class ConsumerGroup:
         self.instance = instance
         self.options = options
         self.retry_topic = retry_topic(name)
+        self.namespace = options.namespace
         self.state = ConsumerState.NEW
         self.started_at = 0.0
         self.suspended = False
@@ -93,8 +96,35 @@ class ConsumerGroup:
         """Seconds of the clock that event loops use."""
         return monotonic()
 
+    # -- names: the application's are without the namespace, those of brokers have it
+
+    def named_topic(self, topic: str) -> str:
+        """The name of a topic at brokers."""
+        return with_namespace(self.namespace, topic)
+
+    def named(self, queue: MessageQueue) -> MessageQueue:
+        """A queue by its name at brokers."""
+        return queue._replace(topic=with_namespace(self.namespace, queue.topic)) if self.namespace else queue
+
+    def shown_topic(self, topic: str) -> str:
+        """The name of a topic in the application."""
+        return without_namespace(self.namespace, topic)
+
+    def shown(self, queue: MessageQueue) -> MessageQueue:
+        """A queue by its name in the application."""
+        return queue_without_namespace(self.namespace, queue)
+
+    def show(self, messages: Iterable[MessageExt]) -> None:
+        """Give messages the topic names of the application."""
+        if self.namespace:
+            for message in messages:
+                message.topic = without_namespace(self.namespace, message.topic)
+
+    # -- statistics
+
     def stats(self, topic: str) -> ConsumeStats:
         """The statistics of a topic."""
+        topic = with_namespace(self.namespace, topic) if self.namespace else topic
         found = self._stats.get(topic)
         if found is None:
             found = self._stats[topic] = ConsumeStats.starting(self.now())

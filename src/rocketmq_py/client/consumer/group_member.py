@@ -19,6 +19,7 @@ from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, check_group
+from rocketmq_py.protocol.namespaces import with_namespace
 
 BROADCASTING_INSTANCE = "DEFAULT"
 """The instance name of a broadcasting consumer. A stable client id leads to the same offset file after a restart."""
@@ -50,12 +51,13 @@ class GroupMember(ABC):
             settings["instance_name"] = BROADCASTING_INSTANCE
         self._owns_instance = instance is None
         self._instance = instance or ClientInstance(namesrv, **settings)
-        self._group = ConsumerGroup(check_group(group), self._instance, options)
+        name = with_namespace(options.namespace, check_group(group))
+        self._group = ConsumerGroup(name, self._instance, options)
         self._closed = asyncio.Event()
 
     @property
     def group(self) -> str:
-        """The consumer group."""
+        """The consumer group, with its namespace."""
         return self._group.name
 
     @property

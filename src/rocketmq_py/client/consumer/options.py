@@ -19,6 +19,7 @@ from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import MAX_RECONSUME, PAUSES
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, MessageModel
+from rocketmq_py.protocol.namespaces import check_namespace
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 HALF_AN_HOUR = 1800
@@ -72,6 +73,8 @@ class PushOptions:
         ``pullTimeDelayMillsWhenException``; 3 s in Java's 4.x)
     :param close_timeout: how long ``close()`` and the end of a ``with`` block wait for running listeners; None: without
         limit.
+    :param namespace: prefix of the group and its topics (``namespace%topic``), as Java's ``setNamespace`` adds it;
+        messages and queues have names without it.
     :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
         messages count as consumed.
     :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
@@ -107,6 +110,7 @@ class PushOptions:
     rebalance_interval: float = 20.0
     pull_delay_after_error: float = 1.0
     close_timeout: float | None = None
+    namespace: str | None = None
     filter_hooks: Sequence[FilterMessageHook] = ()
     pull_from_broker_id: int | None = None
     allocation: Allocation = field(default_factory=Average)
@@ -120,6 +124,7 @@ class PushOptions:
             raise ConfigError(f"close_timeout={self.close_timeout!r} must not be negative")
         if self.pull_from_broker_id is not None and self.pull_from_broker_id < 0:
             raise ConfigError(f"pull_from_broker_id={self.pull_from_broker_id!r} must not be negative")
+        check_namespace(self.namespace)
         for hook in self.filter_hooks:
             if not isinstance(hook, FilterMessageHook):
                 raise ConfigError(f"a filter hook must be a FilterMessageHook, {hook!r} is not")
@@ -197,6 +202,7 @@ class PushSettings(ClientSettings, total=False):
     rebalance_interval: float
     pull_delay_after_error: float
     close_timeout: float | None
+    namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
     pull_from_broker_id: int | None
     allocation: Allocation

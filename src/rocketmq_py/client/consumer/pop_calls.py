@@ -6,6 +6,7 @@ Sends them to the right broker and reads the answers. The consumers decide when.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import math
 import uuid
@@ -19,7 +20,7 @@ from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook, filter_mess
 from rocketmq_py.core.consumer.pull_result import filter_by_tags
 from rocketmq_py.core.pop.receipts import PoppedMessage, attach_receipts, batch_acks
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
-from rocketmq_py.model import MessageQueue
+from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.bodies.pop import BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -32,6 +33,7 @@ from rocketmq_py.protocol.headers.pop import (
     PopMessage,
     PopResponse,
 )
+from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace, without_namespace
 from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, real_topic
 from rocketmq_py.wire.record import decode_records
 
@@ -79,12 +81,20 @@ class PopCalls:
     """The POP requests of one consumer group.
 
     :param filter_hooks: drop popped messages: those are only acked.
+    :param namespace: of the group; messages have topics without it.
     """
 
-    def __init__(self, instance: ClientInstance, group: str, filter_hooks: Sequence[FilterMessageHook] = ()) -> None:
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        filter_hooks: Sequence[FilterMessageHook] = (),
+        namespace: str | None = None,
+    ) -> None:
         self._instance = instance
         self._group = group
         self._filter_hooks = filter_hooks
+        self._namespace = namespace
 
     async def master(self, broker_name: str, topic: str) -> str:
         """The address of a broker's master, which alone knows the popped messages.
@@ -146,10 +156,14 @@ class PopCalls:
         response = PopResponse.from_ext(answer.ext)
         messages = decode_records(answer.body, queue.broker_name)
         popped = attach_receipts(messages, queue.topic, queue.broker_name, response, order=order is not None)
+        if self._namespace:
+            for message in messages:
+                message.topic = without_namespace(self._namespace, message.topic)
         if not subscription.tags_set and not self._filter_hooks:
             return PopAnswer(popped, [], response.pop_time)
         messages = filter_by_tags(messages, subscription.tags_set)
-        wanted = set(filter_messages(self._filter_hooks, self._group, queue, messages))
+        shown = queue_without_namespace(self._namespace, queue)
+        wanted = set(filter_messages(self._filter_hooks, self._group, shown, messages))
         return PopAnswer(
             [one for one in popped if one.message in wanted], [one for one in popped if one.message not in wanted],
             response.pop_time,
@@ -186,7 +200,7 @@ class PopCalls:
 
     async def _ack(self, broker_name: str, messages: Sequence[PoppedMessage]) -> RocketMQError | None:
         try:
-            address = await self.master(broker_name, messages[0].message.topic)
+            address = await self.master(broker_name, self._topic_of(messages[0].message))
             if len(messages) == 1:
                 header = self._ack_header(messages[0])
                 await self._instance.connections.invoke(address, RequestCode.ACK_MESSAGE, header, timeout=TIMEOUT)
@@ -197,7 +211,9 @@ class PopCalls:
         return None
 
     async def _ack_batch(self, broker_name: str, address: str, messages: Sequence[PoppedMessage]) -> None:
-        body = BatchAckRequest(broker_name=broker_name, acks=batch_acks(self._group, messages)).encode()
+        body = BatchAckRequest(
+            broker_name=broker_name, acks=batch_acks(self._group, map(self._named, messages))
+        ).encode()
         connections = self._instance.connections
         try:
             await connections.invoke(address, RequestCode.BATCH_ACK_MESSAGE, None, body, timeout=TIMEOUT)
@@ -208,7 +224,7 @@ class PopCalls:
     def _ack_header(self, one: PoppedMessage) -> AckMessage:
         message, receipt = one
         return AckMessage(
-            consumer_group=self._group, topic=real_topic(message.topic, self._group, receipt.retry),
+            consumer_group=self._group, topic=real_topic(self._topic_of(message), self._group, receipt.retry),
             queue_id=receipt.queue_id, extra_info=receipt.encode(), offset=_offset(one), bname=receipt.broker_name,
         )  # fmt: skip
 
@@ -220,7 +236,7 @@ class PopCalls:
         :raises NetworkError: the broker cannot be reached.
         """
         message, receipt = one
-        address = await self.master(receipt.broker_name, message.topic)
+        address = await self.master(receipt.broker_name, self._topic_of(message))
         ack, offset = self._ack_header(one), _offset(one)
         header = ChangeInvisibleTime(
             consumer_group=ack.consumer_group, topic=ack.topic, queue_id=ack.queue_id,
@@ -234,6 +250,18 @@ class PopCalls:
             start_offset=offset, pop_time=response.pop_time, invisible_ms=response.invisible_time,
             revive_queue=response.revive_qid, offset=offset,
         )  # fmt: skip
+
+    def _topic_of(self, message: MessageExt) -> str:
+        """The topic of a message at brokers."""
+        return with_namespace(self._namespace, message.topic)
+
+    def _named(self, one: PoppedMessage) -> PoppedMessage:
+        """A message with its topic at brokers; a copy if there is a namespace."""
+        if not self._namespace:
+            return one
+        message = copy.copy(one.message)
+        message.topic = self._topic_of(message)
+        return PoppedMessage(message, one.receipt)
 
     async def give_back(self, messages: Iterable[PoppedMessage], seconds: float) -> None:
         """Make popped messages visible again after ``seconds``; without it, that happens when their time ends."""

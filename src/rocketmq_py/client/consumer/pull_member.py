@@ -25,7 +25,8 @@ class PullMember(GroupMember):
         :raises NoRouteError: the topic does not exist.
         :raises NetworkError: no name server answers.
         """
-        return (await self._instance.routes.refresh(topic)).read_queues
+        route = await self._instance.routes.refresh(self._group.named_topic(topic))
+        return [self._group.shown(queue) for queue in route.read_queues]
 
     async def offset_for_timestamp(self, queue: MessageQueue, when: datetime.datetime | int) -> int:
         """The offset of the first message stored at a time or later.
@@ -38,10 +39,11 @@ class PullMember(GroupMember):
         """
         self._check_running()
         millis = int(when.timestamp() * 1000) if isinstance(when, datetime.datetime) else when
-        return await self._group.offsets.offset_at(queue, millis)
+        return await self._group.offsets.offset_at(self._group.named(queue), millis)
 
     async def _committed(self, queue: MessageQueue) -> int | None:
         """The offset committed in memory, or else the stored one; None if there is none."""
+        queue = self._group.named(queue)
         known = self._group.offsets.get(queue)
         return known if known is not None else await self._group.offsets.fetch(queue)
 

@@ -18,7 +18,7 @@ from rocketmq_py.core.consumer.flow_control import MEBIBYTE
 from rocketmq_py.core.consumer.orderly import OrderedQueue, OrderlyRun, RunEnd
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import restore_topic
-from rocketmq_py.core.consumer.stuck_listeners import call_position
+from rocketmq_py.core.consumer.stuck_listeners import CallKey, call_position
 from rocketmq_py.core.pop.receipts import ALL_QUEUES
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.codes import version_name
@@ -93,15 +93,20 @@ def health(group: ConsumerGroup) -> Health:
         client_id=group.instance.client_id,
         group=group.name,
         queues=[_queue_health(group, process, now) for _, process in sorted(group.queues.items())],
-        rates=_rates(group),
-        stuck=[StuckListener(*call_position(key), seconds) for key, seconds in group.stopwatch.stuck(now)],
+        rates={group.shown_topic(topic): rates for topic, rates in _rates(group).items()},
+        stuck=[_stuck_listener(group, key, seconds) for key, seconds in group.stopwatch.stuck(now)],
         problems=sorted({str(problem) for problem in group.problems.values()}),
     )
 
 
+def _stuck_listener(group: ConsumerGroup, key: CallKey, seconds: float) -> StuckListener:
+    queue, offset = call_position(key)
+    return StuckListener(group.shown(queue), offset, seconds)
+
+
 def _queue_health(group: ConsumerGroup, process: ProcessQueue, now: float) -> QueueHealth:
     return QueueHealth(
-        process.queue, process.count, process.size, group.offsets.get(process.queue), process.accumulated,
+        group.shown(process.queue), process.count, process.size, group.offsets.get(process.queue), process.accumulated,
         now - process.pulled_at, now - process.consumed_at,
     )  # fmt: skip
 
@@ -125,7 +130,8 @@ async def lag(group: ConsumerGroup) -> dict[MessageQueue, int]:
 
 async def lag_of(group: ConsumerGroup, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
     """The number of messages of some queues that the group has not consumed yet, as the brokers count now."""
-    return dict(zip(queues, await asyncio.gather(*(_lag_of(group, queue) for queue in queues)), strict=True))
+    lags = await asyncio.gather(*(_lag_of(group, queue) for queue in queues))
+    return dict(zip(map(group.shown, queues), lags, strict=True))
 
 
 async def _lag_of(group: ConsumerGroup, queue: MessageQueue) -> int:
@@ -201,6 +207,7 @@ def _queue_info(group: ConsumerGroup, process: ProcessQueue) -> dict[str, Any]:
 async def consume_directly(group: ConsumerGroup, listeners: Listeners[Any], message: MessageExt) -> dict[str, Any]:
     """Pass a message to the listener of its topic; offsets do not change."""
     restore_topic([message], group.retry_topic)
+    group.show([message])
     listener = listeners.of(message.topic)
     began = perf_counter()
     answer = {"order": group.options.orderly, "autoCommit": True}

@@ -14,6 +14,7 @@ from rocketmq_py.core.consumer.consume_result import retry_message
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.model import MessageExt
+from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.protocol.names import dlq_topic
@@ -90,7 +91,7 @@ class SendMessageBack:
             raise NoRouteError(f"broker {message.broker_name!r} has no master now")
         header = ConsumerSendMsgBack(
             offset=message.commit_log_offset, group=self._group.name, delay_level=delay_level,
-            origin_msg_id=message.msg_id, origin_topic=message.topic, unit_mode=False,
+            origin_msg_id=message.msg_id, origin_topic=self._group.named_topic(message.topic), unit_mode=False,
             max_reconsume_times=self._max_times, bname=message.broker_name,
         )  # fmt: skip
         await self._group.instance.connections.invoke(
@@ -99,6 +100,7 @@ class SendMessageBack:
 
     async def _send_copy(self, message: MessageExt) -> bool:
         copy = retry_message(message, self._group.name, self._max_times)
+        copy.properties[Property.RETRY_TOPIC] = self._group.named_topic(message.topic)
         try:
             await self._sender.deliver(self._sender.delivery(copy, None, None))
         except RocketMQError as e:

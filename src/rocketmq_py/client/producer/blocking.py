@@ -47,6 +47,8 @@ class Producer(DirectProducer):
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
     :param credentials: sign requests, for servers with access control.
+    :param topics: topics whose routes are asked for, and whose brokers are told of this producer, when it starts.
+    :param unit_mode: mark messages as those of a unit (``unitMode`` of Java).
     :param hooks: called before and after every send.
     :param trace: write message traces to the brokers' trace topic, or to the topic named here; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
@@ -88,6 +90,8 @@ class Producer(DirectProducer):
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
+        topics: Iterable[str] = (),
+        unit_mode: bool = False,
         hooks: Sequence[SendHook] = (),
         trace: Trace = False,
         send_latency_fault_enable: LatencyFaultTolerance | bool = False,
@@ -117,6 +121,8 @@ class Producer(DirectProducer):
                 address_map=address_map,
                 tls=tls,
                 credentials=credentials,
+                topics=topics,
+                unit_mode=unit_mode,
                 hooks=hooks,
                 trace=trace,
                 send_latency_fault_enable=send_latency_fault_enable,

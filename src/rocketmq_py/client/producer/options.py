@@ -35,6 +35,7 @@ class ProducerOptions(TypedDict, total=False):
     address_map: Mapping[str, str] | None
     tls: Tls
     credentials: Credentials | None
+    unit_mode: bool
     hooks: Sequence[SendHook]
     trace: Trace
     send_latency_fault_enable: LatencyFaultTolerance | bool

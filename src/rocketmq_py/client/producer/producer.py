@@ -59,6 +59,8 @@ class Producer:
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
     :param credentials: sign requests, for servers with access control.
+    :param topics: topics whose routes are asked for, and whose brokers are told of this producer, when it starts.
+    :param unit_mode: mark messages as those of a unit (``unitMode`` of Java).
     :param hooks: called before and after every send.
     :param trace: write message traces to the brokers' trace topic, or to the topic named here; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
@@ -98,6 +100,8 @@ class Producer:
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
+        topics: Iterable[str] = (),
+        unit_mode: bool = False,
         hooks: Sequence[SendHook] = (),
         trace: Trace = False,
         send_latency_fault_enable: LatencyFaultTolerance | bool = False,
@@ -117,7 +121,7 @@ class Producer:
             math.inf if send_msg_max_timeout_per_request is None else send_msg_max_timeout_per_request,
             retry_another_broker_when_not_store_ok,
             RETRY_CODES if retry_response_codes is None else frozenset(retry_response_codes),
-            max_pending_sends, max_pending_bytes, _raises(when_full), namespace,
+            max_pending_sends, max_pending_bytes, _raises(when_full), namespace, unit_mode,
         )  # fmt: skip
         SendWindow(max_pending_sends, max_pending_bytes)  # refuses limits that admit nothing
         self._namesrv = [] if instance is not None else name_servers(namesrv)
@@ -131,6 +135,7 @@ class Producer:
         self.pending = PendingRequests(f"producer {group}")
         """Requests that wait for their replies."""
         self._reply_topics: set[str] = set()
+        self._topics = {with_namespace(namespace, names.check_topic(topic)) for topic in topics}
         self.tracer = Tracer.of(trace, self.group, "PRODUCE")
         if self.tracer is not None:
             hooks = (*hooks, SendTrace(self.tracer))
@@ -148,8 +153,14 @@ class Producer:
         self._sender = Sender(self.group, self._instance, self._options)
         if self.tracer is not None:
             self.tracer.start(self._instance)
+        self._serve(self._instance)
         await self._instance.start()
+        if self._topics:
+            await self._instance.refresh_routes()
         await self._instance.heartbeat_all()
+
+    def _serve(self, instance: ClientInstance) -> None:
+        """Register for requests of brokers, before the first heartbeat."""
 
     async def close(self) -> None:
         """Wait for sends in progress, unregister from brokers, close connections. May be called more than once."""
@@ -334,8 +345,9 @@ class Producer:
         return ProducerData(group_name=self.group)
 
     def topics(self) -> set[str]:
-        """Topics this producer has sent to, and those of replies to it."""
-        return self._sender.topics | self._reply_topics if self._sender is not None else set()
+        """Topics this producer has sent to, those of replies to it, and those of the option ``topics``."""
+        sent = self._sender.topics if self._sender is not None else set()
+        return sent | self._reply_topics | self._topics
 
     async def on_ids_changed(self) -> None:
         """Do nothing: the notice concerns consumers."""

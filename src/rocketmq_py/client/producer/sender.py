@@ -30,7 +30,14 @@ from rocketmq_py.client.producer.latency_fault import LatencyFaultDetector
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
-from rocketmq_py.core.producer.send_attempts import RETRY_CODES, NoMasterError, QueueChooser, RoundRobin, SendAttempts
+from rocketmq_py.core.producer.send_attempts import (
+    RETRY_CODES,
+    NoMasterError,
+    NoTimeLeft,
+    QueueChooser,
+    RoundRobin,
+    SendAttempts,
+)
 from rocketmq_py.core.producer.send_window import SendWindow
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import (
@@ -82,6 +89,7 @@ class Options(NamedTuple):
     max_pending_bytes: int | None = MAX_PENDING_BYTES
     raises_when_full: bool = False
     namespace: str | None = None
+    unit_mode: bool = False
 
 
 class Target(NamedTuple):
@@ -122,6 +130,7 @@ class Sender:
             compression_level=options.compression_level,
             max_message_size=options.max_message_size,
             signing=self.connections.credentials is not None,
+            unit_mode=options.unit_mode,
         )
         self._paths: dict[str, SendPath] = {}
         self._turns: dict[str, RoundRobin] = {}
@@ -130,7 +139,8 @@ class Sender:
         self._thread = threading.get_ident()
         self._in_progress: set[SendAttempts] = set()
         self._window = SendWindow(options.max_pending_sends, options.max_pending_bytes)
-        self._room = threading.Condition()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
         self._blocked = 0
         self._parked: deque[tuple[SendAttempts, SendFuture, float]] = deque()
         self._looking_up = Gates(self._look_up, self.start, self._route_failed, self._late_route)
@@ -225,7 +235,7 @@ class Sender:
 
     def admit(self, delivery: SendAttempts) -> None:
         """Count a send that begins, whether there is room or not: one that occupies the calling thread."""
-        with self._room:
+        with self._lock:
             self._enter(delivery)
 
     def admit_when_possible(self, delivery: SendAttempts, check: Callable[[], None]) -> None:
@@ -235,7 +245,7 @@ class Sender:
         :raises TooManySends: there is no room, and the producer is configured to raise then.
         :raises ClosedError: the producer was closed meanwhile.
         """
-        with self._room:
+        with self._lock:
             if self._window.is_full:
                 self._raise_if_configured()
                 check()
@@ -266,7 +276,7 @@ class Sender:
 
     def leave(self, delivery: SendAttempts) -> None:
         """A send has ended. May be called more than once."""
-        with self._room:
+        with self._lock:
             if delivery not in self._in_progress:
                 return
             self._in_progress.remove(delivery)
@@ -355,6 +365,8 @@ class Sender:
                 try:
                     queue = await self._queue(delivery)
                     return await self._attempt(delivery, *await self._reach(queue, delivery))
+                except NoTimeLeft as e:
+                    raise e if failure is None else delivery.final(failure) from None
                 except RocketMQError as e:
                     failure = e
         except RocketMQError:
@@ -463,10 +475,11 @@ class Sender:
         """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
         address = self._routes.master(queue.broker_name)
         began = time.monotonic()
+        left = delivery.remaining(began)
         try:
             if address is None:
                 raise _no_master(queue)
-            connection = await self.connections.get(address, delivery.remaining(began))
+            connection = await self.connections.get(address, left)
         except (NoRouteError, NetworkError) as e:
             self._note_failure(delivery, queue, began, e)
             raise
@@ -533,7 +546,7 @@ class Sender:
         self._refreshing.cancel()
         self._looking_up.cancel()
         self._connecting.cancel()
-        with self._room:
+        with self._lock:
             self._room.notify_all()
         if self.tolerance is not None:
             self.tolerance.close()

@@ -35,7 +35,6 @@ from rocketmq_py.client.producer.transaction import (
 from rocketmq_py.client.producer.transaction_checks import CheckPool, CheckRequest
 from rocketmq_py.errors import ConfigError, NoRouteError, RocketMQError
 from rocketmq_py.model import Message, SendResult, TransactionSendResult, TransactionState
-from rocketmq_py.protocol import names
 from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.protocol.namespaces import with_namespace, without_namespace
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
@@ -76,31 +75,19 @@ class TransactionProducer(Producer):
         instance: ClientInstance | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        super().__init__(group, namesrv, instance=instance, **options)
+        super().__init__(group, namesrv, instance=instance, topics=topics, **options)
         self.listener = listener
         self._checks = CheckPool(check_of(listener, check), self._answer, check_threads, check_request_hold_max)
-        self._topics = {with_namespace(self._namespace, names.check_topic(topic)) for topic in topics}
 
     # -- life
 
-    async def start(self) -> None:
-        """Get ready to send and to answer checks. May be called more than once, not after :meth:`close`."""
-        is_first = self._sender is None
-        await super().start()
-        if is_first and self._instance is not None:
-            transaction_checks.serve(self._instance)
-            if self._topics:
-                await self._instance.refresh_routes()
-                await self._instance.heartbeat_all()
+    def _serve(self, instance: ClientInstance) -> None:
+        transaction_checks.serve(instance)
 
     async def close(self) -> None:
         """Wait for the checks that run, then close as :meth:`Producer.close`."""
         await self._checks.close()
         await super().close()
-
-    def topics(self) -> set[str]:
-        """Topics this producer has sent to, and those of the option ``topics``."""
-        return super().topics() | self._topics
 
     # -- in transactions
 

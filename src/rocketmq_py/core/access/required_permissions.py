@@ -46,6 +46,7 @@ _BY_FIELDS: dict[int, tuple[tuple[Action, ...], tuple[str, ...], tuple[str, ...]
     Code.QUERY_CONSUMER_OFFSET: (_READ, ("topic",), ("consumerGroup",)),
     Code.UPDATE_CONSUMER_OFFSET: (_COMMIT, ("topic",), ("consumerGroup",)),
     Code.UPDATE_AND_CREATE_TOPIC: (_CREATE, ("topic",), ()),
+    Code.UPDATE_AND_CREATE_STATIC_TOPIC: (_CREATE, ("topic",), ()),
     Code.DELETE_TOPIC_IN_BROKER: (_DELETE, ("topic",), ()),
     Code.DELETE_SUBSCRIPTIONGROUP: (_DELETE, (), ("groupName",)),
     Code.GET_TOPIC_CONFIG: (_GET, ("topic",), ()),

@@ -145,9 +145,11 @@ class Packer:
     :param compress_over: bodies of at least this many bytes are compressed; None never compresses.
     :param max_message_size: limit of a body in bytes, as configured at the brokers.
     :param signing: also prepare for signatures.
+    :param unit_mode: the value of the field ``unitMode``.
     """
 
-    __slots__ = ("_compress_over", "_compression", "_keys", "_level", "_max_size", "_signing")
+    __slots__ = ("_compress_over", "_compression", "_keys", "_level", "_max_size", "_of_batch", "_ordinary", "_signing",
+                 "_unit_mode")  # fmt: skip
 
     def __init__(
         self,
@@ -158,8 +160,12 @@ class Packer:
         compression_level: int = 5,
         max_message_size: int = names.MAX_MESSAGE_SIZE,
         signing: bool = False,
+        unit_mode: bool = False,
     ) -> None:
         self._keys = keys
+        self._unit_mode = unit_mode
+        self._ordinary = _counts("0", None, unit_mode=unit_mode, batch=False)
+        self._of_batch = _counts("0", None, unit_mode=unit_mode, batch=True)
         self._signing = signing
         self._compress_over = compress_over if compress_over is not None else max_message_size + 1
         self._compression = compression
@@ -184,9 +190,9 @@ class Packer:
             sys_flag |= COMPRESSED | self._compression << TYPE_SHIFT
         if len(body) > _MAX_FRAME_BODY:
             raise MessageIllegal(_too_large_for_a_frame(len(message.body), len(body)))
-        more = _ORDINARY
+        more = self._ordinary
         if message.topic.startswith(names.RETRY_PREFIX):
-            properties, more = _redelivery(properties)
+            properties, more = _redelivery(properties, unit_mode=self._unit_mode)
         text = _properties_text(properties)
         fields = _fields(sys_flag, now_ms, message.flag, text, more)
         values = _values(sys_flag, now_ms, message.flag, text, more) if self._signing else b""
@@ -214,8 +220,8 @@ class Packer:
         wait = "true" if batch[0].wait_store_ok else "false"
         properties = {Property.UNIQUE_KEY: self._keys.next(now_ms), Property.WAIT_STORE: wait}
         text = _properties_text(properties)
-        fields = _fields(0, now_ms, 0, text, _OF_BATCH)
-        values = _values(0, now_ms, 0, text, _OF_BATCH) if self._signing else b""
+        fields = _fields(0, now_ms, 0, text, self._of_batch)
+        values = _values(0, now_ms, 0, text, self._of_batch) if self._signing else b""
         msg_ids = ",".join(message.properties["UNIQ_KEY"] for message in batch)
         return OutgoingMessage(batch[0].topic, msg_ids, body, fields, _BATCH, values)
 
@@ -236,8 +242,11 @@ class _More(NamedTuple):
     values: bytes
 
 
-_ORDINARY = _More(b'"j":"0","k":"false","m":"false"', b"0falsefalse")
-_OF_BATCH = _More(b'"j":"0","k":"false","m":"true"', b"0falsetrue")
+def _counts(times: str, limit: str | None, *, unit_mode: bool, batch: bool) -> _More:
+    """The fields for reconsume times (``j``), unit mode (``k``), most reconsume times (``l``) and batch (``m``)."""
+    unit, many = "true" if unit_mode else "false", "true" if batch else "false"
+    json = f'"j":{_text(times)},"k":"{unit}","m":"{many}"' + (f',"l":{_text(limit)}' if limit else "")
+    return _More(json.encode(), f"{times}{unit}{limit or ''}{many}".encode())
 
 
 def _fields(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
@@ -268,14 +277,13 @@ def _is_reply(properties: dict[str, str]) -> bool:
     return properties[Property.MESSAGE_TYPE] == names.REPLY_MESSAGE_TYPE
 
 
-def _redelivery(properties: dict[str, str]) -> tuple[dict[str, str], _More]:
-    """Move the retry counts of a message sent to a retry topic from its properties to header fields."""
+def _redelivery(properties: dict[str, str], *, unit_mode: bool) -> tuple[dict[str, str], _More]:
+    """Split off the counts of a message that a consumer sends to a retry topic: they are header fields there."""
     times = properties.get(Property.RECONSUME_TIME, "0")
     limit = properties.get(Property.MAX_RECONSUME_TIMES)
     counts = (Property.RECONSUME_TIME, Property.MAX_RECONSUME_TIMES)
     rest = {name: value for name, value in properties.items() if name not in counts}
-    json = f'"j":{_text(times)},"k":"false","m":"false"' + (f',"l":{_text(limit)}' if limit else "")
-    return rest, _More(json.encode(), f"{times}false{limit or ''}false".encode())
+    return rest, _counts(times, limit, unit_mode=unit_mode, batch=False)
 
 
 @lru_cache(maxsize=1024)

@@ -49,6 +49,10 @@ class NoMasterError(NoRouteError):
     """The topic exists, but none of its brokers has a master at the moment: a failover is in progress."""
 
 
+class NoTimeLeft(RequestTimeout):
+    """The deadline of a send is over before its next attempt."""
+
+
 def is_retried(error: RocketMQError, codes: frozenset[int] = RETRY_CODES) -> bool:
     """True if a send that failed with ``error`` may be retried.
 
@@ -152,7 +156,7 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         """
         left = self.deadline - now
         if left <= 0:
-            raise RequestTimeout(f"no time is left to send message {self.outgoing.msg_id} to {self.outgoing.topic!r}")
+            raise NoTimeLeft(f"no time is left to send message {self.outgoing.msg_id} to {self.outgoing.topic!r}")
         return left
 
     def wait_longer(self, seconds: float) -> None:
@@ -177,10 +181,14 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
             self.queue = None
             self.begin(now + pause)
             return pause
+        raise self.final(error)
+
+    def final(self, error: RocketMQError) -> RocketMQError:
+        """The error that the send ends with, with a note of the attempts."""
         if self.failures > 1:
             brokers = ", ".join(dict.fromkeys(self.tried))
             error.add_note(f"tried {self.failures} times" + (f", at brokers {brokers}" if brokers else ""))
-        raise error
+        return error
 
     def _may_follow(self, error: RocketMQError) -> bool:
         if self.waits and reached_no_broker(error):

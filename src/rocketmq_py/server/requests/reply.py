@@ -7,7 +7,8 @@ form the request had: so does Apache RocketMQ, whose every side writes in its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeAlias, cast
+from types import NoneType
+from typing import Annotated, Any, TypeAlias, cast, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -132,11 +133,19 @@ def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
 
 
 def _as_text(field: msgspec.structs.FieldInfo) -> str:
-    """The expression for one field of header ``h`` as a string or None."""
+    """The expression for one field of header ``h`` as a string or None; every type but text and bool is a number."""
     value = f"h.{field.name}"
-    if field.type in (str, str | None):
+    kinds = _kinds(field.type)
+    if str in kinds:
         return value
-    if field.type is int:
-        return f"str({value})"
-    text = f"str({value})" if field.type == int | None else f"('true' if {value} else 'false')"
-    return text if field.required else f"None if {value} is None else {text}"
+    text = f"('true' if {value} else 'false')" if bool in kinds else f"str({value})"
+    return f"None if {value} is None else {text}" if NoneType in kinds else text
+
+
+def _kinds(annotation: Any) -> frozenset[type]:
+    """The types of a field, without their bounds: ``Annotated[int, ...] | None`` is an int or None."""
+    if get_origin(annotation) is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if get_args(annotation):
+        return frozenset().union(*map(_kinds, get_args(annotation)))
+    return frozenset({annotation})

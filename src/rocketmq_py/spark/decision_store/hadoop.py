@@ -65,7 +65,7 @@ class HadoopDecisionStore:
                     stream.hsync()
                 client.rename(draft, target)
             except BaseException:
-                with contextlib.suppress(Py4JError):  # it is in nobody's way
+                with contextlib.suppress(Py4JError):  # a draft that stays does no harm
                     client.files.delete(draft, False)
                 raise
 

@@ -48,7 +48,7 @@ def show_batch_reads(
     Spark learns how many rows a task has read when it ends, and before that with each heartbeat of the executor
     (``spark.executor.heartbeatInterval``, 10 s).
 
-    :param options: options of the read; they tell how many rows there are to be.
+    :param options: options of the read, from which the total number of rows is computed.
     :param stream: where to; standard error if not given. On a terminal one line changes in place, elsewhere there is a
         plain line every ``every`` seconds at most.
     :raises ConfigError: the options are wrong, or the session is one of Spark Connect, which has

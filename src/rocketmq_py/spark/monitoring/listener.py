@@ -52,7 +52,7 @@ class ProgressListener(StreamingQueryListener):
         self._watchers = watchers
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing: the first micro-batch says the same and more."""
+        """Ignored: the first micro-batch has the same information."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """A micro-batch has ended."""
@@ -66,7 +66,7 @@ class ProgressListener(StreamingQueryListener):
             self._notify(watcher.batch, progress, report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing new to read: nothing to tell."""
+        """Ignored: nothing was read."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """A query has ended."""

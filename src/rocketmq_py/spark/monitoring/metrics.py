@@ -1,7 +1,7 @@
 """Streaming queries as metrics: lag, rows, rates, durations and skew, for Prometheus and for OpenTelemetry.
 
-Knows the two libraries (extras ``prometheus`` and ``otel``; imported when a watcher is made) and the names of the
-metrics, which are the same in both, spelled as each spells names. What is measured comes from ``progress``.
+The libraries (extras ``prometheus`` and ``otel``) are imported when a watcher is made. The names of the metrics are the
+same in both, spelled as each spells names. ``progress`` computes the values.
 """
 
 from __future__ import annotations

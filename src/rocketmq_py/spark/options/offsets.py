@@ -28,7 +28,7 @@ class Boundary(Enum):
 
     @property
     def number(self) -> int:
-        """What stands for it in a JSON document of offsets."""
+        """Its number in a JSON document of offsets."""
         return -2 if self is Boundary.EARLIEST else -1
 
 
@@ -40,7 +40,7 @@ class Bounds(NamedTuple):
 
 
 class FromGroup(NamedTuple):
-    """Where a consumer group stands; the beginning of queues it has not committed an offset of."""
+    """The committed offsets of a consumer group; the earliest offset of queues without one."""
 
     group: str
 

@@ -51,7 +51,7 @@ class ReadOptions(ClusterOptions):
         Spark asks an idle stream's source every 12 ms.
     :ivar poll_name_server_interval_ms: look for new and vanished topics and queues every so many milliseconds (default
         30000, as RocketMQ's clients).
-    :ivar pulls_in_flight: at most so many pulls under way at once for one queue (default 256; fewer where answers are
+    :ivar pulls_in_flight: at most so many pulls in flight for one queue (default 256; fewer where answers are
         large).
     :ivar mode: what is done about messages that cannot be decoded: ``PERMISSIVE`` gives a row with the bytes and the
         reason if the schema has one of the columns for them (see ``schema``), else leaves them out with a warning;

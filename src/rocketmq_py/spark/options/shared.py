@@ -87,12 +87,12 @@ def check_dlq_topic(given: Mapping[str, Any]) -> None:
 
 def _tls(given: dict[str, Any]) -> TlsOptions | None:
     wanted = given.pop("tls", None)
-    said = {name: given.pop(option) for option, name in _TLS.items() if option in given}
-    if wanted is False and said:
-        raise ConfigError("option tls is false, and other options say how to speak TLS: drop one or the other")
-    if "key" in said and "cert" not in said:
+    given_tls = {name: given.pop(option) for option, name in _TLS.items() if option in given}
+    if wanted is False and given_tls:
+        raise ConfigError("option tls is false, but other TLS options are given: drop one or the other")
+    if "key" in given_tls and "cert" not in given_tls:
         raise ConfigError("option tlsKey is of use with its certificate only: give tlsCert, too")
-    return TlsOptions(**said) if wanted or said else None
+    return TlsOptions(**given_tls) if wanted or given_tls else None
 
 
 def _credentials(given: dict[str, Any]) -> Credentials | None:

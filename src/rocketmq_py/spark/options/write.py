@@ -28,7 +28,7 @@ class WriteOptions(ClusterOptions):
     :ivar topic: the topic of every row; without it each row needs a column ``topic``.
     :ivar producer_group: the group the messages are sent under (default ``spark_sink``).
     :ivar max_batch_bytes: rows of one queue are sent together up to so many bytes (default 262144).
-    :ivar sends_in_flight: sends under way at once from one task (default 4).
+    :ivar sends_in_flight: sends in flight from one task (default 4).
     :ivar mode: what is done about rows no broker would take (too large, illegal topic, no body): ``PERMISSIVE`` leaves
         them out with a warning, ``FAILFAST`` fails, ``DLQ`` sends them to ``dlqTopic`` with the reason. Default:
         ``PERMISSIVE`` for a stream, ``FAILFAST`` for a batch write.
@@ -75,10 +75,10 @@ WRITE: dict[str, Parse] = SHARED | {
 
 
 def take_checkpoint(given: dict[str, Any], options: Mapping[str, str]) -> None:
-    """Put the decisions of an exactly-once query into its checkpoint, unless it is said where.
+    """Put the decisions of an exactly-once query into its checkpoint, unless another location is given.
 
     :param options: all options of the query, Spark's own among them.
-    :raises ConfigError: it cannot be exactly once, or nobody says where its checkpoint is.
+    :raises ConfigError: the query cannot be exactly-once, or its checkpoint is not known.
     """
     engine = {name.lower(): text for name, text in options.items()}
     if engine.get("asyncprogresstrackingenabled", "").lower() == "true":

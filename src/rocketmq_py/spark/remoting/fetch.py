@@ -182,7 +182,7 @@ class Fetcher:
         """
         try:
             self._retry.failed(failure)
-        except UnprovenLoss as e:  # nobody has these messages
+        except UnprovenLoss as e:  # no broker has these messages
             if self._settings.fail_on_data_loss:
                 raise DataLossError([str(e)]) from e
             self._accepts_losses = True
@@ -394,8 +394,8 @@ def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
 
 
 _OTHER_READ_STATUSES = frozenset({"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL"})
-"""Remarks of answers without messages that do not say that nothing matches the filter: messages could not be read, or
-were found and may not be given away, as by a slave with ``slaveReadEnable=false``."""
+"""Remarks of answers without messages for another reason than the filter: messages could not be read, or were found and
+are not returned, as by a slave with ``slaveReadEnable=false``."""
 _READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 

@@ -5,7 +5,7 @@ source, for new workers. They import PySpark from an archive of sources and comp
 seconds of CPU, two thirds of which an archive that holds the compiled modules, too, saves. Such an archive is made
 once for each installation of PySpark, in a directory of links to everything else of it.
 
-Knows how a PySpark that pip installed is laid out; leaves every other Spark alone. Importing this module does not
+Only for a PySpark installed by pip. Importing this module does not
 import PySpark.
 """
 
@@ -28,16 +28,16 @@ from rocketmq_py.spark.runtime.cache import cache
 _PREFIX = "spark-home-"
 _ARCHIVES = Path("python", "lib")
 _UNCHECKED = 1
-"""What the header of a compiled module says: it holds whatever the time of its source."""
+"""The flag in the header of a compiled module that makes it valid whatever the time of its source."""
 
 
 def ensure_compiled_home() -> Path | None:
-    """See to it that Python processes of the Spark started later in this process import compiled modules.
+    """Make Python processes of the Spark that is started later in this process import compiled modules.
 
     Sets ``SPARK_HOME`` in this process. The first call for an installation of PySpark takes some seconds.
 
-    :returns: the home; None where Spark is left alone: ``SPARK_HOME`` is set, PySpark brings no Spark (it is part of a
-        distribution, or a client of Spark Connect), or there are no links (Windows).
+    :returns: the home; None if nothing was changed: ``SPARK_HOME`` is set, PySpark contains no Spark (it is part of a
+        distribution, or a client of Spark Connect), or there are no symbolic links (Windows).
     :raises OSError: the home cannot be written.
     """
     if os.name != "posix" or not Path(os.environ.get("SPARK_HOME", _PREFIX)).name.startswith(_PREFIX):

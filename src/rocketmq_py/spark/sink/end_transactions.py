@@ -192,8 +192,8 @@ class _BrokerEnds:
 
     def _note_ended(self, batch: EndBatch, ended: bytes) -> None:
         """Handle the results of a batch. After a failure in an ordered queue, later transactions stay open."""
-        said = ended.ljust(len(batch.log_offsets), b"\0")
-        left = [i for i in range(len(batch.log_offsets)) if not said[i]]
+        results = ended.ljust(len(batch.log_offsets), b"\0")
+        left = [i for i in range(len(batch.log_offsets)) if not results[i]]
         if left:
             _log.warning("%s could not end %d transactions, see its log", self._address, len(left))
             log_offsets, half_offsets = (

@@ -173,7 +173,7 @@ class Committer:
         """Roll back attempts that are not part of a decision. Spark calls this also if :meth:`commit` fails.
 
         :param complete: every task had prepared, so that :meth:`commit` may have tried to decide. A record whose
-            writing failed can still come to be there; what it would name is left open, for the next decision to tell.
+            writing failed may still appear later; its transactions stay open, and the next decision ends them.
         """
         made = self._decisions.latest()
         if complete and (made is None or made.batch_id < batch_id):

@@ -147,7 +147,7 @@ def whole_record(found: bytes) -> bytes:
 def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str, where: str) -> RowMessage:
     """The dead letter of a message that cannot be decoded.
 
-    Its body is the message's as it is stored, where it can be told from the rest of the record, else the whole record.
+    Its body is the message's as it is stored, where it can be separated from the record, else the whole record.
     Reading the message again gives the same ``SPARK_ROW_KEY``.
     """
     from rocketmq_py.spark.sink.sink import task_stamp

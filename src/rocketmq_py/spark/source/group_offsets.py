@@ -36,19 +36,21 @@ class GroupFollower:
         """Log a warning if the committed offsets of the group differ from the checkpoint."""
         try:
             queues = self._queues()
-            stands = self._cluster().committed(self._group, queues)
+            committed = self._cluster().committed(self._group, queues)
         except RocketMQError as e:
             _log.warning(
                 "the offsets of group %s are not known, the query continues from its checkpoint: %s", self._group, e
             )
             return
-        differs = [queue for queue in sorted(checkpoint) if queue in stands and stands[queue] != checkpoint[queue]]
+        differs = [
+            queue for queue in sorted(checkpoint) if queue in committed and committed[queue] != checkpoint[queue]
+        ]
         if differs:
             one = differs[0]
             _log.warning(
-                "group %s stands at offset %d of %s, the checkpoint at %d (%d of %d queues differ): the query goes on"
+                "group %s has offset %d of %s, the checkpoint %d (%d of %d queues differ): the query goes on"
                 " from its checkpoint, and the group will follow it",
-                self._group, stands[one], one, checkpoint[one], len(differs), len(checkpoint),
+                self._group, committed[one], one, checkpoint[one], len(differs), len(checkpoint),
             )  # fmt: skip
 
     def done(self, offsets: Offsets) -> None:

@@ -134,7 +134,7 @@ class StreamReaderBase(DataSourceStreamReader):
         if offsets and not wanted:
             topics = sorted({queue.topic for queue in offsets})
             raise ConfigError(
-                f"the checkpoint stands in topics {', '.join(topics)}, {self._options.selection}: use another"
+                f"the checkpoint is of topics {', '.join(topics)}, {self._options.selection}: use another"
                 " checkpointLocation for another query"
             )
         if len(wanted) < len(offsets) and not self._resumed:
@@ -149,8 +149,8 @@ class StreamReaderBase(DataSourceStreamReader):
     def _end_document(self, first: Offsets, end: Offsets) -> dict[str, Any]:
         """The document of the end of a micro-batch that begins at ``first``.
 
-        That of the first micro-batch says where the query began, too: Spark does not keep that, and asks anew when it
-        repeats the micro-batch.
+        That of the first micro-batch has the initial offsets, too: Spark does not keep them, and asks for them again
+        when it repeats the micro-batch.
         """
         document: dict[str, Any] = {**to_document(end)}
         if first == self._initial and end != first:
@@ -178,27 +178,27 @@ class LegacyStreamReader(StreamReaderBase):
             if given is not None:
                 raise ConfigError(f"option {name} needs PySpark 4.2 or later")
         super().__init__(options, schema)
-        self._stands: Offsets = {}
+        self._current: Offsets = {}
         self._planned: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         document = super().initialOffset()
-        self._stands = carry(from_document(document, empty=True), self._stands)
+        self._current = carry(from_document(document, empty=True), self._current)
         return document
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
         """The end of the next micro-batch: the latest offsets."""
         if self._planned is not None:
             self._done(self._checked(self._planned))
-        self._stands = self._remaining(self._stands, self._ends.latest(self._stands))
+        self._current = self._remaining(self._current, self._ends.latest(self._current))
         if self._planned is not None:
-            same = self._checked(self._planned) == self._stands  # Spark compares documents
-            return self._planned if same else to_document(self._stands)
-        return to_document(self._stands) if self._initial is None else self._end_document(self._initial, self._stands)
+            same = self._checked(self._planned) == self._current  # Spark compares documents
+            return self._planned if same else to_document(self._current)
+        return to_document(self._current) if self._initial is None else self._end_document(self._initial, self._current)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._planned = end
-        self._stands = carry(self._checked(end), self._stands)
+        self._current = carry(self._checked(end), self._current)
         return super().partitions(start, end)
 
 

@@ -78,7 +78,7 @@ def test_the_offsets_of_delayed_messages(running: InProcess, client: Client) -> 
     assert fastjson.loads(client.ask(Code.GET_ALL_DELAY_OFFSET).body)["offsetTable"] == {"1": 1}
 
 
-@pytest.mark.parametrize("code", [354, 513, 1_007, 2_003, 29_999])
+@pytest.mark.parametrize("code", [354, 355, 1_007, 2_003, 29_999])
 def test_unknown_requests_are_refused_by_name(client: Client, code: int) -> None:
     answer = client.ask(code)
     assert (answer.code, answer.remark) == (3, f" request type {int(code)} not supported")

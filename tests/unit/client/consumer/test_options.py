@@ -4,10 +4,12 @@ import time
 import pytest
 
 from rocketmq_py.client.client_instance import ClientSettings
+from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
 from rocketmq_py.client.consumer.options import PushOptions, PushSettings
 from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
+from rocketmq_py.presets import CLASSIC_INTERVALS
 
 
 def test_defaults_are_javas():
@@ -55,3 +57,21 @@ def test_a_start_time_is_javas_text_a_datetime_or_half_an_hour_ago():
     assert PushOptions(consume_timestamp=local).start_timestamp_ms() == int(local.timestamp() * 1000)
     before = int((time.time() - 1800) * 1000)
     assert before <= PushOptions().start_timestamp_ms() <= before + 60_000
+
+
+def test_the_preset_of_articles_fits_push_and_lite_pull_consumers():
+    push, lite = PushOptions(**CLASSIC_INTERVALS), LitePullOptions(**CLASSIC_INTERVALS)
+    assert (push.rebalance_interval, push.pull_delay_after_error) == (10.0, 3.0)
+    assert lite.shared().rebalance_interval == 10.0
+    assert lite.shared().pull_delay_after_error == 3.0
+    assert PushOptions().rebalance_interval == 20.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rebalance_interval", 0), ("pull_delay_after_error", -1), ("close_timeout", -1), ("pull_from_broker_id", -1),
+     ("namespace", "a b")],
+)  # fmt: skip
+def test_new_options_are_checked(name, value):
+    with pytest.raises(ConfigError, match=name):
+        PushOptions(**{name: value})

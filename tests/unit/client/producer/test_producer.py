@@ -508,3 +508,25 @@ def test_other_answers_may_be_retried() -> None:
         assert (await producer.send(message())).queue.broker_name == "b"
 
     with_producer(body, refusing(13, "a:1"), retry_response_codes=[13])
+
+
+def test_routes_of_given_topics_are_known_at_the_start() -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
+        assert network.codes("b:1") == [RequestCode.HEART_BEAT]
+        await producer.send(message())
+        assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
+
+    with_producer(body, cluster(t={"b": 1}), topics=["t"])
+
+
+@pytest.mark.parametrize("unit_mode", [True, False])
+def test_unit_mode_is_a_field_of_every_send(unit_mode: bool) -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        await producer.send(message())
+        await producer.send_batch([message(), message()])
+        fields = [request.ext for _, request in network.sent()]
+        assert [field["k"] for field in fields] == [str(unit_mode).lower()] * 2
+        assert [field["m"] for field in fields] == ["false", "true"]
+
+    with_producer(body, cluster(t={"b": 1}), unit_mode=unit_mode)

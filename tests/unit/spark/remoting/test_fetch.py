@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied, RocketMQError
+from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError, PermissionDenied, RocketMQError
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.route import BrokerData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, prefetched
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter, message_filter
@@ -402,3 +403,16 @@ def test_a_slave_that_does_not_serve_reads_does_not_look_empty(wanted: MessageFi
     with scripted(closed) as slave, pytest.raises((SlaveClosed, NetworkError)) as told:
         fetch(master, 0, 100, slave=slave.address, wanted=wanted, retries=2)
     assert slave.asked(RequestCode.PULL_MESSAGE), told.value
+
+
+def test_a_range_whose_broker_is_not_registered_is_not_passed_over() -> None:
+    """A name server that has just started does not know the broker yet; the plan was made before."""
+    with scripted(found) as peer:
+        peer.brokers = []
+        settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=2, in_flight=8, fail_on_data_loss=False)
+        fetcher = Fetcher(QueueRange(QUEUE, 0, 10), Addresses(), settings)
+        with closing(fetcher), pytest.raises(NoRouteError, match="no broker serves orders@broker-a:0 now"):
+            body_of(fetcher)
+        peer.brokers = [BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: peer.address})]
+        with closing(Fetcher(QueueRange(QUEUE, 0, 10), Addresses(), settings)) as fetcher:
+            assert body_of(fetcher) == messages(0, 10)

@@ -327,7 +327,7 @@ if SUPPORTS_ADMISSION:
         with scripted(broker) as peer:
             reader = StreamReader(options(peer, group="g"), None)
             assert reader.latestOffset(offsets(60), ReadMaxRows(10)) == offsets(70)
-            assert "group g stands at offset 40 of t@broker-a:0, the checkpoint at 60" in caplog.text
+            assert "group g has offset 40 of t@broker-a:0, the checkpoint 60" in caplog.text
             assert broker.committed == {0: 60}
             reader.stop()
 
@@ -410,7 +410,7 @@ def test_a_slave_that_lags_does_not_look_like_a_queue_made_anew() -> None:
             at = BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: master.address, 1: slave.address})
             namesrv.brokers = [at]
             reader = LegacyStreamReader(options(namesrv), None)
-            reader._stands = {QUEUE: 90}
+            reader._current = {QUEUE: 90}
             assert reader.latestOffset() == offsets(90)
             reader.stop()
 
@@ -421,7 +421,7 @@ def test_a_checkpoint_may_name_topics_that_are_not_selected_any_more(caplog: pyt
         before = {**offsets(10), "left": {"broker-a": {"0": 5}}}
         assert ranges(reader.partitions(before, offsets(30))) == [(10, 30)]
         assert "left@broker-a:0 is in the checkpoint and not selected any more" in caplog.text
-        with pytest.raises(ConfigError, match="the checkpoint stands in topics left, option subscribe names t: use"):
+        with pytest.raises(ConfigError, match="the checkpoint is of topics left, option subscribe names t: use"):
             reader.partitions({"left": {"broker-a": {"0": 5}}}, offsets(30))
         reader.stop()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from time import time, time_ns
 from types import TracebackType
 from typing import Self, Unpack
@@ -109,7 +109,7 @@ class LitePullConsumer(PullMember):
         :raises ClosedError: the consumer is closed.
         """
         self._set_mode(_Mode.SUBSCRIBE)
-        self._group.subscribe(check_topic(topic), tags, sql)
+        self._group.subscribe(self._group.named_topic(check_topic(topic)), tags, sql)
         if self._rebalancer is not None:
             self._rebalancer.trigger()
         elif self._group.state is ConsumerState.RUNNING:
@@ -117,8 +117,9 @@ class LitePullConsumer(PullMember):
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic: its queues are released, and their cached messages discarded."""
-        self._group.subscriptions.pop(topic, None)
-        for queue in self._group.owned(topic):
+        name = self._group.named_topic(topic)
+        self._group.subscriptions.pop(name, None)
+        for queue in self._group.owned(name):
             self._queues.release(self._group.queues.pop(queue))
         if self._rebalancer is not None:
             self._rebalancer.trigger()
@@ -134,7 +135,7 @@ class LitePullConsumer(PullMember):
         :raises ConfigError: no queues, an illegal expression, or topics are subscribed.
         :raises ClosedError: the consumer is closed.
         """
-        wanted = list(dict.fromkeys(MessageQueue(*queue) for queue in queues))
+        wanted = list(dict.fromkeys(self._group.named(MessageQueue(*queue)) for queue in queues))
         if not wanted:
             raise ConfigError(f"no queue to assign to consumer group {self.group}; queues(topic) tells which there are")
         topics, now = {queue.topic for queue in wanted}, int(time() * 1000)
@@ -152,7 +153,7 @@ class LitePullConsumer(PullMember):
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues this consumer owns now."""
-        return sorted(self._group.queues)
+        return sorted(self._group.shown(queue) for queue in self._group.queues)
 
     def on_queues_changed(self, topic: str, listener: TopicQueuesChanged) -> None:
         """Call ``listener(topic, queues)``, a function or ``async def``, when the queues of a topic have changed.
@@ -160,7 +161,11 @@ class LitePullConsumer(PullMember):
         The listener may call :meth:`assign`. The topic is checked every ``metadata_check_interval`` seconds; a topic
         has one listener.
         """
-        self._watch.add(check_topic(topic), listener)
+
+        def shown(name: str, queues: list[MessageQueue]) -> Awaitable[None] | None:
+            return listener(self._group.shown_topic(name), [self._group.shown(queue) for queue in queues])
+
+        self._watch.add(self._group.named_topic(check_topic(topic)), shown)
 
     def _set_mode(self, mode: _Mode) -> None:
         if self._is_ending:
@@ -259,7 +264,7 @@ class LitePullConsumer(PullMember):
         await self._wait(timeout)
         messages = self._queues.cache.take()
         if messages:
-            self._queues.consumed(messages[0].queue)
+            self._queues.consumed(self._group.named(messages[0].queue))
             report_received(self.hooks, self.group, messages, began_ns)
         return messages
 
@@ -271,7 +276,7 @@ class LitePullConsumer(PullMember):
         while await self._more():
             message = self._queues.cache.take_one()
             if message is not None:
-                self._queues.consumed(message.queue)
+                self._queues.consumed(self._group.named(message.queue))
                 report_received(self.hooks, self.group, [message], began_ns)
                 return message
         raise StopAsyncIteration
@@ -338,16 +343,16 @@ class LitePullConsumer(PullMember):
 
         Queues that this consumer does not own are ignored. A queue that is lost and comes back is not paused.
         """
-        self._queues.pause(queues)
+        self._queues.pause([self._group.named(queue) for queue in queues])
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
         """Pull these queues again."""
-        self._queues.resume(queues)
+        self._queues.resume([self._group.named(queue) for queue in queues])
 
     @property
     def paused(self) -> list[MessageQueue]:
         """The queues that are paused."""
-        return sorted(self._queues.cache.paused)
+        return sorted(self._group.shown(queue) for queue in self._queues.cache.paused)
 
     # -- offsets
 
@@ -369,16 +374,16 @@ class LitePullConsumer(PullMember):
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Continue at the oldest message the broker still has; raises the errors of :meth:`seek`."""
         self._process(queue)
-        self._move(queue, await self._group.offsets.min_offset(queue))
+        self._move(queue, await self._group.offsets.min_offset(self._group.named(queue)))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Continue with the next message to be stored; raises the errors of :meth:`seek`."""
         self._process(queue)
-        self._move(queue, await self._group.offsets.max_offset(queue))
+        self._move(queue, await self._group.offsets.max_offset(self._group.named(queue)))
 
     async def _bounds(self, queue: MessageQueue) -> tuple[int, int]:
         self._process(queue)
-        offsets = self._group.offsets
+        offsets, queue = self._group.offsets, self._group.named(queue)
         return await offsets.min_offset(queue), await offsets.max_offset(queue)
 
     def _move(self, queue: MessageQueue, offset: int) -> None:
@@ -386,7 +391,7 @@ class LitePullConsumer(PullMember):
 
     def _process(self, queue: MessageQueue) -> ProcessQueue:
         self._check_running()
-        process = self._group.queues.get(queue)
+        process = self._group.queues.get(self._group.named(queue))
         if process is None or process.dropped:
             why = "; is the group rebalancing?" if self._mode is _Mode.SUBSCRIBE else ""
             raise NotAssigned(f"queue {queue} is not assigned to this consumer of group {self.group}{why}")
@@ -413,7 +418,8 @@ class LitePullConsumer(PullMember):
         """
         self._check_running()
         self._reclaim()
-        wanted = dict(self._queues.cache.positions if offsets is None else offsets)
+        named = {self._group.named(queue): offset for queue, offset in (offsets or {}).items()}
+        wanted = dict(self._queues.cache.positions) if offsets is None else named
         for queue, offset in wanted.items():
             self._process(queue)
             if offset < 0:

@@ -45,6 +45,8 @@ class LitePullOptions:
         member time to store its offset. The only member of a group, and one with assigned queues, does not wait.
     :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600.
     :param pull_delay_after_error: pause of a queue after a pull that failed, 0 to 3600.
+    :param namespace: prefix of the group and its topics (``namespace%topic``), as Java's ``setNamespace`` adds it;
+        messages and queues have names without it.
     :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
         messages count as consumed.
     :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
@@ -69,6 +71,7 @@ class LitePullOptions:
     first_pull_delay: float = 0.5
     rebalance_interval: float = 20.0
     pull_delay_after_error: float = 1.0
+    namespace: str | None = None
     filter_hooks: Sequence[FilterMessageHook] = ()
     pull_from_broker_id: int | None = None
     allocation: Allocation = field(default_factory=Average)
@@ -102,6 +105,7 @@ class LitePullOptions:
             first_pull_delay=self.first_pull_delay,
             rebalance_interval=self.rebalance_interval,
             pull_delay_after_error=self.pull_delay_after_error,
+            namespace=self.namespace,
             filter_hooks=self.filter_hooks,
             pull_from_broker_id=self.pull_from_broker_id,
             allocation=self.allocation,
@@ -128,6 +132,7 @@ class LitePullSettings(ClientSettings, total=False):
     first_pull_delay: float
     rebalance_interval: float
     pull_delay_after_error: float
+    namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
     pull_from_broker_id: int | None
     allocation: Allocation

@@ -218,7 +218,9 @@ class LitePullLoop:
         """Put the messages of an answer into the cache."""
         broker_name, tags = self._process.queue.broker_name, answer.pull.subscription.tags_set
         messages = pulled_messages(answer.body, answer.header, broker_name, tags) if answer.code == FOUND else []
-        messages = filter_messages(self._group.options.filter_hooks, self._group.name, self._process.queue, messages)
+        group = self._group
+        group.show(messages)
+        messages = filter_messages(group.options.filter_hooks, group.name, group.shown(self._process.queue), messages)
         if messages:
             self._cache.put(self._process, messages, answer.header.max_offset)
             self._arrived()

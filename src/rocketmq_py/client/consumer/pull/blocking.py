@@ -1,41 +1,44 @@
-"""The older pull consumer for programs without an event loop of their own: the same names, calls that wait.
+"""The older pull consumer for programs without an event loop: the same methods as asyncio's.
 
-A façade over the asyncio consumer, which runs in the portal's loop.
+Generated from ``rocketmq_py.client.consumer.pull.consumer``
+by ``tools/make_blocking.py``: change that and run it.
 """
 
 from __future__ import annotations
 
 import datetime
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Unpack
 
-from rocketmq_py.client.consumer.blocking_member import BlockingMember
-from rocketmq_py.client.consumer.pull import consumer as aio
+from rocketmq_py.client.consumer.pull.consumer import PullConsumer as AioSource
 from rocketmq_py.client.consumer.pull.options import PullSettings
+from rocketmq_py.client.consumer.pull.threads import BlockingPullMember
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
 from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.model import MessageExt, MessageQueue, PullResult
 
 
-class PullConsumer(BlockingMember[aio.PullConsumer]):
-    """Pulls where and when it is told to. Deprecated: use :class:`~rocketmq_py.LitePullConsumer`.
+class PullConsumer(BlockingPullMember):
+    """Pulls messages on request. Deprecated: use :class:`~rocketmq_py.LitePullConsumer`.
 
-    Nothing is consumed by itself: the application asks which queues there are, pulls at offsets of its own choice and
-    says with :meth:`update_offset` how far it has come, which is stored every 5 seconds and at the end.
+    The application asks for queues, pulls at offsets of its choice, and reports its progress with
+    :meth:`update_offset`. Offsets are stored every 5 seconds and on close.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
-    :param topics: topics whose queues the members of the group share; :meth:`assignment` tells which are this one's.
-    :param queues_changed: told when they change; must not block.
+    :param topics: topics whose queues the members of the group share; :meth:`assignment` returns this member's share.
+    :param queues_changed: called when the share changes.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
     :param credentials: what requests are signed with, for servers with access control.
     :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
-    :param settings: what else there is to say of it: see :class:`PullOptions`.
-    :raises ConfigError: an argument that can never work.
+    :param settings: further options: see :class:`PullOptions`.
+    :raises ConfigError: an illegal argument.
+
+    Every call can be interrupted (Ctrl-C).
+    In a forked child every call raises ForkedError; make an object of its own there.
     """
 
     def __init__(
@@ -47,46 +50,56 @@ class PullConsumer(BlockingMember[aio.PullConsumer]):
         queues_changed: QueuesChanged | None = None,
         **settings: Unpack[PullSettings],
     ) -> None:
-        aio.warn_deprecated(2)
-        super().__init__()
+        self._wrap(
+            self._make(lambda: AioSource(group, namesrv, topics=topics, queues_changed=queues_changed, **settings))
+        )
 
-        def make() -> aio.PullConsumer:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # said already, to whoever made this one
-                return aio.PullConsumer(group, namesrv, topics=topics, queues_changed=queues_changed, **settings)
+    def health(self) -> Health:
+        """The current state, queues, rates and stuck listeners."""
+        return self._call(self._aio.health)
 
-        self._aio = self._portal.call(make)
+    def lag(self) -> dict[MessageQueue, int]:
+        """The number of messages behind the updated offsets and of this member's share, as the brokers count now.
 
-    # -- life
+        :raises NetworkError: a broker cannot be reached.
+        """
+        return self._run(self._aio.lag())
 
     def start(self) -> None:
-        """Makes ready to pull; with ``topics``, returns when it has seen the group and been allotted its queues.
+        """Join the group; with ``topics``, returns after the first rebalance.
 
         :raises ConfigError: the client has a consumer of that group already.
         :raises NetworkError: no name server answers.
-        :raises ClosedError: it was closed before.
+        :raises ClosedError: the consumer was closed before.
         """
-        self._portal.run(self._aio.start())
+        self._run(self._aio.start())
 
     def close(self) -> None:
-        """Leaves the group: offsets are stored, the brokers told. May be called more than once."""
-        self._portal.run(self._aio.close())
-
-    # -- queues
+        """Store the offsets and leave the group. May be called more than once."""
+        self._run(self._aio.close())
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read, as the name server knows them now.
+        """The readable queues of a topic, as a name server knows them now.
 
-        :raises NoRouteError: it does not know the topic.
+        :raises NoRouteError: the topic does not exist.
         :raises NetworkError: no name server answers.
         """
-        return self._portal.run(self._aio.queues(topic))
+        return self._run(self._aio.queues(topic))
+
+    def offset_for_timestamp(self, queue: MessageQueue, when: datetime.datetime | int) -> int:
+        """The offset of the first message stored at a time or later.
+
+        :param when: an aware or local ``datetime``, or milliseconds since the epoch.
+        :raises NoRouteError: no route names the queue's broker.
+        :raises NetworkError: the broker cannot be reached.
+        :raises BrokerError: the broker refuses.
+        :raises ClosedError: the consumer is not started, or closed.
+        """
+        return self._run(self._aio.offset_for_timestamp(queue, when))
 
     def assignment(self, topic: str | None = None) -> list[MessageQueue]:
-        """The queues of the registered topics, or of one, that are this member's share."""
-        return self._portal.call(self._aio.assignment, topic)
-
-    # -- pulling
+        """This member's share of the queues of the registered topics, or of one of them."""
+        return self._call(lambda: self._aio.assignment(topic))
 
     def pull(
         self,
@@ -99,88 +112,68 @@ class PullConsumer(BlockingMember[aio.PullConsumer]):
         wait: bool = False,
         timeout: float | None = None,
     ) -> PullResult:
-        """Pulls once.
+        """Pull once.
 
-        :param offset: of the first message wanted.
+        :param offset: the offset of the first message.
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
             ``enablePropertyFilter=true``.
-        :param max_messages: the most messages that are wanted.
-        :param wait: has the broker hold the pull, ``broker_suspend_time`` at most, until there is something.
-        :param timeout: seconds to wait for the answer instead of ``pull_timeout`` or ``timeout_when_suspend``.
+        :param max_messages: the most messages to return.
+        :param wait: let the broker hold the pull for up to ``broker_suspend_time`` until there is a message.
+        :param timeout: seconds to wait for the answer; by default ``pull_timeout``, or ``timeout_when_suspend`` with
+            ``wait``.
         :raises ConfigError: an illegal expression, or ``max_messages`` is not positive.
-        :raises OffsetIllegal: a negative offset. One outside of the queue is a result: ``OFFSET_ILLEGAL``.
+        :raises OffsetIllegal: a negative offset. An offset outside of the queue is a result: ``OFFSET_ILLEGAL``.
+        :raises NoRouteError: the topic does not exist, or no route names the queue's broker.
         :raises NetworkError: the broker cannot be reached or does not answer in time.
-        :raises BrokerError: it refuses.
-        :raises ClosedError: it is not started, or closed.
+        :raises BrokerError: the broker refuses.
+        :raises ClosedError: the consumer is not started, or closed.
         """
-        return self._portal.run(
+        return self._run(
             self._aio.pull(queue, offset, tags, sql=sql, max_messages=max_messages, wait=wait, timeout=timeout)
         )
 
     def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
-        """Has a message delivered again, through the group's retry topic: to whoever pulls that, or to a push consumer.
+        """Send a message to the group's retry topic, for a push consumer or whoever pulls that topic.
 
-        :param delay_level: 0 lets the broker choose, longer each time; 1-18 is one of its fixed delays; -1 sends it
-            straight to the dead letters.
-        :raises NetworkError: neither its broker nor any other would take it.
-        :raises ClosedError: it is not started, or closed.
+        :param delay_level: 0: the broker chooses the delay, longer each time; 1-18: one of the broker's delay levels;
+            -1: to the dead-letter topic at once.
+        :raises NetworkError: no broker accepted the message.
+        :raises ClosedError: the consumer is not started, or closed.
         """
-        self._portal.run(self._aio.send_back(message, delay_level))
-
-    # -- offsets
+        self._run(self._aio.send_back(message, delay_level))
 
     def update_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Remembers the offset to go on at, smaller ones than before, too; it is stored from time to time.
+        """Set the offset to continue at, which may be smaller than before; it is stored every 5 seconds.
 
-        :raises OffsetIllegal: it is negative.
-        :raises ClosedError: it is not started, or closed.
+        :raises OffsetIllegal: the offset is negative.
+        :raises ClosedError: the consumer is not started, or closed.
         """
-        self._portal.call(self._aio.update_offset, queue, offset)
+        self._call(lambda: self._aio.update_offset(queue, offset))
 
     def committed(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
-        """The offset the group goes on at, as updated here or else as it is stored; None if there is none.
+        """The offset the group continues at: the updated one, or else the stored one; None if there is none.
 
-        :param from_store: only what is stored counts.
-        :raises NetworkError: the broker cannot be asked.
-        :raises ClosedError: it is not started, or closed.
+        :param from_store: return the stored offset only.
+        :raises NetworkError: the broker cannot be reached.
+        :raises ClosedError: the consumer is not started, or closed.
         """
-        return self._portal.run(self._aio.committed(queue, from_store=from_store))
+        return self._run(self._aio.committed(queue, from_store=from_store))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores offsets now: all that were updated, or the given ones.
+        """Store offsets now: all that were updated, or the given ones.
 
-        :raises OffsetIllegal: one is negative.
-        :raises NetworkError: a broker cannot be reached; offsets of others are stored.
+        :raises OffsetIllegal: an offset is negative.
+        :raises NetworkError: a broker cannot be reached; the offsets of other brokers' queues are stored.
         :raises StoreError: the file of a broadcasting consumer cannot be written.
-        :raises ClosedError: it is not started, or closed.
+        :raises ClosedError: the consumer is not started, or closed.
         """
-        self._portal.run(self._aio.commit(offsets))
+        self._run(self._aio.commit(offsets))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message the broker still has. Errors as :meth:`committed`."""
-        return self._portal.run(self._aio.min_offset(queue))
+        """The offset of the oldest message the broker still has; raises the errors of :meth:`committed`."""
+        return self._run(self._aio.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset the queue's next message will get. Errors as :meth:`committed`."""
-        return self._portal.run(self._aio.max_offset(queue))
-
-    def offset_for_timestamp(self, queue: MessageQueue, when: datetime.datetime | int) -> int:
-        """The offset of the first message stored at a time or later. Errors as :meth:`committed`.
-
-        :param when: an aware or local ``datetime``, or milliseconds since the epoch.
-        """
-        return self._portal.run(self._aio.offset_for_timestamp(queue, when))
-
-    # -- looking at it
-
-    def health(self) -> Health:
-        """ConsumerState, queues and rates as they are now."""
-        return self._portal.call(self._aio.health)
-
-    def lag(self) -> dict[MessageQueue, int]:
-        """Messages behind the updated offsets, and of the queues that are its share, as the brokers count now.
-
-        :raises NetworkError: a broker cannot be asked.
-        """
-        return self._portal.run(self._aio.lag())
+        """The offset that the queue's next message will get; raises the errors of :meth:`committed`."""
+        return self._run(self._aio.max_offset(queue))

@@ -91,7 +91,7 @@ class PullConsumer(PullMember):
         self._options = PullOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
         for topic in topics:
-            self._group.subscribe(check_topic(topic), "*")
+            self._group.subscribe(self._group.named_topic(check_topic(topic)), "*")
         self._queues_changed = queues_changed
         self._filters: dict[tuple[str, str, str | None], SubscriptionData] = {}
         self._broker_ids: dict[MessageQueue, int] = {}
@@ -142,7 +142,8 @@ class PullConsumer(PullMember):
 
     def assignment(self, topic: str | None = None) -> list[MessageQueue]:
         """This member's share of the queues of the registered topics, or of one of them."""
-        return sorted(queue for queue in self._group.queues if topic in (None, queue.topic))
+        owned = [self._group.shown(queue) for queue in self._group.queues]
+        return sorted(queue for queue in owned if topic in (None, queue.topic))
 
     # -- pulling
 
@@ -179,6 +180,7 @@ class PullConsumer(PullMember):
             raise OffsetIllegal(f"offset {offset} of {queue} cannot be pulled: it is negative")
         if max_messages < 1:
             raise ConfigError(f"max_messages={max_messages!r} must be positive")
+        queue = self._group.named(queue)
         subscription = self._filter(queue.topic, tags, sql)
         header = self._request(queue, offset, subscription, max_messages, wait=wait)
         if timeout is None:
@@ -189,7 +191,8 @@ class PullConsumer(PullMember):
         messages: list[MessageExt] = []
         if reply.code == ResponseCode.SUCCESS:
             messages = pulled_messages(reply.body, found, queue.broker_name, subscription.tags_set)
-            messages = filter_messages(self._options.filter_hooks, self.group, queue, messages)
+            self._group.show(messages)
+            messages = filter_messages(self._options.filter_hooks, self.group, self._group.shown(queue), messages)
         self._group.stats(queue.topic).pulled.add(len(messages), 0.0)
         return PullResult(_STATUS[reply.code], found.next_begin_offset, found.min_offset, found.max_offset, messages)
 
@@ -260,7 +263,7 @@ class PullConsumer(PullMember):
         self._check_running()
         if offset < 0:
             raise OffsetIllegal(f"offset {offset} of {queue} cannot be stored: it is negative")
-        self._group.offsets.update(queue, offset, increase_only=False)
+        self._group.offsets.update(self._group.named(queue), offset, increase_only=False)
 
     async def committed(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
         """The offset the group continues at: the updated one, or else the stored one; None if there is none.
@@ -270,7 +273,9 @@ class PullConsumer(PullMember):
         :raises ClosedError: the consumer is not started, or closed.
         """
         self._check_running()
-        return await (self._group.offsets.fetch(queue) if from_store else self._committed(queue))
+        if from_store:
+            return await self._group.offsets.fetch(self._group.named(queue))
+        return await self._committed(queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Store offsets now: all that were updated, or the given ones.
@@ -283,17 +288,20 @@ class PullConsumer(PullMember):
         self._check_running()
         for queue, offset in (offsets or {}).items():
             self.update_offset(queue, offset)
-        await self._group.offsets.store(dict(self._group.offsets) if offsets is None else offsets)
+        if offsets is None:
+            await self._group.offsets.store(dict(self._group.offsets))
+        else:
+            await self._group.offsets.store({self._group.named(queue): offset for queue, offset in offsets.items()})
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message the broker still has; raises the errors of :meth:`committed`."""
         self._check_running()
-        return await self._group.offsets.min_offset(queue)
+        return await self._group.offsets.min_offset(self._group.named(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get; raises the errors of :meth:`committed`."""
         self._check_running()
-        return await self._group.offsets.max_offset(queue)
+        return await self._group.offsets.max_offset(self._group.named(queue))
 
     async def lag(self) -> dict[MessageQueue, int]:
         """The number of messages behind the updated offsets and of this member's share, as the brokers count now.

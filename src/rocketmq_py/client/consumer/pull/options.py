@@ -30,6 +30,8 @@ class PullOptions:
     :param timeout_when_suspend: how long to wait for the answer to such a pull.
     :param max_reconsume_times: how often a message may be sent back before it goes to the dead letters.
     :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600.
+    :param namespace: prefix of the group and its topics (``namespace%topic``), as Java's ``setNamespace`` adds it;
+        messages and queues have names without it.
     :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
         messages count as consumed.
     :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
@@ -44,6 +46,7 @@ class PullOptions:
     timeout_when_suspend: float = 30.0
     max_reconsume_times: int = DEFAULT_MAX_RECONSUME
     rebalance_interval: float = 20.0
+    namespace: str | None = None
     filter_hooks: Sequence[FilterMessageHook] = ()
     pull_from_broker_id: int | None = None
     allocation: Allocation = field(default_factory=Average)
@@ -70,6 +73,7 @@ class PullOptions:
             local_offset_dir=self.local_offset_dir,
             max_reconsume_times=self.max_reconsume_times,
             rebalance_interval=self.rebalance_interval,
+            namespace=self.namespace,
             filter_hooks=self.filter_hooks,
             pull_from_broker_id=self.pull_from_broker_id,
             allocation=self.allocation,
@@ -86,6 +90,7 @@ class PullSettings(ClientSettings, total=False):
     timeout_when_suspend: float
     max_reconsume_times: int
     rebalance_interval: float
+    namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
     pull_from_broker_id: int | None
     allocation: Allocation

@@ -112,16 +112,17 @@ class PushConsumer(GroupMember):
             shape.
         """
         made = None if listener is None else self._made(listener)
-        self._group.subscribe(check_topic(topic), tags, sql)
+        name = self._group.named_topic(check_topic(topic))
+        self._group.subscribe(name, tags, sql)
         if made is not None:
-            self._by_topic[topic] = made
+            self._by_topic[name] = self._by_topic[self._group.shown_topic(name)] = made
         if self._runtime is not None:
             self._check_listeners()
             self._runtime.rebalancer.trigger()
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic and release its queues."""
-        self._group.subscriptions.pop(topic, None)
+        self._group.subscriptions.pop(self._group.named_topic(topic), None)
         if self._runtime is not None:
             self._runtime.rebalancer.trigger()
 
@@ -231,7 +232,7 @@ class PushConsumer(GroupMember):
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues this consumer owns now, including those of the retry topic."""
-        return sorted(self._group.queues)
+        return sorted(self._group.shown(queue) for queue in self._group.queues)
 
     def is_listener_thread(self, thread: threading.Thread) -> bool:
         """True if ``thread`` runs listeners: it must not wait for them to end."""

@@ -280,4 +280,6 @@ class PullLoop:
         elif self._group.is_pop_retry(source.topic):
             for message in messages:
                 message.topic = normal_topic(message.topic, self._group.name)
-        return filter_messages(self._group.options.filter_hooks, self._group.name, source, messages)
+        group = self._group
+        group.show(messages)
+        return filter_messages(group.options.filter_hooks, group.name, group.shown(source), messages)

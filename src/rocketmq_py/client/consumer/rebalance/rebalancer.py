@@ -157,7 +157,9 @@ class Rebalancer:
         self._group.renew_subscription(topic)
         self._group.share_limits(topic)
         if self._queues_changed is not None:
-            self._queues_changed(topic, route.read_queues, wanted)
+            group = self._group
+            queues = [group.shown(queue) for queue in route.read_queues]
+            self._queues_changed(group.shown_topic(topic), queues, [group.shown(queue) for queue in wanted])
 
     async def _apply_assignment(self, topic: str, assignments: BrokerAssignments) -> bool:
         """Take and release queues as a broker assigns them."""

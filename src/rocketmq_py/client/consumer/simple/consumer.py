@@ -106,7 +106,7 @@ class SimpleConsumer(GroupMember):
         self.hooks = tuple(hooks)
         self._options = SimpleOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
-        self._calls = PopCalls(self._instance, self.group, self._options.filter_hooks)
+        self._calls = PopCalls(self._instance, self.group, self._options.filter_hooks, self._options.namespace)
         self._sources = Sources(
             self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly
         )  # fmt: skip
@@ -125,12 +125,12 @@ class SimpleConsumer(GroupMember):
         """
         if self._is_ending:
             raise self._closed_error()
-        self._group.subscribe(check_topic(topic), tags, sql)
+        self._group.subscribe(self._group.named_topic(check_topic(topic)), tags, sql)
         self._sources.wake()
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic; messages that were received of it can still be acked."""
-        self._group.subscriptions.pop(topic, None)
+        self._group.subscriptions.pop(self._group.named_topic(topic), None)
 
     # -- life
 
@@ -381,7 +381,7 @@ class SimpleConsumer(GroupMember):
         base = running_info.health(self._group)
         sources = [
             SourceHealth(
-                source.queue.topic, source.queue.broker_name, source.is_ready,
+                self._group.shown_topic(source.queue.topic), source.queue.broker_name, source.is_ready,
                 None if source.error is None else str(source.error), now - source.asked_at,
             )
             for source in self._sources.all

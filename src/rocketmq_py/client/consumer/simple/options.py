@@ -26,6 +26,8 @@ class SimpleOptions:
     :param orderly: receive the messages of a queue in order: the next one is delivered after the last one is acked or
         visible again. Use the same value for all members of the group.
     :param poll_time: how long a broker may hold a notification request until a message comes.
+    :param namespace: prefix of the group and its topics (``namespace%topic``), as Java's ``setNamespace`` adds it;
+        messages and queues have names without it.
     :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
         messages count as consumed.
     :param pull_delay_after_error: pause of a broker after a request that failed, 0 to 3600.
@@ -35,6 +37,7 @@ class SimpleOptions:
     invisible_duration: float = 60.0
     orderly: bool = False
     poll_time: float = 15.0
+    namespace: str | None = None
     filter_hooks: Sequence[FilterMessageHook] = ()
     pull_delay_after_error: float = 1.0
 
@@ -50,6 +53,7 @@ class SimpleOptions:
         """The options that this consumer has in common with a push consumer."""
         return PushOptions(
             consume_from=self.consume_from,
+            namespace=self.namespace,
             filter_hooks=self.filter_hooks,
             pull_delay_after_error=self.pull_delay_after_error,
         )
@@ -62,6 +66,7 @@ class SimpleSettings(ClientSettings, total=False):
     invisible_duration: float
     orderly: bool
     poll_time: float
+    namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
     pull_delay_after_error: float
 

@@ -1,0 +1,23 @@
+"""What the blocking pull consumer does in the calling thread."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+from rocketmq_py.client.consumer.blocking_member import BlockingMember
+from rocketmq_py.client.consumer.pull.consumer import PullConsumer, warn_deprecated
+
+
+class BlockingPullMember(BlockingMember[PullConsumer]):
+    """A pull consumer for threads."""
+
+    def _make(self, constructor: Callable[[], PullConsumer]) -> PullConsumer:
+        warn_deprecated(3)
+
+        def make() -> PullConsumer:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # the caller is warned already
+                return constructor()
+
+        return super()._make(make)

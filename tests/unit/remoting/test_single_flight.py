@@ -1,0 +1,80 @@
+"""One run of work for all who want its result at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rocketmq_py.errors import BrokerError, ConnectError
+from rocketmq_py.remoting.single_flight import SingleFlight, WorkCancelled, own_copy
+
+
+def test_callers_at_the_same_time_share_the_work() -> None:
+    async def main() -> None:
+        runs: list[str] = []
+
+        async def work(key: str) -> str:
+            runs.append(key)
+            await asyncio.sleep(0.01)
+            return key.upper()
+
+        flight = SingleFlight(work)
+        assert await asyncio.gather(*(flight.get(key) for key in "aab")) == ["A", "A", "B"]
+        assert runs == ["a", "b"]
+        assert await flight.get("a") == "A"
+        assert runs == ["a", "b", "a"]
+
+    asyncio.run(main())
+
+
+def test_every_caller_gets_an_error_of_its_own() -> None:
+    async def main() -> None:
+        async def work(_: str) -> None:
+            await asyncio.sleep(0)
+            raise ConnectError("no") from OSError("refused")
+
+        flight = SingleFlight(work)
+        errors = await asyncio.gather(*(flight.get("a") for _ in range(3)), return_exceptions=True)
+        assert len({id(error) for error in errors}) == 3
+        assert {(type(error), str(error)) for error in errors} == {(ConnectError, "no")}
+        assert all(isinstance(error, ConnectError) and isinstance(error.__cause__, OSError) for error in errors)
+
+    asyncio.run(main())
+
+
+def test_a_caller_that_stops_waiting_does_not_end_the_work() -> None:
+    async def main() -> None:
+        async def work(_: str) -> int:
+            await asyncio.sleep(0.05)
+            return 1
+
+        flight = SingleFlight(work)
+        patient = asyncio.ensure_future(flight.get("a"))
+        with pytest.raises(TimeoutError):
+            await flight.get("a", timeout=0.01)
+        assert await patient == 1
+
+    asyncio.run(main())
+
+
+def test_cancelled_work_is_an_error_for_those_who_wait() -> None:
+    async def main() -> None:
+        flight = SingleFlight[str, None](lambda _: asyncio.sleep(60))
+        waiting = asyncio.ensure_future(flight.get("a"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        flight.cancel()
+        with pytest.raises(WorkCancelled):
+            await waiting
+        assert flight.tasks == []
+
+    asyncio.run(main())
+
+
+def test_a_copy_of_an_error_has_its_fields() -> None:
+    error = BrokerError.of(17, "no such topic", "h:1")
+    copied = own_copy(error)
+    assert copied is not error
+    assert type(copied) is type(error)
+    assert (copied.code, copied.address, str(copied)) == (17, "h:1", str(error))
