@@ -133,7 +133,7 @@ def test_after_queue_files_are_rebuilt(java: JavaPeer, servers: OurServers, tmp_
     (root / "config").mkdir(exist_ok=True)
     (root / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
     theirs = java_broker(java, servers, root)
-    found = asyncio.run(read_everything(theirs.address, chosen))
+    found = asyncio.run(read_everything(theirs.address, chosen, gaps=True))
     sent = asyncio.run(send(theirs.address, [900_000], chosen[:1]))
     theirs.process.kill()
     for position, queue in enumerate(chosen):
