@@ -147,13 +147,17 @@ async def ask(caller: RpcClient, address: str, command: Command) -> Reply:
     return await caller.invoke(address, command, SECONDS)
 
 
-async def read(caller: RpcClient, address: str, queue: Queue, offset: int) -> dict[int, int]:
-    """The numbers of all messages of a queue from an offset on; offsets must follow each other."""
+async def read(caller: RpcClient, address: str, queue: Queue, offset: int, *, gaps: bool = False) -> dict[int, int]:
+    """The numbers of all messages of a queue from an offset on; offsets must follow each other, but for ``gaps``."""
     found: dict[int, int] = {}
     while True:
         answer = await ask(caller, address, pull_command(queue, offset))
         if answer.code == ResponseCode.PULL_NOT_FOUND:
             return found
+        if gaps and answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            assert int(answer.ext["nextBeginOffset"]) > offset
+            offset = int(answer.ext["nextBeginOffset"])
+            continue
         assert answer.code == 0, f"{queue} at {offset}: {answer}"
         for message in decode_records(answer.body):
             assert message.queue_offset == offset, f"{queue}: {message.queue_offset} where {offset} was expected"
@@ -161,14 +165,16 @@ async def read(caller: RpcClient, address: str, queue: Queue, offset: int) -> di
             offset += 1
 
 
-async def read_everything(address: str, of: Iterable[Queue] | None = None) -> dict[Queue, dict[int, int]]:
+async def read_everything(
+    address: str, of: Iterable[Queue] | None = None, *, gaps: bool = False
+) -> dict[Queue, dict[int, int]]:
     """Every message a broker, ours or Java's, serves."""
     caller, found = RpcClient(), {}
     try:
         for queue in of or queues():
             header = QueueHeader(topic=queue[0], queue_id=queue[1])
             least = await ask(caller, address, Command(Code.GET_MIN_OFFSET, ext=header.to_ext()))
-            found[queue] = await read(caller, address, queue, int(least.ext["offset"]))
+            found[queue] = await read(caller, address, queue, int(least.ext["offset"]), gaps=gaps)
     finally:
         caller.close()
     return found

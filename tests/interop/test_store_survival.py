@@ -111,6 +111,38 @@ def test_after_a_loss_of_power(java: JavaPeer, servers: OurServers, tmp_path: Pa
             assert (message.topic, number_of(message.body)) == (LONG_TOPIC, number)
 
 
+def test_after_queue_files_are_rebuilt(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+    """A Java broker serves every message and gives no offset twice, also where the log has lost the end of a queue."""
+    root, chosen = tmp_path / "store", queues()[:3]
+    with opened(root) as store:
+        places = [store.append(NewRecord(*chosen[i % 3], body(i), b"")).physical_offset for i in range(1200)]
+        store.commit_pending()
+        log_size = store.config.mapped_file_size_commit_log
+    lost = places[1197]  # the last message of each queue
+    path = root / "commitlog" / f"{lost // log_size * log_size:020d}"
+    log = bytearray(path.read_bytes())
+    log[lost % log_size : lost % log_size + 8] = bytes(8)
+    path.write_bytes(log)
+    shutil.rmtree(root / "consumequeue" / chosen[0][0] / str(chosen[0][1]))
+    for queue in chosen[1:]:
+        newest = max((root / "consumequeue" / queue[0] / str(queue[1])).iterdir())
+        newest.write_bytes(b"\xa5" * newest.stat().st_size)
+    with opened(root) as store:
+        assert {queue: store.queue_range(*queue) for queue in chosen} == dict.fromkeys(chosen, (0, 400))
+    table = {topic: {"topicName": topic, "readQueueNums": 4, "writeQueueNums": 4, "perm": 6} for topic, _ in chosen}
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
+    theirs = java_broker(java, servers, root)
+    found = asyncio.run(read_everything(theirs.address, chosen, gaps=True))
+    sent = asyncio.run(send(theirs.address, [900_000], chosen[:1]))
+    theirs.process.kill()
+    for position, queue in enumerate(chosen):
+        assert found[queue] == {offset: 3 * offset + position for offset in range(399)}
+    assert sent[chosen[0]] == {400: 900_000}, "offset 399 belonged to a message that is lost"
+    with opened(root) as store:
+        assert store.queue_range(*chosen[0]) == (0, 401)
+
+
 @contextmanager
 def opened(root: Path) -> Iterator[MessageStore]:
     store = MessageStore(root, config(), store_host=HOST)

@@ -36,15 +36,21 @@ def _arguments(function: F) -> F:
         metavar="N",
         help="maxHashSlotNum, when it is not a quarter of maxIndexNum.",
     )
+    log = click.option(
+        "--commit-log",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="storePathCommitLog, when the commit log is not in DIR/commitlog.",
+    )
     directory = click.argument(
         "directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
     )
-    return directory(slots(output_option(function)))
+    return directory(slots(log(output_option(function))))
 
 
 @command.command()
 @_arguments
-def verify(directory: Path, hash_slots: int | None, output: str) -> None:
+def verify(directory: Path, hash_slots: int | None, commit_log: Path | None, output: str) -> None:
     """Check that log, consume queues, index, checkpoint and config files are whole and agree.
 
     Exit status: 0 valid, 1 problems were found, 2 DIR is no store. Notes are no problems: they tell what the next start
@@ -53,7 +59,7 @@ def verify(directory: Path, hash_slots: int | None, output: str) -> None:
     from rocketmq_py.store.tools.offline import OfflineStore
     from rocketmq_py.store.tools.verify import verify as check
 
-    with OfflineStore(directory, hash_slots) as store, _progress() as progress:
+    with OfflineStore(directory, hash_slots, commit_log) as store, _progress() as progress:
         report = check(store, progress)
     if output == TABLE:
         _echo_report(directory, report)
@@ -124,7 +130,8 @@ def _echo_report(directory: Path, report: Report) -> None:
 )
 @click.option("--physical", type=click.IntRange(min=0), metavar="P", help="Show the record at this offset of the log.")
 def inspect(
-    directory: Path, hash_slots: int | None, output: str, *, topic: str | None, queue: int | None, offset: int | None,
+    directory: Path, hash_slots: int | None, commit_log: Path | None, output: str, *, topic: str | None,
+    queue: int | None, offset: int | None,
     count: int | None, physical: int | None,
 ) -> None:  # fmt: skip
     """Show what is in a store: all of it in short, the queues of a topic, messages of a queue, or one record.
@@ -135,7 +142,7 @@ def inspect(
     from rocketmq_py.store.tools.offline import OfflineStore
 
     _check_options(topic, queue, offset, count, physical)
-    with OfflineStore(directory, hash_slots) as store:
+    with OfflineStore(directory, hash_slots, commit_log) as store:
         if physical is not None:
             _echo_physical(look.record(store, physical), output)
         elif topic is not None and queue is not None:

@@ -95,7 +95,7 @@ class MessageStore:
         self._is_batched = is_batched
         self._store_host = store_host
         self._lock: Lock | None = None
-        self._is_open = self._is_refusing = False
+        self._is_open = self._is_marked = self._is_refusing = False
         self._disk_full: str | None = None
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
         self._unconfirmed: ConfirmOffset | None = None
@@ -119,8 +119,8 @@ class MessageStore:
         try:
             self._check_log_place()
             # Files change from here on: after a crash during recovery the next start must not trust them.
-            self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_SLAVE_MARK if self._is_slave else b""))
-            self._load(clean=clean, torn_anywhere=self._is_slave or _SLAVE_MARK in (unclean or b""))
+            unmarked = self._mark_open()
+            self._load(clean=clean, torn_anywhere=self._is_slave or _SLAVE_MARK in (unclean or b""), unwritten=unmarked)
         except BaseException:
             if clean:
                 self._fs.remove(self.layout.abort)
@@ -139,7 +139,17 @@ class MessageStore:
                 "there, or leave storePathCommitLog out"
             )
 
-    def _load(self, *, clean: bool, torn_anywhere: bool) -> None:
+    def _mark_open(self) -> OSError | None:
+        """Write the abort file, which is there as long as the store is open; returns the error of a full disk."""
+        try:
+            self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_SLAVE_MARK if self._is_slave else b""))
+        except OSError as e:
+            self._is_marked = False
+            return e
+        self._is_marked = True
+        return None
+
+    def _load(self, *, clean: bool, torn_anywhere: bool, unwritten: OSError | None) -> None:
         fs, config, layout = self._fs, self.config, self.layout
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
@@ -150,7 +160,7 @@ class MessageStore:
         try:
             end = recovery.run(clean=clean, torn_anywhere=torn_anywhere)
         except OSError as e:
-            raise StoreCorrupt(f"{layout.root} cannot be read: {e}") from e
+            raise StoreCorrupt(f"{layout.root} cannot be recovered: {e}") from e
         self._reader = Reader(config, self._commit_log, self._index)
         self._writer = Writer(config, self._commit_log, self._queues, self._index, self._store_host, self._clock)
         self._writer.resume(end, recovery.last_timestamp)
@@ -167,6 +177,9 @@ class MessageStore:
             self._replica = Replica(log, self._writer, dispatch, self.commit_pending)
             self._allow()
         self._is_open = True
+        failure = unwritten or recovery.failure
+        if failure is not None:
+            self._refuse(failure)
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
     def close(self) -> None:
@@ -520,7 +533,7 @@ class MessageStore:
             return
         try:
             if self._is_refusing:
-                self._queues.spill()
+                self._write_the_rest()
             self._index.build()
             self._schedule.tick(now, self._readable())
             self._cleaner.step()
@@ -528,6 +541,16 @@ class MessageStore:
             self._refuse(e)
         else:
             self._accept()
+
+    def _write_the_rest(self) -> None:
+        """Write what a full disk has refused.
+
+        :raises OSError: the disk is still full or fails.
+        """
+        failure = None if self._is_marked else self._mark_open()
+        if failure is not None:
+            raise failure
+        self._queues.spill()
 
     def _refuse(self, why: OSError) -> None:
         """Refuse messages while log, queues or index cannot be written; the next tick tries again."""

@@ -9,7 +9,8 @@ rules are those of CommitLog.recoverNormally and recoverAbnormally.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.index.index import MessageIndex
@@ -49,6 +50,8 @@ class Recovery:
         self._queue_end = -1  # end of the newest message that the queues have
         self.last_timestamp = 0
         """Store timestamp of the newest record scanned, 0 if there was none."""
+        self.failure: OSError | None = None
+        """Why entries or keys could not be written, on a full disk for instance; they are kept in memory."""
 
     def run(self, *, clean: bool, torn_anywhere: bool = False) -> int:
         """Recover the store and return the end of the log.
@@ -208,14 +211,21 @@ class Recovery:
                 self._commit_pending()
         self._commit_pending()
         self.last_timestamp = dispatch.last_timestamp
-        self._index.build()
+        self._write(self._index.build)
         if count:
             _log.info("%d records of the commit log were dispatched to queues and index", count)
 
     def _commit_pending(self) -> None:
         touched, self._dispatch.touched = self._dispatch.touched, []
-        self._queues.commit_pending(touched)
-        self._index.commit_pending()
+        self._write(partial(self._queues.commit_pending, touched))
+        self._write(self._index.commit_pending)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        """Write entries or keys; they are readable even if the disk is full."""
+        try:
+            write()
+        except OSError as e:
+            self.failure = e
 
     # -- truncating
 

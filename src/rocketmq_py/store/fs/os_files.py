@@ -202,10 +202,11 @@ class OsFileSystem:
         fd = os.open(path, _CREATE, 0o644)
         try:
             _lock_descriptor(fd)
-            os.write(fd, _LOCK_CONTENT)
         except OSError as e:
             os.close(fd)
             raise BlockingIOError(*e.args) from e
+        with contextlib.suppress(OSError):  # the content has no meaning, and the disk can be full
+            os.write(fd, _LOCK_CONTENT)
         return OsLock(fd)
 
     def used_ratio(self, path: Path) -> float:

@@ -115,15 +115,17 @@ class OfflineStore:
 
     :param root: the store directory.
     :param hash_slots: number of slots of an index file; None derives it from the file size.
+    :param commit_log: directory of the commit log (``storePathCommitLog``); None for ``commitlog`` below ``root``.
     :raises StoreError: there is no store.
     """
 
-    def __init__(self, root: Path, hash_slots: int | None = None) -> None:
-        self.layout = StoreLayout(root)
+    def __init__(self, root: Path, hash_slots: int | None = None, commit_log: Path | None = None) -> None:
+        self.layout = StoreLayout(root, commit_log)
         self.fs = ReadOnlyFileSystem()
         self.odd: list[Odd] = []
         if not self.fs.is_directory(self.layout.commit_log):
-            raise StoreError(f"{root} is no store: it has no directory commitlog")
+            place = "no directory commitlog" if commit_log is None else f"no directory {commit_log}"
+            raise StoreError(f"{root} is no store: it has {place}; storePathCommitLog can be passed as --commit-log")
         self._lock: Lock | None = None
         self.is_held = not self._try_lock()
         """Whether a broker is using the store; then the newest messages may be incomplete."""

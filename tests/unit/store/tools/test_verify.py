@@ -299,6 +299,20 @@ def test_a_topic_that_was_deleted_and_created_again(disk_stores):
     ]
 
 
+def test_the_directory_of_the_commit_log_can_be_passed(disk_stores, tmp_path):
+    """As with storePathCommitLog, which can be on another disk."""
+    fill(disk_stores.open(), 30)
+    disk_stores.close()
+    elsewhere = tmp_path / "elsewhere"
+    (disk_stores.root / "commitlog").rename(elsewhere)
+    with pytest.raises(StoreError, match="can be passed as --commit-log"):
+        OfflineStore(disk_stores.root)
+    with OfflineStore(disk_stores.root, commit_log=elsewhere) as store:
+        report = verify(store)
+    assert report.is_valid
+    assert report.counts.records == 30
+
+
 def test_the_number_of_hash_slots_can_be_passed(disk_stores):
     config = SMALL.__class__(mapped_file_size_commit_log=4096, max_hash_slot_num=7, max_index_num=50)
     store = disk_stores.open(config)
