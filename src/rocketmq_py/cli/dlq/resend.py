@@ -17,6 +17,7 @@ import click
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
 from rocketmq_py.cli.dlq.resend_lock import ResendLock
 from rocketmq_py.cli.dlq.source import dead_letters, mark_resent, origin_of, resent_to
+from rocketmq_py.cli.group.lookup import existing_group
 from rocketmq_py.cli.message.rows import own_properties
 from rocketmq_py.cli.output.failures import CommandFailure, missing, status_of
 from rocketmq_py.cli.output.prompts import confirm, progress, yes_option
@@ -129,11 +130,10 @@ def revived(message: MessageExt, group: str, receiver: str) -> Message:
 
 async def _check_receivers(admin: Admin, plan: ResendPlan, group: str, receiver: str) -> None:
     """Topics and groups that are gone must not come into being again by a message nobody would consume."""
-    from rocketmq_py.cli.group.commands import existing
     from rocketmq_py.errors import NoRouteError
 
     if receiver == GROUP:
-        await existing(admin, group)
+        await existing_group(admin, group)
         return
     for origin in plan.origins:
         try:

@@ -10,8 +10,9 @@ import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
 from rocketmq_py.cli.group.lag import lag
+from rocketmq_py.cli.group.lookup import existing_group
 from rocketmq_py.cli.group.reset import reset
-from rocketmq_py.cli.output.failures import CommandFailure, missing
+from rocketmq_py.cli.output.failures import CommandFailure
 from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.prompts import confirm, yes_option
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
@@ -118,7 +119,7 @@ def _echo_description(found: Row) -> None:
 
 async def description(admin: Admin, group: str) -> Row:
     """All about a group."""
-    configs = await existing(admin, group)
+    configs = await existing_group(admin, group)
     members, progress = await asyncio.gather(admin.members(group), admin.progress(group))
     waiting: dict[str, int] = {}
     for queue, state in progress.items():
@@ -169,14 +170,6 @@ def subscription_rows(members: ConsumerConnection | None) -> list[Row]:
         {"topic": topic, "filter": one.sub_string, "filterType": one.expression_type}
         for topic, one in sorted(table.items())
     ]
-
-
-async def existing(admin: Admin, group: str) -> dict[str, SubscriptionGroupConfig]:
-    """The configuration of a group by broker."""
-    found = (await admin.groups()).get(group)
-    if found is None:
-        raise missing(f"there is no consumer group {group}", "'rocketmq group ls' lists them")
-    return found
 
 
 # -- delete

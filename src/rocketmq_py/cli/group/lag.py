@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, complete_topic, with_admin
+from rocketmq_py.cli.group.lookup import existing_group
 from rocketmq_py.cli.output.failures import Status, missing
 from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option, table_text
@@ -91,9 +92,7 @@ async def _look(admin: Admin, group: str, topic: str | None, before: LagSnapshot
 
 
 async def _check(admin: Admin, group: str, topic: str | None) -> None:
-    from rocketmq_py.cli.group.commands import existing
-
-    await existing(admin, group)
+    await existing_group(admin, group)
     if topic is not None:
         await admin.route(topic)
     elif not await admin.progress(group):

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, complete_topic, with_admin
+from rocketmq_py.cli.group.lookup import existing_group
 from rocketmq_py.cli.output.prompts import confirm, yes_option
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.output.times import Time
+from rocketmq_py.cli.queues import parse_queues
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
@@ -48,12 +50,10 @@ def reset(  # noqa: PLR0913 - one for each option
     Offsets outside of what a queue holds become its first one or its end. Messages behind the new offsets are consumed
     again, those before them never.
     """
-    from rocketmq_py.cli.group.commands import existing
-
     where = wanted(earliest, latest, to_time, to_offset, shift_by)
 
     async def look(admin: Admin) -> list[Row]:
-        await existing(admin, group)
+        await existing_group(admin, group)
         return await plan(admin, group, topic, parse_queues(only), where)
 
     rows = with_admin(target, look)
@@ -110,17 +110,6 @@ def _shifted(by: int) -> Where:
         return now + by
 
     return where
-
-
-def parse_queues(texts: tuple[str, ...]) -> set[tuple[str, int]]:
-    """Broker names and queue ids of ``BROKER:N`` arguments."""
-    found = set()
-    for text in texts:
-        broker, _, number = text.rpartition(":")
-        if not broker or not number.isdigit():
-            raise click.BadParameter(f"{text!r} is no queue BROKER:N, for example broker-a:0", param_hint="'--queue'")
-        found.add((broker, int(number)))
-    return found
 
 
 async def plan(admin: Admin, group: str, topic: str, only: set[tuple[str, int]], where: Where) -> list[Row]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from rocketmq_py.cli.connect.connect import PRODUCER_GROUP, Target, cluster_options, complete_topic
-from rocketmq_py.cli.group.reset import parse_queues
 from rocketmq_py.cli.message.rows import message_of_row, parse_properties
 from rocketmq_py.cli.output.failures import CommandFailure, status_of
 from rocketmq_py.cli.output.prompts import progress
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, output_option
+from rocketmq_py.cli.queues import parse_queues
 
 if TYPE_CHECKING:
     from rocketmq_py.client.producer.blocking import Producer

@@ -20,6 +20,7 @@ from rocketmq_py.cli.message.rows import (
     tail_line,
 )
 from rocketmq_py.cli.output.times import show_time
+from rocketmq_py.cli.queues import parse_queues
 from rocketmq_py.cli.topic import commands as topic_commands
 from rocketmq_py.model import MessageExt, MessageQueue, RecordHead
 from rocketmq_py.properties import encode_properties
@@ -200,10 +201,10 @@ def test_one_place_to_reset_to():
 
 
 def test_queues_of_the_command_line():
-    assert reset.parse_queues(("broker-a:0", "b:c:12")) == {("broker-a", 0), ("b:c", 12)}
+    assert parse_queues(("broker-a:0", "b:c:12")) == {("broker-a", 0), ("b:c", 12)}
     for text in ("broker-a", ":1", "a:x"):
         with pytest.raises(click.BadParameter, match="is no queue BROKER:N"):
-            reset.parse_queues((text,))
+            parse_queues((text,))
 
 
 # -- trace
