@@ -1,6 +1,7 @@
-"""Clusters for the tests of programs that use RocketMQ: an embedded cluster, a proxy that breaks connections, a clock.
+"""Tools for tests of programs that use RocketMQ: an embedded cluster, a fault-injecting proxy and a manual clock.
 
-Names are imported on first use: pytest loads this package's plugin in every run, also where no test needs a broker.
+Names are imported on first use, because pytest loads this package's plugin in every run, even without tests that need a
+broker.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "ManualClock", "TcpProxy"]
 
-_HOMES = {"Cluster": "cluster", "ManualClock": "clock", "TcpProxy": "proxy"}
+_MODULES = {"Cluster": "cluster", "ManualClock": "clock", "TcpProxy": "proxy"}
 _REMOVED = frozenset({"Chaos", "Machines", "Outcome", "Server", "Stalled"})
 
 
@@ -25,6 +26,6 @@ def __getattr__(name: str) -> Any:
             f"{__name__}.{name} is no longer part of the package: the chaos kit lives in the project's own tests "
             "(tests/chaoskit of a source checkout)"
         )
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

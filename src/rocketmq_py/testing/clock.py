@@ -1,12 +1,12 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that advances only when a test moves it."""
 
 from __future__ import annotations
 
 
 class ManualClock:
-    """Call it for the time: milliseconds since the epoch.
+    """A callable that returns the time in milliseconds since the epoch.
 
-    :param now_ms: where it starts.
+    :param now_ms: the initial time.
     """
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
@@ -16,9 +16,9 @@ class ManualClock:
         return self.now_ms
 
     def advance(self, seconds: float = 0.0, *, ms: int = 0) -> int:
-        """Move it forward; returns the new time in milliseconds.
+        """Advance the clock by seconds and milliseconds; returns the new time in milliseconds since the epoch.
 
-        :raises ValueError: the clock would go back.
+        :raises ValueError: the step is negative.
         """
         step = round(seconds * 1000) + ms
         if step < 0:

@@ -1,7 +1,6 @@
 """A name server and brokers inside the process of a test, on free ports and in a temporary directory.
 
-Knows how the parts are started, stopped and started again. Refuses to know clients: they connect over TCP, as to any
-cluster.
+Clients connect to them over TCP, as to any cluster.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SMALL = {
     "max_hash_slot_num": 10_000,
     "max_index_num": 40_000,
 }
-"""Files of a size that is made quickly and fills quickly."""
+"""Small store files, which are created and filled quickly."""
 
 
 class Cluster:
@@ -40,10 +39,10 @@ class Cluster:
 
     It runs in a thread of its own, so blocking and asyncio clients both work against it.
 
-    :param brokers: how many masters, named broker-a, broker-b and so on.
-    :param store_dir: where the stores are kept; a temporary directory that goes with the cluster when left out.
-    :param tls: how its servers speak TLS, as Apache RocketMQ's ``tls.*`` keys and their values.
-    :param access: who may do what, as Apache RocketMQ's keys (authenticationEnabled and so on) and their values.
+    :param brokers: number of masters, named broker-a, broker-b and so on.
+    :param store_dir: directory of the stores; by default a temporary one, which is removed with the cluster.
+    :param tls: TLS settings of the servers, as Apache RocketMQ's ``tls.*`` keys and their values.
+    :param access: access control settings, as Apache RocketMQ's keys (authenticationEnabled ...) and their values.
     :param settings: fields of :class:`~rocketmq_py.broker.BrokerConfig` and :class:`~rocketmq_py.store.StoreConfig`,
         for every broker.
     """
@@ -72,10 +71,10 @@ class Cluster:
         self._ports: dict[str, int] = {}
         self._running: dict[str, Broker] = {}
 
-    # -- life
+    # -- start and stop
 
     def start(self) -> None:
-        """Start everything; nothing is left behind when that fails."""
+        """Start all servers; if that fails, stop those that run and remove the temporary directory."""
         if self._portal is not None:
             return
         if self._store_dir is None:
@@ -88,7 +87,7 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """Stop everything and remove the temporary directory. May be called more than once."""
+        """Stop all servers and remove the temporary directory. Repeated calls have no effect."""
         portal, self._portal = self._portal, None
         if portal is not None:
             try:
@@ -117,34 +116,40 @@ class Cluster:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    # -- what there is
+    # -- addresses and topics
 
     @property
     def namesrv(self) -> str:
-        """``host:port`` of the name server: what clients take as ``namesrv``."""
+        """``host:port`` of the name server, for the clients' parameter ``namesrv``.
+
+        :raises ClosedError: the cluster was not started.
+        """
         if self._namesrv is None:
             raise ClosedError("the cluster does not run: use it in a with statement, or start it")
         return self._namesrv.address
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """The brokers that run, in the order of their names. They live in the cluster's thread."""
+        """The running brokers, ordered by name. Their event loop runs in the cluster's thread."""
         return tuple(self._running[name] for name in self._names if name in self._running)
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """``host:port`` of the brokers that run, in the order of their names."""
+        """``host:port`` of the running brokers, ordered by name."""
         return tuple(broker.address for broker in self.brokers)
 
     @property
     def directory(self) -> Path:
-        """Where the stores are, one directory per broker."""
+        """The directory of the stores, which has one subdirectory per broker.
+
+        :raises ClosedError: the directory is temporary and the cluster does not run.
+        """
         if self._store_dir is None and self._temporary is None:
             raise ClosedError("the cluster does not run, so its temporary directory is gone")
         return self._store_dir or Path(self._temporary.name)  # type: ignore[union-attr]
 
     def create_topic(self, name: str, queues: int = 4, *, order: bool = False) -> str:
-        """Create a topic on every running broker, with a route at the name server on return; returns its name.
+        """Create a topic on every running broker and wait until the name server has its route; returns its name.
 
         :param queues: readable and writable queues per broker.
         :param order: mark it as a topic of ordered messages.
@@ -153,26 +158,26 @@ class Cluster:
         self._run(self._create_topic(name, queues, order))
         return name
 
-    # -- what may go wrong
+    # -- fault injection
 
     def stop_broker(self, number: int = 0) -> None:
-        """Stop a broker in good order; clients see its connections end. Nothing happens when it is stopped."""
+        """Shut down a broker and close its connections. No effect if it is stopped."""
         broker = self._running.pop(self._names[number], None)
         if broker is not None:
             self._run(broker.stop())
 
     def start_broker(self, number: int = 0) -> None:
-        """Start a stopped broker again, with its store and on its port. Nothing happens when it runs."""
+        """Restart a stopped broker with the same store and port. No effect if it runs."""
         if self._names[number] not in self._running:
             self._run(self._start_broker(self._names[number]))
 
     def stop_namesrv(self) -> None:
-        """Stop the name server; brokers and clients go on with what they know."""
+        """Stop the name server; brokers and clients continue with cached routes."""
         if self._namesrv is not None:
             self._run(self._namesrv.stop())
 
     def start_namesrv(self) -> None:
-        """Start the name server again, empty and on its port; brokers register by themselves."""
+        """Restart the name server without routes on the same port; brokers register again by themselves."""
         self._run(self._start_namesrv())
 
     # -- in the cluster's thread

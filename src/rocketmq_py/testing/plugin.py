@@ -1,7 +1,7 @@
-"""The pytest plugin: fixtures around the embedded cluster.
+"""The pytest plugin with fixtures for the embedded cluster.
 
-``rocketmq_cluster`` runs one for the whole session and ``rocketmq`` hands it to a test; ``rocketmq_topic`` is a topic
-nobody else uses.
+``rocketmq_cluster`` runs a cluster for the whole session, ``rocketmq`` is the same cluster for a single test, and
+``rocketmq_topic`` is a new topic of that test.
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ def rocketmq(rocketmq_cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def rocketmq_topic(rocketmq_cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """A fresh topic of 4 queues, named after the test."""
+    """A new topic with 4 queues, named after the test."""
     test = re.sub(r"[^a-zA-Z0-9_-]+", "-", request.node.name)[:80]
     return rocketmq_cluster.create_topic(f"{test}-{uuid.uuid4().hex[:12]}")

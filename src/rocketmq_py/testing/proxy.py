@@ -1,7 +1,4 @@
-"""A TCP proxy that tests break on purpose: it cuts connections, holds bytes back, slows them down, or goes silent.
-
-Knows bytes and connections. Refuses to know the protocol that runs over them.
-"""
+"""A TCP proxy for fault injection: it closes connections, delays data, limits its rate, or stops forwarding."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.remoting.portal import Portal
 
 _BACKLOG_SECONDS = 0.1
-"""Of a slow connection, so much is read ahead."""
+"""Read-ahead of a rate-limited connection, in seconds at its rate."""
 
 
 class TcpProxy:
@@ -21,9 +18,10 @@ class TcpProxy:
 
     It runs in a thread of its own. Its methods take effect before they return.
 
-    :param target: ``host:port``.
-    :param delay: seconds every piece of data is held back, in both directions.
-    :param bytes_per_second: how much each connection carries in each direction; None: as much as comes.
+    :param target: ``host:port`` to forward to.
+    :param delay: delay of all data in each direction, in seconds.
+    :param bytes_per_second: rate limit of each connection in each direction; None for no limit.
+    :raises ConfigError: the target is not ``host:port``.
     """
 
     def __init__(self, target: str, *, delay: float = 0.0, bytes_per_second: float | None = None) -> None:
@@ -31,28 +29,28 @@ class TcpProxy:
         if not host or not port.isdecimal():
             raise ConfigError(f"{target!r} is not an address: host:port is expected")
         self.delay = delay
-        """May be changed at any time, as ``bytes_per_second``; what is under way keeps its time."""
+        """May be changed at any time, like ``bytes_per_second``; data already received keeps its schedule."""
         self.bytes_per_second = bytes_per_second
         self._target = (host.strip("[]"), int(port))
         self._portal: Portal | None = None
         self._listener: asyncio.Server | None = None
         self._port = 0
-        self._ends: set[_End] = set()
+        self._endpoints: set[_Endpoint] = set()
         self.silent = False
 
-    # -- life
+    # -- start and stop
 
     def start(self) -> None:
-        """Listen on a free port of 127.0.0.1, after :meth:`refuse` on the same one again."""
+        """Listen on a free port of 127.0.0.1; after :meth:`refuse`, on the previous port."""
         if self._portal is None:
             self._portal = Portal()
         self._portal.run(self._listen())
 
     def stop(self) -> None:
-        """Cut all connections and stop listening. May be called more than once."""
+        """Close all connections and stop listening. Repeated calls have no effect."""
         portal, self._portal = self._portal, None
         if portal is not None:
-            portal.call(self._end)
+            portal.call(self._close)
             portal.stop()
 
     def __enter__(self) -> Self:
@@ -71,38 +69,38 @@ class TcpProxy:
 
     @property
     def connections(self) -> int:
-        """Connections that are forwarded now."""
-        return sum(not end.is_lost for end in self._ends) // 2
+        """Number of connections that are forwarded."""
+        return sum(not endpoint.is_lost for endpoint in self._endpoints) // 2
 
-    # -- what may go wrong
+    # -- fault injection
 
     def kill(self) -> None:
-        """Cut all connections at once; new ones are welcome."""
-        self._running().call(self._cut)
+        """Abort all connections; new ones are accepted."""
+        self._running().call(self._abort)
 
     def refuse(self) -> None:
-        """Cut all connections and accept no more, until :meth:`start`."""
-        self._running().call(self._end)
+        """Abort all connections and accept no new ones until :meth:`start`."""
+        self._running().call(self._close)
 
     def silence(self) -> None:
-        """Forward nothing any more, while connections stay open and new ones are accepted."""
+        """Stop forwarding; connections stay open and new ones are accepted."""
         self._running().call(self._set_silent, True)
 
     def resume(self) -> None:
-        """Forward again, first what came in the meantime."""
+        """Forward again, starting with the data received in the meantime."""
         self._running().call(self._set_silent, False)
 
     def half_open(self) -> None:
-        """Let the target see all connections end, while those who connected hear nothing: theirs stay open, and what
-        they send is lost. New connections are welcome.
+        """Close all connections to the target only: the clients' sides stay open, and data they send is discarded. New
+        connections are accepted.
         """
         self._running().call(self._lose)
 
     def heal(self) -> None:
-        """Forward everything again at once, and accept connections; those that are :meth:`half_open` are cut."""
+        """Remove all faults: forward without delay, accept connections, and abort half-open ones."""
         self.delay, self.bytes_per_second = 0.0, None
         self.resume()
-        self._running().call(self._cut_lost)
+        self._running().call(self._abort_lost)
         self.start()
 
     def _running(self) -> Portal:
@@ -115,52 +113,53 @@ class TcpProxy:
     async def _listen(self) -> None:
         if self._listener is None:
             loop = asyncio.get_running_loop()
-            self._listener = await loop.create_server(lambda: _End(self, self._target), "127.0.0.1", self._port)
+            self._listener = await loop.create_server(lambda: _Endpoint(self, self._target), "127.0.0.1", self._port)
             self._port = self._listener.sockets[0].getsockname()[1]
 
-    def _end(self) -> None:
+    def _close(self) -> None:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        self._cut()
+        self._abort()
 
-    def _cut(self) -> None:
-        for end in tuple(self._ends):
-            end.abort()
+    def _abort(self) -> None:
+        for endpoint in tuple(self._endpoints):
+            endpoint.abort()
 
     def _lose(self) -> None:
-        for end in tuple(self._ends):
-            end.lose()
+        for endpoint in tuple(self._endpoints):
+            endpoint.lose()
 
-    def _cut_lost(self) -> None:
-        for end in tuple(self._ends):
-            if end.is_lost:
-                end.abort()
+    def _abort_lost(self) -> None:
+        for endpoint in tuple(self._endpoints):
+            if endpoint.is_lost:
+                endpoint.abort()
 
     def _set_silent(self, silent: bool) -> None:
         self.silent = silent
-        for end in self._ends:
-            end.read(not silent)
+        for endpoint in self._endpoints:
+            endpoint.read(not silent)
 
-    def opened(self, end: _End) -> None:
-        """An end of a forwarded connection is open."""
-        self._ends.add(end)
-        end.read(not self.silent)
+    def opened(self, endpoint: _Endpoint) -> None:
+        """Register an open endpoint of a forwarded connection."""
+        self._endpoints.add(endpoint)
+        endpoint.read(not self.silent)
 
-    def closed(self, end: _End) -> None:
-        """An end of a forwarded connection is gone."""
-        self._ends.discard(end)
+    def closed(self, endpoint: _Endpoint) -> None:
+        """Remove a closed endpoint of a forwarded connection."""
+        self._endpoints.discard(endpoint)
 
 
-class _End(asyncio.Protocol):
-    """One end of a forwarded connection; the accepted one makes the other.
+class _Endpoint(asyncio.Protocol):
+    """One side of a forwarded connection; the accepted side opens the other one.
 
-    :param target: where to connect to; None for the end that was connected.
+    :param target: the address to connect to; None for the side towards the target.
+    :param other: the accepted side; None for the accepted side itself.
     """
 
     _transport: asyncio.Transport
 
-    def __init__(self, proxy: TcpProxy, target: tuple[str, int] | None, other: _End | None = None) -> None:
+    def __init__(self, proxy: TcpProxy, target: tuple[str, int] | None, other: _Endpoint | None = None) -> None:
         self._proxy = proxy
         self._target = target
         self._other = other
@@ -168,7 +167,7 @@ class _End(asyncio.Protocol):
         self._due = 0.0
         self._sent_by = 0.0
         self.is_lost = False
-        """Whether the other end is gone and this one must not know."""
+        """Whether the other side is closed while this one stays open (see ``half_open``)."""
         self._held: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -182,7 +181,7 @@ class _End(asyncio.Protocol):
     async def _connect(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
         try:
-            _, self._other = await loop.create_connection(lambda: _End(self._proxy, None, self), host, port)
+            _, self._other = await loop.create_connection(lambda: _Endpoint(self._proxy, None, self), host, port)
         except OSError:
             self.abort()
             return
@@ -196,13 +195,13 @@ class _End(asyncio.Protocol):
         if self.is_lost:
             return
         if self._other is None or self._proxy.silent:
-            self._held.append(data)  # uvloop starts to read after connection_made, whatever was asked for there
+            self._held.append(data)  # uvloop starts to read after connection_made, even if that paused reading
             return
         loop = asyncio.get_running_loop()
         now = loop.time()
         if self._proxy.bytes_per_second is not None:
             self._sent_by = max(self._sent_by, now) + len(data) / self._proxy.bytes_per_second
-            if self._sent_by - now > _BACKLOG_SECONDS:  # the sender is to notice: what is not read, it cannot send
+            if self._sent_by - now > _BACKLOG_SECONDS:  # unread data slows the sender down
                 self._transport.pause_reading()
                 loop.call_at(self._sent_by, self.read, True)
         self._due = max(self._due, self._sent_by, now + self._proxy.delay)
@@ -212,19 +211,19 @@ class _End(asyncio.Protocol):
             loop.call_at(self._due, self._other.write, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc  # whatever it was, the other end sees this one gone
+        del exc  # the other side is aborted whatever the error
         self._proxy.closed(self)
         if self._other is not None and not self._other.is_lost:
             self._other.abort()
 
     def lose(self) -> None:
-        """Go on without the other end, which is cut; only for the end of whoever connected."""
+        """Abort the other side and keep this one open; no effect on the side towards the target."""
         if self._target is not None and self._other is not None:
             self.is_lost = True
             self._other.abort()
 
     def read(self, wanted: bool) -> None:
-        """Take data from this end, or leave it where it is."""
+        """Resume or pause reading from this side."""
         wanted = wanted and not self._proxy.silent
         if not self._transport.is_closing() and self._transport.is_reading() != wanted:
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()
