@@ -214,7 +214,7 @@ def test_a_group_is_deleted(cli: Cli, group: str, topic: str) -> None:
     cli.ok("group", "reset", group, topic, "--latest", "-y")
     refused = cli("group", "delete", group)
     assert refused.exit_code == Status.USAGE
-    assert f"Delete consumer group {group}, for which 0 messages wait?" in refused.output
+    assert f"Delete consumer group {group}, with a lag of 0 messages?" in refused.output
     assert cli.ok("group", "delete", group, "--yes") == f"deleted group {group}\n"
     assert eventually(lambda: cli.json("group", "ls", group), lambda rows: rows == []) == []
 

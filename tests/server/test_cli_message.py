@@ -95,7 +95,7 @@ def test_what_got_no_answer_may_be_stored(cli: Cli, rocketmq_topic: str, monkeyp
     monkeypatch.setattr(Producer, "send", never)
     result = cli("message", "send", rocketmq_topic, "--lines", "-", "--queue", "broker-a:0", stdin="a\n")
     assert result.exit_code == Status.FAILED
-    assert "not answered, and perhaps stored nonetheless: 1" in result.output
+    assert "not answered, may have been stored: 1" in result.output
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -124,7 +124,7 @@ def test_what_was_sent_before_an_interrupt_is_counted(
     stored = len(bodies(cli, rocketmq_topic))
     assert stored == (1 if ordered else 3)
     assert f"sent {stored} messages to {rocketmq_topic}" in result.stderr
-    assert ("line 2 was under way when this was interrupted, and may have been stored" in result.stderr) == ordered
+    assert ("the send of line 2 was interrupted, and the message may have been stored" in result.stderr) == ordered
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_what_cannot_be_noted_is_said(cli: Cli, dead: str, monkeypatch: pytest.M
     monkeypatch.setattr(resend, "mark_resent", fail)
     result = cli("dlq", "resend", dead, "-y")
     assert result.exit_code == Status.FAILED
-    assert "but that could not be noted: no answer in time. The next run would send it a second time" in result.output
+    assert "but recording this failed: no answer in time. The next run sends it again" in result.output
 
 
 @pytest.fixture
@@ -361,13 +361,13 @@ def test_one_run_at_a_time(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dea
 def test_what_another_run_has_sent_meanwhile_is_left_out(
     cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = ResendLock.keep
+    acquire = ResendLock.acquire
 
-    async def late(turn: ResendLock) -> None:
-        await resend.mark_resent(turn._admin, MessageQueue(f"%DLQ%{dead}", "broker-a", 0), 2)
-        await keep(turn)
+    async def late(lock: ResendLock) -> None:
+        await resend.mark_resent(lock._admin, MessageQueue(f"%DLQ%{dead}", "broker-a", 0), 2)
+        await acquire(lock)
 
-    monkeypatch.setattr(ResendLock, "keep", late)
+    monkeypatch.setattr(ResendLock, "acquire", late)
     assert f"sent 1 of 3 dead letters of group {dead} again" in cli("dlq", "resend", dead, "-y").output
     assert bodies(cli, rocketmq_topic) == ["dead 2"]
 
@@ -377,14 +377,14 @@ def test_a_turn_is_renewed_in_time(rocketmq: Cluster, rocketmq_topic: str) -> No
 
     async def main() -> None:
         async with aio.Admin(rocketmq.namesrv) as admin, aio.Admin(rocketmq.namesrv) as other:
-            turn = ResendLock(admin, [queue], lambda: now[0])
-            await turn.keep()
+            lock = ResendLock(admin, [queue], lambda: now[0])
+            await lock.acquire()
             await admin.unlock_queue("TOOLS_CONSUMER", queue)
             assert await other.lock_queue("TOOLS_CONSUMER", queue)
-            await turn.keep()  # not asked about yet
+            await lock.acquire()  # not renewed yet
             now[0] = 20.0
             with pytest.raises(CommandFailure, match="another run"):
-                await turn.keep()
+                await lock.acquire()
 
     asyncio.run(main())
 
@@ -411,15 +411,15 @@ def test_dead_letters_that_cannot_go_back(cli: Cli, rocketmq: Cluster, rocketmq_
     cli.ok("topic", "delete", rocketmq_topic, "-y")
     gone = cli("dlq", "resend", dead, "-y")
     assert gone.exit_code == Status.NOT_FOUND
-    assert f"topic {rocketmq_topic}, where dead letters of group {dead} came from, is gone" in gone.output
+    assert f"topic {rocketmq_topic}, where dead letters of group {dead} came from, no longer exists" in gone.output
     cli.ok("message", "send", f"%DLQ%{dead}", "whence?")
     unknown = cli("dlq", "resend", dead, "-y")
     assert unknown.exit_code == Status.FAILED
-    assert f"1 dead letters of group {dead} do not say where they came from" in unknown.output
+    assert f"1 dead letters of group {dead} do not contain their original topic" in unknown.output
     cli.ok("topic", "update", f"%DLQ%{dead}", "--perm", "w")
     unreadable = cli("dlq", "show", dead)
     assert unreadable.exit_code == Status.FAILED
-    assert f"topic %DLQ%{dead} may not be read; allow it with: rocketmq topic update '%DLQ%{dead}' --perm rw" in (
+    assert f"topic %DLQ%{dead} is not readable; allow reads with: rocketmq topic update '%DLQ%{dead}' --perm rw" in (
         unreadable.output
     )
 

@@ -121,7 +121,7 @@ def test_a_filter_that_is_no_filter(cli: Cli, rocketmq_topic: str) -> None:
 
 
 def test_following_a_topic_through_a_restart_and_new_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(tail, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(tail, "ROUTE_SECONDS", 0.05)
 
     async def main(cluster: Cluster) -> None:

@@ -1,7 +1,7 @@
 """The ``rocketmq`` command.
 
-Knows verbs, options, what is printed and exit statuses. Refuses to know rules: every verb is a thin front of a package.
-Start-up is quick because a verb's module is imported only when it runs.
+Commands parse options, call other packages and print the results. The module of a command is imported when the command
+runs, which keeps the start-up fast.
 """
 
 from rocketmq_py.cli.root import main

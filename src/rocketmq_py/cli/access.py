@@ -1,4 +1,4 @@
-"""``rocketmq access``: users and permissions of brokers with access control."""
+"""``rocketmq access``: manage users and permissions on brokers with access control."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rocketmq_py.cli.output.tables import Row, echo_rows, output_option
 if TYPE_CHECKING:
     from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 
-PASSWORD_VARIABLE = "ROCKETMQ_USER_PASSWORD"  # noqa: S105 - where it is, not what
+PASSWORD_VARIABLE = "ROCKETMQ_USER_PASSWORD"  # noqa: S105 - the name of the variable
 
 
 @click.group(name="access")
 def command() -> None:
-    """Access control: users, and what they may do.
+    """Access control: users and their permissions.
 
-    Changes go to every broker of the cluster; each keeps its own list.
+    Changes apply to every broker of the cluster; each broker keeps its own list.
     """
 
 
@@ -45,7 +45,7 @@ def acl_group() -> None:
 @cluster_options
 @output_option
 def list_users(name: str, target: Target, output: str) -> None:
-    """List users; NAME is a part of their names. Passwords are not shown."""
+    """List users whose name contains NAME. Passwords are not shown."""
     echo_rows(
         map(user_row, with_admin(target, lambda admin: admin.users(name))), output, ("user", "type", "status")
     )  # fmt: skip
@@ -53,12 +53,13 @@ def list_users(name: str, target: Target, output: str) -> None:
 
 @user_group.command("create")
 @click.argument("name")
-@click.option("--super", "is_super", is_flag=True, help="It may do everything.")
+@click.option("--super", "is_super", is_flag=True, help="Allow everything.")
 @cluster_options
 def create_user(name: str, is_super: bool, target: Target) -> None:
     """Add a user.
 
-    Its password is what ROCKETMQ_USER_PASSWORD says, or is asked for; on a command line others would see it.
+    The password comes from the environment variable ROCKETMQ_USER_PASSWORD or a prompt; other users can see a command
+    line.
     """
     password = _password(name)
     with_admin(target, lambda admin: admin.create_user(name, password, is_super=is_super))
@@ -66,12 +67,14 @@ def create_user(name: str, is_super: bool, target: Target) -> None:
 
 @user_group.command("update")
 @click.argument("name")
-@click.option("--password", "new_password", is_flag=True, help="Another password, asked for as for create.")
-@click.option("--type", "kind", type=click.Choice(("normal", "super")), help="Whether it may do everything.")
-@click.option("--status", type=click.Choice(("enable", "disable")), help="Whether it may do anything at present.")
+@click.option(
+    "--password", "new_password", is_flag=True, help="Set a new password, from the same sources as for create."
+)
+@click.option("--type", "kind", type=click.Choice(("normal", "super")), help="A super user may do everything.")
+@click.option("--status", type=click.Choice(("enable", "disable")), help="A disabled user may do nothing.")
 @cluster_options
 def update_user(name: str, new_password: bool, kind: str | None, status: str | None, target: Target) -> None:
-    """Change a user; what no option says stays."""
+    """Change a user; fields without an option keep their value."""
     password = _password(name) if new_password else None
     is_super = None if kind is None else kind == "super"
     enabled = None if status is None else status == "enable"
@@ -85,7 +88,7 @@ def update_user(name: str, new_password: bool, kind: str | None, status: str | N
 @yes_option
 @cluster_options
 def delete_user(name: str, yes: bool, target: Target) -> None:
-    """Remove a user with its permissions."""
+    """Delete a user and its permissions."""
     if with_admin(target, lambda admin: admin.user(name)) is None:
         raise missing(f"there is no user {name!r}")
     confirm(f"Delete user {name} and its permissions?", yes=yes)
@@ -97,7 +100,7 @@ def _password(name: str) -> str:
     if given:
         return given
     if not sys.stdin.isatty():
-        raise click.UsageError(f"there is no terminal to ask for a password at: set {PASSWORD_VARIABLE}")
+        raise click.UsageError(f"there is no terminal to ask for a password: set {PASSWORD_VARIABLE}")
     return str(click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True))
 
 
@@ -111,11 +114,11 @@ def user_row(user: UserInfo) -> Row:
 
 @acl_group.command("ls")
 @click.argument("user", required=False, default="")
-@click.option("--resource", metavar="TEXT", default="", help="Only about resources that contain this.")
+@click.option("--resource", metavar="TEXT", default="", help="Only resources whose name contains TEXT.")
 @cluster_options
 @output_option
 def list_acls(user: str, resource: str, target: Target, output: str) -> None:
-    """List permissions; USER is a part of users' names."""
+    """List permissions of users whose name contains USER."""
     found = with_admin(target, lambda admin: admin.acls(user, resource))
     rows = [row for acl in found for row in acl_rows(acl)]
     echo_rows(rows, output, ("user", "decision", "actions", "resource", "from", "kind"))
@@ -133,7 +136,7 @@ def allow(user: str, actions: str, resources: tuple[str, ...], sources: tuple[st
     """Allow USER to do ACTIONS to resources.
 
     ACTIONS are Pub, Sub, Create, Update, Delete, Get, List or All, with commas. A RESOURCE is Topic:NAME, Group:NAME,
-    Cluster:NAME, each also as NAME* or *, or * for all. What was said about the same resource before is replaced.
+    Cluster:NAME, each also as NAME* or *, or * for all. Replaces an earlier permission for the same resource.
     """
     _set(user, actions, resources, sources, target, allow=True)
 
@@ -147,15 +150,15 @@ def allow(user: str, actions: str, resources: tuple[str, ...], sources: tuple[st
 )
 @cluster_options
 def deny(user: str, actions: str, resources: tuple[str, ...], sources: tuple[str, ...], target: Target) -> None:
-    """Forbid USER to do ACTIONS to resources, as allow allows it; a closer permission decides before a wider one."""
+    """Deny USER to do ACTIONS to resources. Arguments as for allow; the more specific permission decides."""
     _set(user, actions, resources, sources, target, allow=False)
 
 
 def _set(
     user: str, actions: str, resources: tuple[str, ...], sources: tuple[str, ...], target: Target, *, allow: bool
 ) -> None:
-    words = actions.split(",")
-    with_admin(target, lambda admin: admin.set_acl(user, resources, words, allow=allow, source_ips=sources))
+    names = actions.split(",")
+    with_admin(target, lambda admin: admin.set_acl(user, resources, names, allow=allow, source_ips=sources))
 
 
 @acl_group.command("delete")
@@ -164,15 +167,15 @@ def _set(
 @yes_option
 @cluster_options
 def delete_acl(user: str, resource: str | None, yes: bool, target: Target) -> None:
-    """Remove what USER was allowed or denied about RESOURCE, or all of it."""
+    """Delete the permissions of USER for RESOURCE, by default all."""
     if with_admin(target, lambda admin: admin.acl(user)) is None:
         raise missing(f"user {user!r} has no permissions")
-    confirm(f"Delete the permissions of {user}{f' about {resource}' if resource else ''}?", yes=yes)
+    confirm(f"Delete the permissions of {user}{f' for {resource}' if resource else ''}?", yes=yes)
     with_admin(target, lambda admin: admin.delete_acl(user, resource))
 
 
 def acl_rows(acl: AclInfo) -> list[Row]:
-    """The permissions of a user, a row for each."""
+    """A row for each permission of a user."""
     return [
         {
             "user": (acl.subject or "").partition(":")[2], "decision": entry.decision, "actions": entry.actions or [],

@@ -1,4 +1,4 @@
-"""``rocketmq cluster``: the brokers of a cluster and how they are doing."""
+"""``rocketmq cluster``: list the brokers of a cluster and their state."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ COLUMNS = ("cluster", "broker", "id", "role", "address", "version", "inTps", "ou
 @cluster_options
 @output_option
 def command(target: Target, output: str) -> None:
-    """List the brokers that are registered, and how they are doing.
+    """List the registered brokers and their state.
 
-    Exit status 4 when a broker that is registered does not answer.
+    Exit status 4 when a registered broker does not answer.
     """
     rows = with_admin(target, brokers)
     echo_rows(map(_in_short, rows) if output == TABLE else rows, output, COLUMNS)
@@ -38,7 +38,7 @@ def command(target: Target, output: str) -> None:
 
 
 async def brokers(admin: Admin) -> list[Row]:
-    """A row for each registered broker; of one that does not answer it says why."""
+    """A row for each registered broker; ``error`` says why a broker does not answer."""
     info = await admin.cluster()
     clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
     wanted = [
@@ -63,7 +63,10 @@ async def _broker(admin: Admin, cluster: str, name: str, broker_id: int, address
 def broker_row(
     cluster: str, name: str, broker_id: int, address: str, state: Mapping[str, str], error: str | None
 ) -> Row:
-    """What is known of a broker; the state is under Java's names."""
+    """The row of a broker.
+
+    :param state: runtime information by Java's names; empty if the broker does not answer.
+    """
     return {
         "cluster": cluster,
         "broker": name,
@@ -82,7 +85,7 @@ def broker_row(
 
 
 def first_rate(text: str | None) -> float | None:
-    """Messages per second over the last ten seconds, of a text with the rates of three spans."""
+    """The rate over the last ten seconds, the first of three rates in a text, in messages per second."""
     parts = (text or "").split()
     return round(float(parts[0]), 1) if parts else None
 

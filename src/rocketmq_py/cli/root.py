@@ -1,4 +1,4 @@
-"""The root of the command: its verbs, how much it logs, and how an error looks to its user.
+"""The root command: its subcommands, its log level, and the display of errors.
 
 Exit statuses are those of :class:`~rocketmq_py.cli.output.failures.Status`.
 """
@@ -35,11 +35,11 @@ VERBS = {
     "topic": "topic.commands",
     "transaction": "transaction",
 }
-"""The module of this package that has each verb's ``command``."""
+"""The module, below this package, of each subcommand."""
 
 
 class Verbs(click.Group):
-    """A group whose commands are imported when they are needed."""
+    """A group that imports a subcommand when it is used."""
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(VERBS)
@@ -54,7 +54,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A verb that is mistyped is told with the nearest there is."""
+        """Add the closest subcommand to the error for an unknown one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:
@@ -64,7 +64,7 @@ class Verbs(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; an error a user can do something about is one line, not a traceback."""
+        """Run the subcommand; an error that a user can act on is one line instead of a traceback."""
         try:
             return super().invoke(ctx)
         except RocketMQError as e:
@@ -74,7 +74,7 @@ class Verbs(click.Group):
         except KeyboardInterrupt:
             sys.exit(Status.INTERRUPTED)
         except BrokenPipeError:
-            _forget_output()
+            _discard_output()
             sys.exit(Status.PIPE_CLOSED)
         except OSError as e:
             if e.filename is None or ctx.params.get("debug"):
@@ -82,24 +82,23 @@ class Verbs(click.Group):
             raise CommandFailure(f"{os.fsdecode(e.filename)} cannot be used: {e.strerror}") from e
 
 
-def _forget_output() -> None:
-    """Nobody reads any more: what is still in the buffer of standard output must not fail at exit."""
-    with contextlib.suppress(OSError, ValueError):  # not a file at all
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+def _discard_output() -> None:
+    """Redirect standard output to the null device, so that the flush at exit does not fail on the closed pipe."""
+    with contextlib.suppress(OSError, ValueError):  # standard output has no file descriptor
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="rocketmq")
-@click.option("-v", "--verbose", count=True, help="Log more to standard error; twice for everything.")
+@click.option("-v", "--verbose", count=True, help="Log more to standard error; -vv logs everything.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error instead of one line.")
 @click.pass_context
 def main(ctx: click.Context, verbose: int, debug: bool) -> None:
     """RocketMQ for Python: name server, broker and tools.
 
-    Exit statuses: 0 done, 1 it did not work out, 2 it could not even begin (a wrong option), 3 what was asked for is
-    not there, 4 something is unhealthy, 130 interrupted.
+    Exit statuses: 0 success, 1 failure, 2 wrong usage or configuration, 3 not found, 4 unhealthy, 130 interrupted.
     """
     del debug  # Verbs.invoke reads it
     if os.environ.get("NO_COLOR"):

@@ -1,4 +1,4 @@
-"""``rocketmq store``: a store directory on disk, checked or looked into. Nothing is changed, no broker is needed."""
+"""``rocketmq store``: verify or inspect a store directory on disk, read-only and without a broker."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TIMES = ("oldestMessage", "newestMessage", "stored", "born")
 
 
-@click.group(name="store", short_help="Check a store directory or look into it.")
+@click.group(name="store", short_help="Verify or inspect a store directory.")
 def command() -> None:
-    """Check a store directory or look into it, without changing anything.
+    """Verify or inspect a store directory without changing it.
 
-    Works on a store written by this broker or by Apache RocketMQ's, also while a broker runs on it.
+    Works with stores of this broker and of Apache RocketMQ, also while a broker runs on them.
     """
 
 
@@ -51,10 +51,10 @@ def _arguments(function: F) -> F:
 @command.command()
 @_arguments
 def verify(directory: Path, hash_slots: int | None, commit_log: Path | None, output: str) -> None:
-    """Check that log, consume queues, index, checkpoint and config files are whole and agree.
+    """Check that commit log, consume queues, index, checkpoint and config files are complete and consistent.
 
-    Exit status: 0 valid, 1 problems were found, 2 DIR is no store. Notes are no problems: they tell what the next start
-    mends in a store that was not closed in good order, or what a running broker has not written yet.
+    Exit status: 0 valid, 1 problems were found, 2 DIR is not a store. Notes are not problems: they list what the next
+    start repairs after an unclean shutdown, or what a running broker has not written yet.
     """
     from rocketmq_py.store.tools.offline import OfflineStore
     from rocketmq_py.store.tools.verify import verify as check
@@ -70,15 +70,15 @@ def verify(directory: Path, hash_slots: int | None, commit_log: Path | None, out
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """Tells on a terminal how far a long walk is."""
+    """Show the progress of a long check on a terminal; yields the function to report it, or None."""
     if not sys.stderr.isatty():
         yield None
         return
 
-    def tell(done: int, total: int) -> None:
+    def show(done: int, total: int) -> None:
         click.echo(f"\r{done / max(1, total):4.0%} of {total >> 20} MiB", err=True, nl=False)
 
-    yield tell
+    yield show
     click.echo("\r\033[K", err=True, nl=False)
 
 
@@ -100,14 +100,14 @@ def _as_row(directory: Path, report: Report) -> Row:
             "configFiles": counts.config_files,
         },
         "problems": report.findings.problems,
-        "findings": [one._asdict() for one in report.findings.listed()],
+        "findings": [finding._asdict() for finding in report.findings.listed()],
     }
 
 
 def _echo_report(directory: Path, report: Report) -> None:
     counts = report.counts
-    for one in report.findings.listed():
-        click.echo(f"{one.severity}: {one.place}: {one.what}")
+    for finding in report.findings.listed():
+        click.echo(f"{finding.severity}: {finding.place}: {finding.what}")
     checked = (
         f"{counts.records} records from {report.log_begin} to {report.log_end} of the log, "
         f"{counts.queue_entries} entries in {counts.queues} consume queues, "
@@ -123,7 +123,7 @@ def _echo_report(directory: Path, report: Report) -> None:
 @click.option("--topic", metavar="T", help="Show the queues of this topic.")
 @click.option("--queue", type=click.IntRange(min=0), metavar="Q", help="With --topic: show messages of this queue.")
 @click.option(
-    "--offset", type=click.IntRange(min=0), metavar="N", help="With --queue: the first message; else the oldest."
+    "--offset", type=click.IntRange(min=0), metavar="N", help="With --queue: the first message.  [default: the oldest]"
 )
 @click.option(
     "--count", type=click.IntRange(min=1), metavar="M", help="With --queue: how many messages.  [default: 32]"
@@ -134,9 +134,9 @@ def inspect(
     queue: int | None, offset: int | None,
     count: int | None, physical: int | None,
 ) -> None:  # fmt: skip
-    """Show what is in a store: all of it in short, the queues of a topic, messages of a queue, or one record.
+    """Show the contents of a store: a summary, the queues of a topic, messages of a queue, or one record.
 
-    Exit status: 0 done, 1 there is no record at --physical, 2 DIR is no store or has no such topic or queue.
+    Exit status: 0 success, 1 no record at --physical, 2 DIR is not a store or has no such topic or queue.
     """
     from rocketmq_py.store.tools import inspect as look
     from rocketmq_py.store.tools.offline import OfflineStore
@@ -158,7 +158,7 @@ def _check_options(
     topic: str | None, queue: int | None, offset: int | None, count: int | None, physical: int | None
 ) -> None:
     if physical is not None and (topic is not None or queue is not None):
-        raise click.UsageError("--physical stands alone: an offset of the log says which record is meant")
+        raise click.UsageError("--physical cannot be combined with --topic and --queue")
     if queue is not None and topic is None:
         raise click.UsageError("--queue needs --topic")
     if queue is None and (offset is not None or count is not None):
@@ -196,7 +196,7 @@ def _echo_overview(overview: Row, queues: list[Row], output: str) -> None:
 
 
 def _readable(row: Row) -> Row:
-    """Times as people read them."""
+    """The row with local times instead of milliseconds."""
     times = {name: _time(row[name]) for name in _TIMES if isinstance(row.get(name), int)}
     return {**row, **times}
 

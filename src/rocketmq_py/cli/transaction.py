@@ -1,4 +1,4 @@
-"""``rocketmq transaction``: transactions that have not ended, and those that were given up."""
+"""``rocketmq transaction``: list open and given-up transactions, and resume checks."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ COLUMNS = ("stored", "age", "transactionId", "group", "topic", "queue", "checks"
 def command() -> None:
     """Transactions: ls, resume.
 
-    The message of a transaction waits in a half message until its producer commits or rolls back. Brokers ask about
-    those that wait too long, and give up after some times (transactionCheckMax).
+    A half message holds the message of a transaction until its producer commits or rolls back. Brokers check old half
+    messages with the producer group, and give up after transactionCheckMax checks.
     """
 
 
 @command.command("ls")
-@click.option("--topic", metavar="NAME", help="Only messages for this topic.")
-@click.option("--group", metavar="NAME", help="Only those of this producer group.")
-@click.option("--given-up", is_flag=True, help="Those nobody is asked about any more, instead of the open ones.")
+@click.option("--topic", metavar="NAME", help="Only messages of this topic.")
+@click.option("--group", metavar="NAME", help="Only messages of this producer group.")
+@click.option("--given-up", is_flag=True, help="List transactions that brokers no longer check, instead of open ones.")
 @cluster_options
 @output_option
 def list_(topic: str | None, group: str | None, given_up: bool, target: Target, output: str) -> None:
-    """List the half messages of transactions that have not ended, the oldest first.
+    """List the half messages of open transactions, oldest first.
 
-    One that ended in the last seconds may still be listed: brokers write ends down together.
+    A transaction that ended in the last seconds may still be listed, because brokers write ends in batches.
     Exit status 4 when a broker does not answer.
     """
 
@@ -45,8 +45,8 @@ def list_(topic: str | None, group: str | None, given_up: bool, target: Target, 
             return [half async for half in admin.given_up_transactions()]
         return await admin.open_transactions()
 
-    with listing(target) as asked:
-        rows = [row for row in map(half_row, asked.ask(work))
+    with listing(target) as query:
+        rows = [row for row in map(half_row, query.run(work))
                 if topic in (None, row["topic"]) and group in (None, row["group"])]  # fmt: skip
         echo_rows(map(_in_short, rows) if output == TABLE else rows, output, COLUMNS)
 
@@ -59,12 +59,12 @@ def _in_short(row: Row) -> Row:
 @click.argument("offset_msg_id", metavar="OFFSETMSGID")
 @cluster_options
 def resume(offset_msg_id: str, target: Target) -> None:
-    """Have a broker ask again about a transaction it has given up, by the id that ls --given-up shows."""
+    """Make a broker check a given-up transaction again; OFFSETMSGID as shown by ls --given-up."""
     with_admin(target, lambda admin: admin.resume_transaction(offset_msg_id))
 
 
 def half_row(half: MessageExt) -> Row:
-    """A half message as a row; times are milliseconds."""
+    """A half message as a row; times are milliseconds since the epoch."""
     properties = half.properties
     return {
         "transactionId": half.msg_id,

@@ -161,7 +161,7 @@ def test_a_damaged_message_among_others(damaged):
         (("--topic", "golden", "--queue", "7"), "has no queue 7 in this store; it has 0, 1"),
         (("--queue", "1"), "--queue needs --topic"),
         (("--topic", "golden", "--offset", "1"), "--offset and --count need --topic and --queue"),
-        (("--topic", "golden", "--physical", "1"), "--physical stands alone"),
+        (("--topic", "golden", "--physical", "1"), "--physical cannot be combined"),
         (("--count", "0"), "Invalid value"),
         (("-o", "xml"), "Invalid value"),
     ],

@@ -1,4 +1,4 @@
-"""``rocketmq broker``: the settings of running brokers, and how far their slaves are."""
+"""``rocketmq broker``: show and change settings of running brokers, and show their replicas."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Brokers: settings, set, replicas.
 
-    BROKER is a name, which means its master, a name with an id (broker-a:1), or an address; 'rocketmq cluster' lists
-    them.
+    BROKER is a name (of a master), a name with an id (broker-a:1) or an address; 'rocketmq cluster' lists them.
     """
 
 
@@ -37,7 +36,7 @@ command.add_command(replicas)
 @cluster_options
 @output_option
 def settings(broker: str, patterns: tuple[str, ...], target: Target, output: str) -> None:
-    """Show the settings of a running broker, or those that KEY names; it may have * and ?."""
+    """Show the settings of a running broker, by default all; KEY is a name with * and ?."""
 
     async def work(admin: Admin) -> dict[str, str]:
         return await admin.broker_config(address_of(await admin.cluster(), broker))
@@ -58,10 +57,10 @@ def _is_named(key: str, patterns: Sequence[str]) -> bool:
 @click.argument("assignments", nargs=-1, required=True, metavar="KEY=VALUE...")
 @cluster_options
 def set_(broker: str, assignments: tuple[str, ...], target: Target) -> None:
-    """Change settings of a running broker, which writes them into the file it was started with.
+    """Change settings of a running broker, which also writes them to its settings file.
 
-    All of them or none: an unknown key or an impossible value is refused. Some wait for the broker's next start, which
-    it says.
+    An unknown key or an invalid value is refused, and then no setting changes. The broker reports which settings take
+    effect at its next start.
     """
     changes = assigned(assignments)
 
@@ -72,17 +71,20 @@ def set_(broker: str, assignments: tuple[str, ...], target: Target) -> None:
         return remark, before, await admin.broker_config(address)
 
     remark, before, now = with_admin(target, work)
-    ignored = {key: words for key in changes if (words := ignored_setting(key, changes[key], before, now))}
-    for key in (one for one in changes if one not in ignored):
+    ignored = {key: reason for key in changes if (reason := ignored_setting(key, changes[key], before, now))}
+    for key in (key for key in changes if key not in ignored):
         click.echo(f"{key}={now[key]}")
     if remark:
         click.echo(remark, err=True)
     if ignored:
-        raise CommandFailure(f"broker {broker} took no notice: {'; '.join(ignored.values())}")
+        raise CommandFailure(f"broker {broker} ignored settings: {'; '.join(ignored.values())}")
 
 
 def ignored_setting(key: str, value: str, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """What a broker passed over without a word, as a Java broker does with what it does not know or cannot take."""
+    """Why a setting did not change, or None if it did. Java brokers silently ignore unknown keys and invalid values.
+
+    :param before: the broker's settings before the change. :param now: its settings after the change.
+    """
     from rocketmq_py.core.java_config import unknown_key
 
     if key not in now:
@@ -93,9 +95,9 @@ def ignored_setting(key: str, value: str, before: Mapping[str, str], now: Mappin
 
 
 def address_of(info: ClusterInfo, broker: str) -> str:
-    """The address of the broker that is meant by a name, a name with an id, or an address.
+    """The address of a broker, given by name, by name and id, or by address.
 
-    :raises Failure: it is none that is registered.
+    :raises CommandFailure: no such broker is registered; exit status 3.
     """
     brokers = {f"{name}:{number}": address for name, data in sorted(info.broker_addr_table.items())
                for number, address in sorted(data.broker_addrs.items())}  # fmt: skip

@@ -1,4 +1,4 @@
-"""``rocketmq broker replicas``: the slaves of masters, and what they lack."""
+"""``rocketmq broker replicas``: the slaves of masters and their replication lag."""
 
 from __future__ import annotations
 
@@ -24,31 +24,34 @@ COLUMNS = ("broker", "master", "slave", "logEnd", "behind", "inSync", "bytesPerS
 @cluster_options
 @output_option
 def replicas(names: tuple[str, ...], target: Target, output: str) -> None:
-    """Show which slaves follow each master, or those of the brokers that are named, and how many bytes they lack.
+    """Show the slaves of each master, or of the masters NAME, and how many bytes they are behind.
 
-    Exit status 4 when a master that is named has no slave in sync, or any master fewer than are registered: a script
-    that restarts brokers waits until it is 0.
+    Exit status 4 when a master has fewer slaves in sync than are registered, or a named master has none. A script that
+    restarts brokers can wait for status 0.
     """
-    found = with_admin(target, lambda admin: _look(admin, names))
+    found = with_admin(target, lambda admin: _replication(admin, names))
     echo_rows(
         [row for name, address, _, status in found for row in replica_rows(name, address, status)], output, COLUMNS
     )
     faults = [fault for name, _, registered, status in found
-              if (fault := lacking(name, status, registered, at_least=1 if names else 0))]  # fmt: skip
+              if (fault := missing_slaves(name, status, registered, at_least=1 if names else 0))]  # fmt: skip
     for fault in faults:
         click.echo(fault, err=True)
     if faults:
         raise SystemExit(Status.UNHEALTHY)
 
 
-async def _look(admin: Admin, names: Sequence[str]) -> list[tuple[str, str, int, HaStatus]]:
-    """Name, address, number of registered slaves and state of each master."""
+async def _replication(admin: Admin, names: Sequence[str]) -> list[tuple[str, str, int, HaStatus]]:
+    """Name, address, number of registered slaves and replication status of each master.
+
+    :raises CommandFailure: no master of a name is registered; exit status 3.
+    """
     table = (await admin.cluster()).broker_addr_table
     masters = {name: data.broker_addrs for name, data in table.items() if 0 in data.broker_addrs}
     for name in names:
         if name not in masters:
             known = ", ".join(sorted(masters)) or "none"
-            raise missing(f"no master of broker {name} is registered", f"Masters there are: {known}")
+            raise missing(f"no master of broker {name} is registered", f"Registered masters: {known}")
     wanted = [(name, masters[name]) for name in sorted(names or masters)]
     states = await asyncio.gather(*(admin.replication(addresses[0]) for _, addresses in wanted))
     return [(name, addresses[0], len(addresses) - 1, state)
@@ -56,7 +59,7 @@ async def _look(admin: Admin, names: Sequence[str]) -> list[tuple[str, str, int,
 
 
 def replica_rows(name: str, address: str, status: HaStatus) -> list[Row]:
-    """A row for each slave of a master; one without a slave where there is none."""
+    """A row for each slave of a master; a single row without a slave if it has none."""
     master: Row = {"broker": name, "master": address, "slave": None, "logEnd": status.master_commit_log_max_offset,
                    "behind": None, "inSync": None, "bytesPerS": None}  # fmt: skip
     return [
@@ -66,10 +69,11 @@ def replica_rows(name: str, address: str, status: HaStatus) -> list[Row]:
     ] or [master]  # fmt: skip
 
 
-def lacking(name: str, status: HaStatus, registered: int, *, at_least: int = 0) -> str | None:
-    """What a master lacks, in words.
+def missing_slaves(name: str, status: HaStatus, registered: int, *, at_least: int = 0) -> str | None:
+    """A message about missing slaves in sync, or None if there are enough.
 
-    :param registered: how many slaves name servers know. :param at_least: how many there have to be in any case.
+    :param registered: the number of registered slaves.
+    :param at_least: the number of slaves required even if fewer are registered.
     """
     wanted = max(registered, at_least)
     if status.in_sync_slave_nums >= wanted:

@@ -1,1 +1,1 @@
-"""Which cluster a command talks to: options, saved contexts, credentials."""
+"""The cluster a command connects to: options, saved contexts and credentials."""

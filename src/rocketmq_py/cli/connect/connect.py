@@ -1,6 +1,7 @@
-"""Which cluster a command talks to, and how it runs against it.
+"""The cluster a command connects to, and the administration client with which it runs.
 
-In this order: ``--namesrv``, ``--context``, the environment's NAMESRV_ADDR, the current context, this machine.
+The cluster is the first of: ``--namesrv``, ``--context``, the environment variable NAMESRV_ADDR, the current context,
+127.0.0.1:9876.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PRODUCER_GROUP = "rocketmq-cli"
 
 
 class Target(NamedTuple):
-    """A cluster to talk to. ``origin`` says in words where its address came from."""
+    """A cluster to connect to. ``origin`` describes where its address came from."""
 
     namesrv: str
     origin: str
@@ -42,16 +43,16 @@ class Target(NamedTuple):
     tls: Tls = None
     credentials: Credentials | None = None
 
-    def secured(self, said: CliSecurity, environment: Mapping[str, str]) -> Target:
-        """With TLS and credentials as the command line, the environment and the saved context say.
+    def secured(self, given: CliSecurity, environment: Mapping[str, str]) -> Target:
+        """A copy with TLS and credentials from the command line, the environment and the saved context.
 
         :raises click.UsageError: one of the two keys of the credentials is missing.
         """
-        security = said.over(self.security)
-        return self._replace(tls=security.how(), credentials=security.who(environment))
+        security = given.over(self.security)
+        return self._replace(tls=security.tls_options(), credentials=security.credentials(environment))
 
     def admin(self, *, skip_silent: bool = False) -> Admin:
-        """An administrator of it."""
+        """An administration client of the cluster."""
         from rocketmq_py.client.admin.admin import Admin
 
         return Admin(
@@ -60,7 +61,7 @@ class Target(NamedTuple):
         )  # fmt: skip
 
     def producer(self, **options: Any) -> Producer:
-        """A producer for it."""
+        """A producer for the cluster."""
         from rocketmq_py.client.producer.producer import Producer
 
         return Producer(
@@ -72,9 +73,9 @@ class Target(NamedTuple):
 def choose(
     namesrv: str | None, context: str | None, environment: Mapping[str, str], saved: Callable[[], Contexts]
 ) -> Target:
-    """The cluster that is meant.
+    """The cluster that the options and the environment select.
 
-    :param saved: reads the saved contexts; called only when they matter.
+    :param saved: reads the saved contexts; called only when needed.
     :raises ConfigError: there is no such context.
     """
     if namesrv is not None:
@@ -84,14 +85,14 @@ def choose(
     contexts = saved()
     name = context or contexts.current
     if name is None:
-        return Target(DEFAULT_NAMESRV, "the default, since no --namesrv, NAMESRV_ADDR or context says otherwise")
+        return Target(DEFAULT_NAMESRV, "the default, since there is no --namesrv, NAMESRV_ADDR or context")
     cluster = contexts.get(name)
     timeout = cluster.timeout or DEFAULT_TIMEOUT
     return Target(cluster.namesrv, f"context {name}", cluster.address_map, timeout, cluster.security or CliSecurity())
 
 
 def cluster_options(function: F) -> F:
-    """Options that say which cluster; the command gets a ``target``."""
+    """Options that select the cluster; the command gets a ``target``."""
 
     @functools.wraps(function)
     def command(
@@ -108,12 +109,12 @@ def cluster_options(function: F) -> F:
         return function(*args, target=target, **others)
 
     options = (
-        click.option("--namesrv", metavar="H:P;H:P", help="Name servers; wins over everything else."),
+        click.option("--namesrv", metavar="H:P;H:P", help="Name servers; overrides context and environment."),
         click.option("--context", metavar="NAME", shell_complete=_contexts, help="A saved cluster."),
         click.option(
             "--map", "addresses", metavar="FROM=TO", multiple=True, help="Reach a broker that advertises FROM at TO."
         ),
-        click.option("--timeout", type=click.FloatRange(min=0.1), metavar="S", help="Seconds to wait for an answer."),
+        click.option("--timeout", type=click.FloatRange(min=0.1), metavar="S", help="Timeout of a request in seconds."),
     )
     command = security_options(command)
     for option in reversed(options):
@@ -122,7 +123,10 @@ def cluster_options(function: F) -> F:
 
 
 def address_map(assignments: tuple[str, ...]) -> dict[str, str]:
-    """The addresses of ``FROM=TO`` arguments."""
+    """Reachable addresses by advertised address, from ``FROM=TO`` arguments.
+
+    :raises click.BadParameter: an argument has another form.
+    """
     found = {}
     for text in assignments:
         advertised, separator, reachable = text.partition("=")
@@ -133,9 +137,9 @@ def address_map(assignments: tuple[str, ...]) -> dict[str, str]:
 
 
 def with_admin(target: Target, work: Callable[[Admin], Awaitable[T]], *, skip_silent: bool = False) -> T:
-    """Runs ``work`` with an administrator of the cluster. Ctrl-C cancels it, and what it opened is closed.
+    """Run ``work`` with an administration client of the cluster. Ctrl-C cancels it and closes the client.
 
-    :param skip_silent: as of the administrator; see ``cli.output.listing`` for what a command does then.
+    :param skip_silent: skip brokers that do not answer, as ``cli.output.listing`` does.
     """
 
     async def run() -> T:
@@ -158,16 +162,16 @@ def _saved_names() -> list[str]:
     try:
         return sorted(load(file_path()).contexts)
     except ConfigError:
-        return []  # completion has nobody to tell
+        return []  # shell completion cannot show an error
 
 
 def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Topics for the shell's completion: those of the cluster the command line means so far."""
+    """Topic names for shell completion, from the cluster that the command line selects so far."""
     return _complete(ctx, incomplete, _topics)
 
 
 def complete_group(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Consumer groups for the shell's completion."""
+    """Consumer group names for shell completion."""
     return _complete(ctx, incomplete, _groups)
 
 
@@ -179,7 +183,7 @@ async def _groups(admin: Admin) -> list[str]:
     return list(await admin.groups())
 
 
-def _complete(ctx: click.Context, incomplete: str, ask: Callable[[Admin], Awaitable[list[str]]]) -> list[str]:
+def _complete(ctx: click.Context, incomplete: str, names_of: Callable[[Admin], Awaitable[list[str]]]) -> list[str]:
     import os
 
     from rocketmq_py.errors import RocketMQError
@@ -187,6 +191,6 @@ def _complete(ctx: click.Context, incomplete: str, ask: Callable[[Admin], Awaita
     try:
         target = choose(ctx.params.get("namesrv"), ctx.params.get("context"), os.environ, lambda: load(file_path()))
         target = target.secured(CliSecurity(), os.environ)
-        return [name for name in with_admin(target._replace(timeout=1.0), ask) if name.startswith(incomplete)]
+        return [name for name in with_admin(target._replace(timeout=1.0), names_of) if name.startswith(incomplete)]
     except (RocketMQError, click.UsageError):
-        return []  # completion has nobody to tell
+        return []  # shell completion cannot show an error

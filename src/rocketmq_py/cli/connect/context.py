@@ -1,4 +1,4 @@
-"""``rocketmq context``: saved clusters, and which of them is current."""
+"""``rocketmq context``: save clusters under names and choose the current one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rocketmq_py.cli.output.tables import Row, echo_record, echo_rows, output_op
 def command() -> None:
     """Save clusters under names and choose the current one.
 
-    A command talks to what --namesrv says, else --context, else the environment's NAMESRV_ADDR, else the current
-    context, else 127.0.0.1:9876. ROCKETMQ_CONTEXTS names another file to keep contexts in.
+    A command uses the first of: --namesrv, --context, the environment variable NAMESRV_ADDR, the current context, and
+    127.0.0.1:9876. The environment variable ROCKETMQ_CONTEXTS sets another file for contexts.
     """
 
 
@@ -47,11 +47,11 @@ def show(name: str | None, output: str) -> None:
 
 @command.command("set")
 @click.argument("name")
-@click.option("--namesrv", metavar="H:P;H:P", required=True, help="Its name servers.")
+@click.option("--namesrv", metavar="H:P;H:P", required=True, help="Name servers of the cluster.")
 @click.option("--map", "addresses", metavar="FROM=TO", multiple=True, help="Reach a broker that advertises FROM at TO.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), metavar="S", help="Seconds to wait for an answer.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), metavar="S", help="Timeout of a request in seconds.")
 @security_options
-@click.option("--use", "make_current", is_flag=True, help="Make it the current one.")
+@click.option("--use", "make_current", is_flag=True, help="Make it the current context.")
 def set_(
     name: str,
     namesrv: str,
@@ -87,7 +87,7 @@ def use(name: str) -> None:
 @command.command("delete")
 @click.argument("name", shell_complete=_name)
 def delete(name: str) -> None:
-    """Forget NAME; the cluster itself is left alone."""
+    """Delete the saved context NAME; the cluster itself does not change."""
     contexts = load(file_path())
     contexts.delete(name)
     save(contexts, file_path())

@@ -1,7 +1,4 @@
-"""Saved clusters: a small JSON file in the user's configuration directory, and which of them is current.
-
-Knows the file and its rules. Refuses to know what a command does with a cluster.
-"""
+"""Saved clusters and the current one, in a JSON file in the user's configuration directory."""
 
 from __future__ import annotations
 
@@ -16,19 +13,19 @@ from rocketmq_py.cli.output.files import replaced
 from rocketmq_py.errors import ConfigError
 
 FILE_VARIABLE = "ROCKETMQ_CONTEXTS"
-"""The environment variable that names another file."""
+"""The environment variable with the path of another file."""
 
 
 class SavedCluster(msgspec.Struct, rename="camel", omit_defaults=True):
-    """How a cluster is reached."""
+    """How to connect to a cluster."""
 
     namesrv: str
     address_map: dict[str, str] = {}
-    """Reachable addresses by advertised ones."""
+    """Reachable addresses by advertised address."""
     timeout: float | None = None
-    """Seconds to wait for each answer."""
+    """Timeout of a request in seconds; None for the default."""
     security: CliSecurity | None = None
-    """TLS, and whose requests it takes; no secret."""
+    """TLS options and the access key; never a secret key."""
 
 
 class Contexts(msgspec.Struct, omit_defaults=True):
@@ -54,7 +51,7 @@ class Contexts(msgspec.Struct, omit_defaults=True):
         :raises ConfigError: the name is empty or contains spaces.
         """
         if not name or any(map(str.isspace, name)):
-            raise ConfigError(f"{name!r} is no name for a context: it may not be empty or contain spaces")
+            raise ConfigError(f"{name!r} is no name for a context: it must not be empty or contain spaces")
         self.contexts[name] = cluster
         self.current = self.current or name
 
@@ -64,7 +61,7 @@ class Contexts(msgspec.Struct, omit_defaults=True):
         self.current = name
 
     def delete(self, name: str) -> None:
-        """Forget a cluster; if it was the current one, none is. Errors as :meth:`get`."""
+        """Delete a saved cluster; if it was the current one, no context is current. Errors as :meth:`get`."""
         self.get(name)
         del self.contexts[name]
         if self.current == name:
@@ -72,15 +69,15 @@ class Contexts(msgspec.Struct, omit_defaults=True):
 
 
 def file_path() -> Path:
-    """Where contexts are kept: what the environment says, else the platform's directory for settings."""
+    """The file with saved contexts: from the environment, otherwise in the platform's configuration directory."""
     named = os.environ.get(FILE_VARIABLE)
     return Path(named).expanduser() if named else Path(click.get_app_dir("rocketmq")) / "contexts.json"
 
 
 def load(path: Path) -> Contexts:
-    """What is saved; nothing when the file is not there.
+    """The saved contexts; empty if the file does not exist.
 
-    :raises ConfigError: it cannot be read or understood.
+    :raises ConfigError: the file cannot be read or parsed.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=Contexts)
@@ -89,13 +86,13 @@ def load(path: Path) -> Contexts:
     except OSError as e:
         raise ConfigError(f"the saved contexts in {path} cannot be read: {e.strerror}") from e
     except msgspec.DecodeError as e:
-        raise ConfigError(f"the saved contexts in {path} cannot be understood: {e}; mend or remove the file") from e
+        raise ConfigError(f"the saved contexts in {path} cannot be understood: {e}; repair or remove the file") from e
 
 
 def save(contexts: Contexts, path: Path) -> None:
-    """Write the file anew, as a whole or not at all.
+    """Replace the file atomically.
 
-    :raises ConfigError: it cannot be written.
+    :raises ConfigError: the file cannot be written.
     """
     text = msgspec.json.format(msgspec.json.encode(contexts), indent=2) + b"\n"
     try:

@@ -1,7 +1,7 @@
-"""How a command reaches servers with TLS and access control: options, environment, saved contexts, in this order.
+"""TLS and credentials of a command: from options, the environment and saved contexts, in this order.
 
-The secret key comes from the environment alone: on a command line other users of the machine would see it, and in a
-saved context it would lie about.
+The secret key comes only from the environment: other users of the machine can see a command line, and a saved context
+is a plain file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ TOKEN_VARIABLE = "ROCKETMQ_SECURITY_TOKEN"  # noqa: S105
 
 
 class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is said about TLS and access control; also what a saved context keeps of it.
+    """TLS options and access key, of a command line or a saved context.
 
-    :param tls: whether to speak TLS; None: as said elsewhere.
-    :param insecure: take any certificate.
+    :param tls: whether to use TLS; None leaves it to the other source.
+    :param insecure: accept any certificate.
     """
 
     tls: bool | None = None
@@ -39,12 +39,12 @@ class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     access_key: str | None = None
 
     def over(self, other: CliSecurity) -> CliSecurity:
-        """This, with what it leaves open taken from another one."""
+        """These options, completed by those of ``other``."""
         if self.tls is None and not (self.ca or self.cert or self.insecure):
             return msgspec.structs.replace(other, access_key=self.access_key or other.access_key)
         return msgspec.structs.replace(self, access_key=self.access_key or other.access_key)
 
-    def how(self) -> Tls:
+    def tls_options(self) -> Tls:
         """The clients' option ``tls``."""
         from rocketmq_py.tls import TlsOptions
 
@@ -52,7 +52,7 @@ class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
             return None
         return TlsOptions(ca=self.ca, cert=self.cert, key=self.key, verify=not self.insecure)
 
-    def who(self, environment: Mapping[str, str]) -> Credentials | None:
+    def credentials(self, environment: Mapping[str, str]) -> Credentials | None:
         """The clients' option ``credentials``.
 
         :raises click.UsageError: one of the two keys is missing.
@@ -66,29 +66,31 @@ class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         if access_key:
             raise click.UsageError(f"access key {access_key!r} needs its secret key in the variable {SECRET_VARIABLE}")
         if secret:
-            raise click.UsageError(f"{SECRET_VARIABLE} is set: say whose it is with --access-key or {ACCESS_VARIABLE}")
+            raise click.UsageError(
+                f"{SECRET_VARIABLE} is set: give its access key with --access-key or {ACCESS_VARIABLE}"
+            )
         return None
 
 
 def security_options(function: F) -> F:
-    """The options; the command gets a ``security``."""
+    """Options for TLS and access control; the command gets them as ``security``."""
 
     @functools.wraps(function)
     def command(
         *args: Any, tls: bool | None, tls_ca: str | None, tls_cert: str | None, tls_key: str | None,
         tls_insecure: bool, access_key: str | None, **others: Any,
     ) -> Any:  # fmt: skip
-        said = CliSecurity(tls, tls_ca, tls_cert, tls_key, tls_insecure, access_key)
-        return function(*args, security=said, **others)
+        security = CliSecurity(tls, tls_ca, tls_cert, tls_key, tls_insecure, access_key)
+        return function(*args, security=security, **others)
 
     options = (
-        click.option("--tls/--no-tls", default=None, help="Whether to speak TLS."),
-        click.option("--tls-ca", metavar="FILE", help="Trust this authority's certificates; PEM."),
-        click.option("--tls-cert", metavar="FILE", help="Own certificate, for servers that ask for one; PEM."),
-        click.option("--tls-key", metavar="FILE", help="Its private key."),
-        click.option("--tls-insecure", is_flag=True, help="Speak TLS and take any certificate."),
+        click.option("--tls/--no-tls", default=None, help="Whether to use TLS."),
+        click.option("--tls-ca", metavar="FILE", help="Trust certificates of this authority; PEM."),
+        click.option("--tls-cert", metavar="FILE", help="Client certificate, for servers that require one; PEM."),
+        click.option("--tls-key", metavar="FILE", help="Private key of the client certificate."),
+        click.option("--tls-insecure", is_flag=True, help="Use TLS and accept any certificate."),
         click.option(
-            "--access-key", metavar="NAME", help=f"Sign as this user; the secret key is in {SECRET_VARIABLE}."
+            "--access-key", metavar="NAME", help=f"Sign requests as this user; {SECRET_VARIABLE} holds the secret key."
         ),
     )
     for option in reversed(options):

@@ -1,4 +1,4 @@
-"""``rocketmq dlq``: dead letters, the messages a consumer group has given up on."""
+"""``rocketmq dlq``: list, show, export and resend the dead letters of consumer groups."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
     from rocketmq_py.model import MessageExt, MessageQueue
 
-AT_ONCE = 16
-"""How many groups are asked about at the same time."""
+MAX_CONCURRENT_TOPICS = 16
+"""How many dead-letter topics one command queries at the same time."""
 COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "origin", "tags", "keys", "reconsumeTimes", "body")
 
 
@@ -38,7 +38,7 @@ COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "origin", "tags", "ke
 def command() -> None:
     """Dead letters: ls, show, export, resend.
 
-    A message that a consumer group has failed on to the end lies in the topic %DLQ%GROUP, where nobody consumes it.
+    When all retries of a message fail, the broker moves it to the dead-letter topic %DLQ%GROUP of the consumer group.
     """
 
 
@@ -53,11 +53,11 @@ def list_(target: Target, output: str) -> None:
 
     async def work(admin: Admin) -> list[Row]:
         names = [name for name in await admin.topic_configs() if name.startswith(DLQ_PREFIX)]
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(MAX_CONCURRENT_TOPICS)
         return list(await asyncio.gather(*(_row(admin, name, limit) for name in names)))
 
-    with listing(target) as asked:
-        rows = [row for row in asked.ask(work) if row["messages"]]
+    with listing(target) as query:
+        rows = [row for row in query.run(work) if row["messages"]]
         shown = [{**row, "lastStored": show_time(row["lastStored"])} for row in rows] if output == TABLE else rows
         echo_rows(shown, output, ("group", "messages", "resent", "lastStored"))
 
@@ -81,7 +81,7 @@ async def _row(admin: Admin, topic: str, limit: asyncio.Semaphore) -> Row:
 @command.command("show")
 @click.argument("group", shell_complete=complete_group)
 @click.option("-n", "--last", type=click.IntRange(min=1), default=10, show_default=True, metavar="K",
-              help="The last K.")  # fmt: skip
+              help="How many dead letters.")  # fmt: skip
 @body_option
 @cluster_options
 @output_option
@@ -97,40 +97,42 @@ def show(group: str, last: int, encoding: str, target: Target, output: str) -> N
 
 
 def dead_row(message: MessageExt, encoding: str) -> Row:
-    """A message's row with the topic it came from."""
+    """The row of a dead letter, with the topic it came from as ``origin``."""
     return {**message_row(message, encoding), "origin": origin_of(message)}
 
 
 @command.command("export")
 @click.argument("group", shell_complete=complete_group)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="-")
-@click.option("--since", type=Time(), default=None, metavar="TIME", help="Dead since then.")
-@click.option("--until", type=Time(), default=None, metavar="TIME", help="Dead before then.")
+@click.option(
+    "--since", type=Time(), default=None, metavar="TIME", help="Stored in the dead-letter topic at TIME or later."
+)
+@click.option("--until", type=Time(), default=None, metavar="TIME", help="Stored in the dead-letter topic before TIME.")
 @body_option
 @cluster_options
 def export(group: str, file: Path, since: int | None, until: int | None, encoding: str, target: Target) -> None:
     """Write the dead letters of a consumer group to FILE, one JSON line each; - is stdout.
 
-    Nothing is taken away. FILE is written as a whole or not at all; 'rocketmq message send TOPIC --jsonl FILE' sends
-    its messages to a topic.
+    The dead letters stay in their topic. FILE is written completely or not at all; 'rocketmq message send TOPIC
+    --jsonl FILE' sends its messages to a topic.
     """
 
-    async def work(admin: Admin, out: IO[bytes]) -> int:
+    async def write_rows(admin: Admin, out: IO[bytes]) -> int:
         queues = await _between(admin, await dead_letters(admin, group), since, until)
         count = 0
-        with progress(f"exporting {dlq_topic(group)}", sum(stop - start for start, stop in queues.values())) as tell:
+        with progress(f"exporting {dlq_topic(group)}", sum(stop - start for start, stop in queues.values())) as advance:
             async for message in _read(admin, queues):
                 out.write(json.dumps(dead_row(message, encoding), ensure_ascii=False).encode() + b"\n")
                 count += 1
-                tell(1)
+                advance(1)
         out.flush()
         return count
 
     try:
         with nullcontext(sys.stdout.buffer) if str(file) == "-" else replaced(file) as out:
-            count = with_admin(target, lambda admin: work(admin, out))
+            count = with_admin(target, lambda admin: write_rows(admin, out))
     except (BrokenPipeError, RocketMQError):
-        raise  # one of them, a time-out, is an OSError too
+        raise  # a timeout is both a RocketMQError and an OSError
     except OSError as e:
         raise CommandFailure(f"{file} cannot be written: {e.strerror}") from e
     click.echo(f"exported {count} dead letters of group {group}", err=True)
@@ -139,7 +141,12 @@ def export(group: str, file: Path, since: int | None, until: int | None, encodin
 async def _between(
     admin: Admin, extents: dict[MessageQueue, tuple[int, int]], since: int | None, until: int | None
 ) -> dict[MessageQueue, tuple[int, int]]:
-    """The part of each queue that was stored between two times."""
+    """The offset range of each queue that was stored between two times.
+
+    :param extents: first offset and end of each queue.
+    :param since: milliseconds since the epoch, inclusive; None for no bound.
+    :param until: milliseconds since the epoch, exclusive; None for no bound.
+    """
     found = {}
     for queue, (first, end) in extents.items():
         start = first if since is None else await admin.offset_at(queue, since)

@@ -1,8 +1,8 @@
-"""``rocketmq dlq resend``: dead letters go back to the topics they came from.
+"""``rocketmq dlq resend``: send dead letters to the topics they came from.
 
-One after the other, and after each the cluster notes how far this has come: whatever ends a run, the next one goes on
-behind what was sent. Only of the one message under way at that moment it may be unknown whether it was stored, which is
-said, and which a message id that stays the same lets consumers notice.
+Messages are sent one at a time, and the progress is committed to the cluster after each, so the next run continues
+after the last message sent. When a run is interrupted, one message may be stored without being recorded as sent; the
+command reports it. Each message keeps its unique id, by which consumers can detect a duplicate.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 TOPIC, GROUP = "topic", "group"
 
-Part = dict["MessageQueue", tuple[int, int]]
-"""The dead letters that are meant: from which offset to which, of each queue."""
+OffsetRanges = dict["MessageQueue", tuple[int, int]]
+"""First offset and end of the dead letters to send, by queue."""
 
 
 class ResendPlan(NamedTuple):
-    """What a run would do. ``origins`` counts messages by the topic they go to; None stands for "it does not say"."""
+    """What a run sends. ``origins`` counts messages by original topic; the key None counts those without one."""
 
-    part: Part
+    ranges: OffsetRanges
     origins: Counter[str | None]
     from_start: bool
 
@@ -52,10 +52,10 @@ class ResendPlan(NamedTuple):
 @click.command("resend")
 @click.argument("group", shell_complete=complete_group)
 @click.option("--to", "receiver", type=click.Choice((TOPIC, GROUP)), default=TOPIC, show_default=True,
-              help="To the original topic, for all its groups, or to the retry topic, for this one.")  # fmt: skip
-@click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="At most N messages.")
-@click.option("--from-start", is_flag=True, help="Those that were sent again before, too.")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+              help="Send to the original topic (all its groups) or to the retry topic (this group only).")  # fmt: skip
+@click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="Send at most N messages.")
+@click.option("--from-start", is_flag=True, help="Also resend messages that were resent before.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent without sending it.")
 @yes_option
 @cluster_options
 @output_option
@@ -63,11 +63,11 @@ def resend(
     group: str, receiver: str, limit: int | None, from_start: bool, dry_run: bool, yes: bool, target: Target,
     output: str,
 ) -> None:  # fmt: skip
-    """Send the dead letters of a consumer group once more, to the topics they came from.
+    """Send the dead letters of a consumer group to the topics they came from.
 
-    Goes on where the last run ended; what was sent stays a dead letter until it expires, but is not sent again. Message
-    ids, tags, keys and properties stay the same, retries begin anew. The first message that fails ends the run. One run
-    at a time: the brokers' locks see to that.
+    Continues where the last run ended. Messages stay in the dead-letter topic until they expire, but later runs skip
+    those that were resent. Message ids, tags, keys and properties stay the same; retries start from zero. The first
+    failure ends the run. Queue locks on the brokers prevent two runs at the same time.
     """
     plan = with_admin(target, lambda admin: make_plan(admin, group, limit, from_start=from_start))
     echo_rows(plan_rows(plan, group, receiver), output)
@@ -75,50 +75,54 @@ def resend(
         return
     if None in plan.origins:
         raise CommandFailure(
-            f"{plan.origins[None]} dead letters of group {group} do not say where they came from; export them, and "
+            f"{plan.origins[None]} dead letters of group {group} do not contain their original topic; export them, and "
             "send them with 'rocketmq message send TOPIC --jsonl FILE'"
         )
     with_admin(target, lambda admin: _check_receivers(admin, plan, group, receiver))
-    who = "every group of those topics" if receiver == TOPIC else f"group {group} alone"
-    confirm(f"Send {plan.total} messages again, to {who}?", yes=yes)
-    with_admin(target, lambda admin: _carry_out(target, admin, plan, group, receiver))
+    consumers = "every group of those topics" if receiver == TOPIC else f"group {group} alone"
+    confirm(f"Send {plan.total} messages again, to {consumers}?", yes=yes)
+    with_admin(target, lambda admin: _resend(target, admin, plan, group, receiver))
 
 
 async def make_plan(admin: Admin, group: str, limit: int | None, *, from_start: bool) -> ResendPlan:
-    """What there is to send; every dead letter is looked at for where it came from."""
-    part: Part = {}
+    """The dead letters to send. Reads each of them to find its original topic.
+
+    :param limit: of messages, over all queues; None for no limit.
+    :param from_start: also those that were resent before.
+    """
+    ranges: OffsetRanges = {}
     origins: Counter[str | None] = Counter()
-    left = limit
+    remaining = limit
     for queue, (first, end) in (await dead_letters(admin, group)).items():
         mark = None if from_start else await resent_to(admin, queue)
         start = max(first, mark or 0)
-        stop = end if left is None else min(end, start + left)
+        stop = end if remaining is None else min(end, start + remaining)
         if start >= stop:
             continue
-        part[queue] = (start, stop)
-        left = None if left is None else left - (stop - start)
+        ranges[queue] = (start, stop)
+        remaining = None if remaining is None else remaining - (stop - start)
         async for message in admin.read(queue, start, stop):
             origins[origin_of(message)] += 1
-    return ResendPlan(part, origins, from_start)
+    return ResendPlan(ranges, origins, from_start)
 
 
 def plan_rows(plan: ResendPlan, group: str, receiver: str) -> list[Row]:
-    """How many messages go where."""
+    """The number of messages for each target topic, as rows."""
     return [
         {"origin": origin, "to": retry_topic(group) if receiver == GROUP else origin, "messages": count}
         for origin, count in sorted(plan.origins.items(), key=lambda item: item[0] or "")
     ]
 
 
-def revived(message: MessageExt, group: str, receiver: str) -> Message:
-    """The message to send for a dead letter; it keeps its unique id, so that consumers can tell a second copy."""
+def message_to_resend(message: MessageExt, group: str, receiver: str) -> Message:
+    """The message to send for a dead letter. It keeps its unique id, so that consumers can detect duplicates."""
     from rocketmq_py.model import Message
 
     origin = origin_of(message) or ""
     properties = own_properties(message.properties)
-    unique = message.properties.get(Property.UNIQUE_KEY)
-    if unique:
-        properties[Property.UNIQUE_KEY] = unique
+    unique_id = message.properties.get(Property.UNIQUE_KEY)
+    if unique_id:
+        properties[Property.UNIQUE_KEY] = unique_id
     if receiver == GROUP:
         properties[Property.RETRY_TOPIC] = origin
     topic = retry_topic(group) if receiver == GROUP else origin
@@ -129,7 +133,10 @@ def revived(message: MessageExt, group: str, receiver: str) -> Message:
 
 
 async def _check_receivers(admin: Admin, plan: ResendPlan, group: str, receiver: str) -> None:
-    """Topics and groups that are gone must not come into being again by a message nobody would consume."""
+    """Fail if a target topic or group no longer exists, so that a send does not create it again.
+
+    :raises CommandFailure: a topic or the group is missing; exit status 3.
+    """
     from rocketmq_py.errors import NoRouteError
 
     if receiver == GROUP:
@@ -139,35 +146,37 @@ async def _check_receivers(admin: Admin, plan: ResendPlan, group: str, receiver:
         try:
             await admin.route(origin or "")
         except NoRouteError as e:
-            raise missing(f"topic {origin}, where dead letters of group {group} came from, is gone", str(e)) from e
+            raise missing(
+                f"topic {origin}, where dead letters of group {group} came from, no longer exists", str(e)
+            ) from e
 
 
-async def _carry_out(target: Target, admin: Admin, plan: ResendPlan, group: str, receiver: str) -> None:
-    done: list[MessageExt] = []
+async def _resend(target: Target, admin: Admin, plan: ResendPlan, group: str, receiver: str) -> None:
+    sent: list[MessageExt] = []
     async with target.producer(send_timeout=target.timeout, retries=0) as producer:
-        turn = ResendLock(admin, plan.part)
-        with progress(f"resending {dlq_topic(group)}", plan.total) as tell:
+        lock = ResendLock(admin, plan.ranges)
+        with progress(f"resending {dlq_topic(group)}", plan.total) as advance:
             try:
-                await turn.keep()
-                for queue, (start, stop) in plan.part.items():
-                    async for message in admin.read(queue, await _still(admin, plan, queue, start), stop):
-                        await turn.keep()
-                        again = revived(message, group, receiver)
-                        await _whole(_send_and_mark(admin, producer, message, again, done))
-                        tell(1)
+                await lock.acquire()
+                for queue, (start, stop) in plan.ranges.items():
+                    async for message in admin.read(queue, await _start_offset(admin, plan, queue, start), stop):
+                        await lock.acquire()
+                        again = message_to_resend(message, group, receiver)
+                        await _uninterrupted(_send_and_mark(admin, producer, message, again, sent))
+                        advance(1)
             finally:
-                await turn.end()
-                click.echo(f"sent {len(done)} of {plan.total} dead letters of group {group} again", err=True)
+                await lock.release()
+                click.echo(f"sent {len(sent)} of {plan.total} dead letters of group {group} again", err=True)
 
 
-async def _still(admin: Admin, plan: ResendPlan, queue: MessageQueue, start: int) -> int:
-    """Where to begin with a queue, now that the turn is ours: another run may have come further meanwhile."""
+async def _start_offset(admin: Admin, plan: ResendPlan, queue: MessageQueue, start: int) -> int:
+    """The first offset to send of a queue, read under the lock: another run may have advanced it since the plan."""
     return start if plan.from_start else max(start, await resent_to(admin, queue) or 0)
 
 
-async def _whole(step: Coroutine[Any, Any, None]) -> None:
-    """Carries out a step to its end, also when it is interrupted: what is sent is noted."""
-    task = asyncio.ensure_future(step)
+async def _uninterrupted(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end even when cancelled, so that every sent message is recorded."""
+    task = asyncio.ensure_future(coroutine)
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -176,7 +185,7 @@ async def _whole(step: Coroutine[Any, Any, None]) -> None:
 
 
 async def _send_and_mark(
-    admin: Admin, producer: Producer, dead: MessageExt, message: Message, done: list[MessageExt]
+    admin: Admin, producer: Producer, dead: MessageExt, message: Message, sent: list[MessageExt]
 ) -> None:
     from rocketmq_py.errors import RocketMQError
 
@@ -187,14 +196,14 @@ async def _send_and_mark(
             await producer.send(message)
     except RocketMQError as e:
         raise _not_sent(dead, message, e) from e
-    done.append(dead)
+    sent.append(dead)
     try:
         await mark_resent(admin, dead.queue, dead.queue_offset + 1)
     except RocketMQError as e:
         raise CommandFailure(
-            f"{dead.msg_id} ({dead.queue} at {dead.queue_offset}) was sent to {message.topic}, but that could not be "
-            f"noted: {e}. The next run would send it a second time, unless this is set first: "
-            f"TOOLS_CONSUMER to {dead.queue_offset + 1}"
+            f"{dead.msg_id} ({dead.queue} at {dead.queue_offset}) was sent to {message.topic}, but recording "
+            f"this failed: {e}. The next run sends it again, unless you first set the offset of "
+            f"group TOOLS_CONSUMER to {dead.queue_offset + 1}"
         ) from e
 
 
@@ -204,8 +213,8 @@ def _not_sent(dead: MessageExt, message: Message, error: RocketMQError) -> Comma
     which = f"{dead.msg_id} ({dead.queue} at {dead.queue_offset}) to {message.topic}"
     if isinstance(error, NetworkError) and not isinstance(error, ConnectError):
         text = (
-            f"{which} was sent but not answered, and may have been stored: {error}. Look for it with 'rocketmq message "
-            f"query {message.topic} {dead.msg_id}'; the next run begins with it"
+            f"{which} was sent but not answered, and may have been stored: {error}. Find it with 'rocketmq message "
+            f"query {message.topic} {dead.msg_id}'; the next run starts with it"
         )
         return CommandFailure(text)
-    return CommandFailure(f"{which} was not sent: {error}. The next run begins with it", status_of(error))
+    return CommandFailure(f"{which} was not sent: {error}. The next run starts with it", status_of(error))

@@ -1,6 +1,7 @@
-"""One run at a time sends the dead letters of a group: the run that has the brokers' locks of their queues.
+"""The lock that allows one run of ``rocketmq dlq resend`` at a time for a consumer group.
 
-The locks are those orderly consumers take; a broker forgets one that is not renewed for a minute.
+It consists of the brokers' queue locks, which orderly consumers use too. A lock expires a minute after its last
+renewal.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ RENEW_SECONDS = 20.0
 
 
 class ResendLock:
-    """The right to send what lies in some queues.
+    """Queue locks of dead-letter queues.
 
-    :param clock: seconds that only go forward.
+    :param clock: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -35,10 +36,10 @@ class ResendLock:
         self._held: list[MessageQueue] = []
         self._since = 0.0
 
-    async def keep(self) -> None:
-        """Takes the locks, or renews them when it is time to.
+    async def acquire(self) -> None:
+        """Take the locks, or renew them every ``RENEW_SECONDS``.
 
-        :raises Failure: another run has one.
+        :raises CommandFailure: another run holds a lock.
         """
         from rocketmq_py.protocol.names import TOOLS_GROUP
 
@@ -49,13 +50,13 @@ class ResendLock:
             if not await self._admin.lock_queue(TOOLS_GROUP, queue):
                 raise CommandFailure(
                     f"another run is sending the dead letters of {queue.topic}. Wait for it; if it was killed, its "
-                    "turn ends within a minute"
+                    "lock expires within a minute"
                 )
             if queue not in self._held:
                 self._held.append(queue)
 
-    async def end(self) -> None:
-        """Gives the locks back."""
+    async def release(self) -> None:
+        """Release the locks; a broker that cannot be reached is reported on standard error."""
         from rocketmq_py.errors import RocketMQError
         from rocketmq_py.protocol.names import TOOLS_GROUP
 

@@ -1,7 +1,7 @@
-"""Where dead letters are, where they came from, and which of them have been sent again.
+"""Dead letters, their original topics, and which of them have been resent.
 
-How far ``rocketmq dlq resend`` has come is kept in the cluster: as the offset of the brokers' group for tools in the
-dead-letter topic. Nobody else commits there.
+The cluster stores the progress of ``rocketmq dlq resend``: the offset of the group TOOLS_CONSUMER in the dead-letter
+topic. No other program commits that offset.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 async def dead_letters(admin: Admin, group: str) -> dict[MessageQueue, tuple[int, int]]:
-    """The queues of a group's dead letters, each with its first offset and its end."""
+    """The queues of a group's dead-letter topic, each with its first offset and its end.
+
+    :raises CommandFailure: the group has no dead letters (exit status 3), or their topic is not readable.
+    """
     from rocketmq_py.errors import NoRouteError
 
     topic = dlq_topic(group)
@@ -28,7 +31,9 @@ async def dead_letters(admin: Admin, group: str) -> dict[MessageQueue, tuple[int
     except NoRouteError as e:
         raise missing(f"consumer group {group} has no dead letters", "'rocketmq dlq ls' lists groups that have") from e
     if not route.read_queues:
-        raise CommandFailure(f"topic {topic} may not be read; allow it with: rocketmq topic update '{topic}' --perm rw")
+        raise CommandFailure(
+            f"topic {topic} is not readable; allow reads with: rocketmq topic update '{topic}' --perm rw"
+        )
     extents = await asyncio.gather(*(_extent(admin, queue) for queue in route.read_queues))
     return dict(zip(route.read_queues, extents, strict=True))
 
@@ -39,20 +44,20 @@ async def _extent(admin: Admin, queue: MessageQueue) -> tuple[int, int]:
 
 
 def origin_of(message: MessageExt) -> str | None:
-    """The topic a dead letter was first sent to; None when it does not say."""
+    """The original topic of a dead letter; None if its properties do not contain it."""
     properties = message.properties
     return properties.get(Property.RETRY_TOPIC) or properties.get(Property.DLQ_ORIGIN_TOPIC)
 
 
 async def resent_to(admin: Admin, queue: MessageQueue) -> int | None:
-    """Up to which offset a queue's dead letters have been sent again; None when none has been."""
+    """The offset after the last resent dead letter of a queue; None if none was resent."""
     from rocketmq_py.protocol.names import TOOLS_GROUP
 
     return await admin.group_offset(TOOLS_GROUP, queue)
 
 
 async def mark_resent(admin: Admin, queue: MessageQueue, offset: int) -> None:
-    """Notes that the dead letters before ``offset`` have been sent again."""
+    """Record that the dead letters before ``offset`` have been resent."""
     from rocketmq_py.protocol.names import TOOLS_GROUP
 
     await admin.set_group_offset(TOOLS_GROUP, queue, offset)

@@ -1,4 +1,4 @@
-"""What a doctor concludes from what it has seen. Pure: nothing is asked here."""
+"""The checks of ``rocketmq doctor``, computed from the answers of servers. No input or output happens here."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 OK, WARN, FAIL = "ok", "warn", "fail"
 
 CLOCK_TOLERANCE_MS = 2000
-"""Brokers tell the time to the second only."""
+"""Allowed clock difference; brokers report their time in whole seconds."""
 DISK_WARN, DISK_FAIL = 0.75, 0.90
-"""Where brokers begin to delete early (diskMaxUsedSpaceRatio), and where they refuse messages."""
+"""Disk usage above which brokers delete files early (diskMaxUsedSpaceRatio), and above which they refuse messages."""
 
 _RUNTIME = re.compile(r"(\d+) days?, (\d+) hours?, (\d+) minutes?, (\d+) seconds?")
 
 
 class Check(NamedTuple):
-    """One finding. ``advice`` says what to try."""
+    """The result of one check. ``advice`` says how to fix a problem."""
 
     check: str
     target: str
@@ -36,9 +36,18 @@ class Check(NamedTuple):
 
 
 def name_server(address: str, info: ClusterInfo | None, error: str | None, millis: float) -> Check:
-    """Whether a name server answers, and knows brokers."""
+    """Check that a name server answers and has registered brokers.
+
+    :param millis: how long the answer took.
+    """
     if info is None:
-        return Check("nameserver", address, FAIL, error or "", "Does one run there? Is a firewall in between?")
+        return Check(
+            "nameserver",
+            address,
+            FAIL,
+            error or "",
+            "Check that a name server runs there and that no firewall blocks the port",
+        )
     brokers = len(info.broker_addr_table)
     if not brokers:
         advice = "Start a broker with this name server in its namesrvAddr"
@@ -47,111 +56,113 @@ def name_server(address: str, info: ClusterInfo | None, error: str | None, milli
 
 
 def agreement(infos: Mapping[str, ClusterInfo]) -> list[Check]:
-    """Whether name servers tell the same; nothing to say of a single one."""
+    """Check that all name servers have the same brokers; no result for a single name server."""
     tables = {address: info.broker_addr_table for address, info in infos.items()}
     if len(tables) < 2:
         return []
     first, *others = tables.values()
     if all(other == first for other in others):
         return [Check("nameservers", "all", OK, "they agree")]
-    told = "; ".join(f"{address}: {', '.join(sorted(table)) or 'none'}" for address, table in tables.items())
-    advice = "Every broker must name all of them in namesrvAddr"
-    return [Check("nameservers", "all", WARN, f"they know different brokers ({told})", advice)]
+    known = "; ".join(f"{address}: {', '.join(sorted(table)) or 'none'}" for address, table in tables.items())
+    advice = "Set namesrvAddr of every broker to all name servers"
+    return [Check("nameservers", "all", WARN, f"they have different brokers ({known})", advice)]
 
 
 def reachable(name: str, address: str, error: str | None, millis: float) -> Check:
-    """Whether the address a broker advertises can be reached from here."""
+    """Check that the advertised address of a broker can be reached from this machine."""
     if error is None:
         return Check("broker", name, OK, f"reachable at {address}, {millis:.0f} ms")
     advice = (
-        f"{address} is what the broker advertises. If it runs and only the address is wrong for here, set brokerIP1 in "
-        f"its broker.conf, or give --map {address}=HOST:PORT"
+        f"{address} is the address that the broker advertises. If the broker runs but this machine cannot reach that "
+        f"address, set brokerIP1 in its broker.conf, or use --map {address}=HOST:PORT"
     )
     return Check("broker", name, FAIL, error, advice)
 
 
 def clock(name: str, state: Mapping[str, str], now_ms: int, took_ms: float = 0.0) -> Check:
-    """Whether the broker's clock and ours agree. It tells when it started and for how many seconds it has run.
+    """Check that the broker's clock agrees with the local one. The broker reports its start time and its uptime.
 
-    :param now_ms: our time when its answer had come.
-    :param took_ms: how long that took; somewhere within, the broker has looked at its clock.
+    :param now_ms: local time when the answer arrived, in milliseconds since the epoch.
+    :param took_ms: how long the answer took; the broker read its clock within that time.
     """
     found = _RUNTIME.search(state.get("runtime", ""))
     if found is None or "bootTimestamp" not in state:
-        return Check("clock", name, WARN, "the broker does not tell its time")
+        return Check("clock", name, WARN, "the broker does not report its time")
     days, hours, minutes, seconds = map(int, found.groups())
     ran = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     ahead = int(state["bootTimestamp"]) + ran * 1000 - now_ms
-    # The seconds are cut off: a broker in step seems to be up to one behind.
+    # The uptime is truncated to seconds, so an accurate clock appears up to one second behind.
     if -1000 - took_ms - CLOCK_TOLERANCE_MS <= ahead <= CLOCK_TOLERANCE_MS:
         return Check("clock", name, OK, "in step, to a second or two")
     which = f"{show_span(abs(ahead))} {'ahead' if ahead > 0 else 'behind'}"
-    advice = "Delays, retries and reading by time follow the broker's clock: let both machines keep time by NTP"
+    advice = "Delays, retries and lookups by time use the broker's clock: synchronise both machines with NTP"
     return Check("clock", name, WARN, f"the broker's clock is {which}", advice)
 
 
 def version(name: str, state: Mapping[str, str], others: Collection[str]) -> Check:
-    """The broker's version, and whether all brokers have the same.
+    """Check that all brokers have the same version.
 
     :param others: the versions of all brokers.
     """
-    told = state.get("brokerVersionDesc", "unknown")
+    own = state.get("brokerVersionDesc", "unknown")
     if len(set(others)) > 1:
-        return Check("version", name, WARN, f"{told}; others differ", "Finish the upgrade, or roll it back")
-    return Check("version", name, OK, told)
+        return Check("version", name, WARN, f"{own}; others differ", "Finish the upgrade, or roll it back")
+    return Check("version", name, OK, own)
 
 
 def disk(name: str, state: Mapping[str, str]) -> Check:
-    """How full the broker's disk is."""
+    """Check the disk usage of a broker."""
     text = state.get("commitLogDiskRatio")
     if text is None:
-        return Check("disk", name, WARN, "the broker does not tell")
+        return Check("disk", name, WARN, "the broker does not report it")
     ratio = float(text)
     detail = f"{ratio:.0%} full"
     if ratio >= DISK_FAIL:
         return Check("disk", name, FAIL, detail, "The broker refuses messages: free space, or shorten fileReservedTime")
     if ratio >= DISK_WARN:
-        return Check("disk", name, WARN, detail, "The broker deletes old messages early from here on")
+        return Check("disk", name, WARN, detail, "Above this usage the broker deletes old messages early")
     return Check("disk", name, OK, detail)
 
 
 def broker_permission(name: str, config: Mapping[str, str] | None, error: str | None) -> Check:
-    """What the broker as a whole lets clients do."""
+    """Check that the broker's permission allows reads and writes."""
     if config is None:
-        return Check("permission", name, WARN, f"not known: {error}")
+        return Check("permission", name, WARN, f"unknown: {error}")
     perm = int(config.get("brokerPermission", "6"))
     if perm & 6 == 6:
         return Check("permission", name, OK, "read and write")
     allowed = "read only" if perm & 4 else "write only" if perm & 2 else "neither read nor write"
-    return Check("permission", name, WARN, f"{allowed} (brokerPermission={perm})", "Set brokerPermission=6 to end that")
+    return Check(
+        "permission", name, WARN, f"{allowed} (brokerPermission={perm})", "Set brokerPermission=6 to allow both"
+    )
 
 
 def without_master(name: str, ids: Collection[int]) -> Check | None:
-    """That nobody takes messages under a broker's name; None where there is a master."""
+    """A failed check if no master of a broker name is registered; otherwise None."""
     if MASTER_ID in ids:
         return None
-    detail = f"no master is registered, slaves {', '.join(map(str, sorted(ids)))} are: no message can be sent there"
-    return Check("master", name, FAIL, detail, "Start the master, or see in its log why it does not register")
+    detail = f"no master is registered, only slaves {', '.join(map(str, sorted(ids)))}: it accepts no messages"
+    return Check("master", name, FAIL, detail, "Start the master, or check its log for why it does not register")
 
 
 def replication(name: str, in_sync: int, registered: int) -> Check:
-    """Whether the slaves that name servers know follow their master."""
+    """Check that the registered slaves are in sync with their master."""
     detail = f"{in_sync} of {registered} slave{'s' * (registered > 1)} in sync"
     if in_sync >= registered:
         return Check("replication", name, OK, detail)
-    advice = f"'rocketmq broker replicas {name}' shows how far each is; the log of a slave says why it does not follow"
+    advice = f"'rocketmq broker replicas {name}' shows the progress of each; the log of a slave contains the cause"
     return Check("replication", name, WARN, detail, advice)
 
 
 def topic(name: str, route: TopicRoute) -> list[Check]:
-    """Whether a topic can be read and written, and where."""
+    """Check that a topic has readable and writable queues, and masters."""
     checks = []
     for verb, queues in (("read", route.read_queues), ("write", route.write_queues)):
         brokers = sorted({queue.broker_name for queue in queues})
         if queues:
             checks.append(Check(f"topic {verb}", name, OK, f"{len(queues)} queues on {', '.join(brokers)}"))
         else:
-            advice = "Look at its permission and its brokers with 'rocketmq topic describe'"
+            advice = "Check its permission and its brokers with 'rocketmq topic describe'"
             checks.append(Check(f"topic {verb}", name, FAIL, "no queue", advice))
     without = sorted(broker for broker, ids in route.brokers.items() if 0 not in ids)
     if without:
@@ -162,11 +173,11 @@ def topic(name: str, route: TopicRoute) -> list[Check]:
 def group(
     name: str, configs: Mapping[str, SubscriptionGroupConfig], members: ConsumerConnection | None, lag: int
 ) -> list[Check]:
-    """Whether a consumer group may consume, who does, and how much waits."""
+    """Check that a consumer group may consume and has members, and report its lag."""
     off = sorted(broker for broker, config in configs.items() if not config.consume_enable)
     checks = []
     if off:
-        advice = "Its consumeEnable is false there"
+        advice = "Set consumeEnable of the group to true there"
         checks.append(Check("group", name, FAIL, f"may not consume from {', '.join(off)}", advice))
     if members is None:
         detail, advice = f"nobody is connected, {lag} messages wait", "Start a consumer of the group"

@@ -1,4 +1,4 @@
-"""``rocketmq doctor``: whether a cluster can be used from here, and what to do if not."""
+"""``rocketmq doctor``: check whether a cluster can be used from this machine, and how to fix it if not."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rocketmq_py.cli.output.tables import TABLE, echo_rows, output_option
 _COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
 
 
-@click.command(name="doctor", short_help="Check whether a cluster can be used from here.")
-@click.option("--topic", metavar="NAME", shell_complete=complete_topic, help="Look at this topic, too.")
-@click.option("--group", metavar="NAME", shell_complete=complete_group, help="Look at this consumer group, too.")
+@click.command(name="doctor", short_help="Check whether a cluster can be used from this machine.")
+@click.option("--topic", metavar="NAME", shell_complete=complete_topic, help="Also check this topic.")
+@click.option("--group", metavar="NAME", shell_complete=complete_group, help="Also check this consumer group.")
 @cluster_options
 @output_option
 def command(topic: str | None, group: str | None, target: Target, output: str) -> None:
-    """Check a cluster from here: name servers, brokers and the addresses they advertise, versions, clocks, disks,
-    permissions, and a topic and a group if they are named.
+    """Check a cluster from this machine: name servers, brokers and their advertised addresses, versions, clocks, disks,
+    permissions, and optionally a topic and a group.
 
-    Nothing is changed. Exit status 4 when a check fails; warnings alone leave it at 0.
+    Changes nothing. Exit status 4 when a check fails, 0 when there are only warnings.
     """
     import asyncio
 
-    from rocketmq_py.cli.doctor.visits import examine
+    from rocketmq_py.cli.doctor.queries import examine
 
     checks = asyncio.run(examine(target, topic, group))
     if output == TABLE:
@@ -39,7 +39,7 @@ def command(topic: str | None, group: str | None, target: Target, output: str) -
 
 
 def echo_report(target: Target, checks: Sequence[Check]) -> None:
-    """The checks for people; what to try stands below what needs it."""
+    """Print the checks as text, each with its advice below it."""
     click.echo(f"{target.namesrv} ({target.origin})")
     what = max((len(f"{check.check} {check.target}") for check in checks), default=0)
     for check in checks:

@@ -1,4 +1,4 @@
-"""``rocketmq group``: consumer groups are listed, looked at, set back and deleted."""
+"""``rocketmq group``: list, describe, reset and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rocketmq_py.protocol.bodies.client import ConsumerConnection
     from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 
-AT_ONCE = 16
-"""How many groups are asked about at the same time."""
+MAX_CONCURRENT_GROUPS = 16
+"""How many groups one command queries at the same time."""
 
 _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 _MODELS = {"CLUSTERING": "clustering", "BROADCASTING": "broadcasting", "LITE_SELECTIVE": "lite"}
@@ -43,7 +43,7 @@ command.add_command(reset)
 
 @command.command("ls")
 @click.argument("pattern", required=False)
-@click.option("-a", "--all", "everything", is_flag=True, help="Groups of the brokers themselves, too.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also list the brokers' own system groups.")
 @cluster_options
 @output_option
 def list_(pattern: str | None, everything: bool, target: Target, output: str) -> None:
@@ -51,15 +51,19 @@ def list_(pattern: str | None, everything: bool, target: Target, output: str) ->
 
     async def work(admin: Admin) -> list[Row]:
         names = [name for name in await admin.groups() if is_listed(name, pattern, everything)]
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(MAX_CONCURRENT_GROUPS)
         return list(await asyncio.gather(*(_row(admin, name, limit) for name in names)))
 
-    with listing(target) as asked:
-        echo_rows(asked.ask(work), output, ("group", "members", "type", "model", "topics", "lag"))
+    with listing(target) as query:
+        echo_rows(query.run(work), output, ("group", "members", "type", "model", "topics", "lag"))
 
 
 def is_listed(name: str, pattern: str | None, everything: bool) -> bool:
-    """Whether a listing shows a group."""
+    """Whether ``group ls`` shows a group.
+
+    :param pattern: shell pattern of the name; None for every name.
+    :param everything: also system groups.
+    """
     from rocketmq_py.protocol.names import is_system_group
 
     if pattern is not None and not fnmatch.fnmatchcase(name, pattern):
@@ -80,7 +84,7 @@ async def _row(admin: Admin, group: str, limit: asyncio.Semaphore) -> Row:
 
 
 def consumption(members: ConsumerConnection | None) -> Row:
-    """How the members of a group consume; None where nobody is connected."""
+    """How the members of a group consume; None where no member is connected."""
     if members is None:
         return {"type": None, "model": None}
     kind, model = members.consume_type or "", members.message_model or ""
@@ -95,12 +99,12 @@ def consumption(members: ConsumerConnection | None) -> Row:
 @cluster_options
 @output_option
 def describe(group: str, target: Target, output: str) -> None:
-    """Show a consumer group: its settings, its members, what they subscribe to, how much waits.
+    """Show a consumer group: its settings, members, subscriptions and lag.
 
-    Exit status 4 when a broker does not answer; what the others know is shown.
+    Exit status 4 when a broker does not answer; the answers of the other brokers are shown.
     """
-    with listing(target) as asked:
-        found = asked.ask(lambda admin: description(admin, group))
+    with listing(target) as query:
+        found = query.run(lambda admin: description(admin, group))
         if output == TABLE:
             _echo_description(found)
         else:
@@ -118,21 +122,21 @@ def _echo_description(found: Row) -> None:
 
 
 async def description(admin: Admin, group: str) -> Row:
-    """All about a group."""
+    """Settings, members, subscriptions and lag of a group."""
     configs = await existing_group(admin, group)
     members, progress = await asyncio.gather(admin.members(group), admin.progress(group))
-    waiting: dict[str, int] = {}
+    lag_by_topic: dict[str, int] = {}
     for queue, state in progress.items():
-        waiting[queue.topic] = waiting.get(queue.topic, 0) + state.lag
+        lag_by_topic[queue.topic] = lag_by_topic.get(queue.topic, 0) + state.lag
     return {
         "group": group,
         **consumption(members),
         "startsFrom": members.consume_from_where if members else None,
-        "lag": sum(waiting.values()),
+        "lag": sum(lag_by_topic.values()),
         "brokers": [config_row(broker, config) for broker, config in configs.items()],
         "members": member_rows(members),
         "subscriptions": subscription_rows(members),
-        "topics": [{"topic": topic, "lag": count} for topic, count in sorted(waiting.items())],
+        "topics": [{"topic": topic, "lag": count} for topic, count in sorted(lag_by_topic.items())],
     }
 
 
@@ -149,26 +153,26 @@ def config_row(broker: str, config: SubscriptionGroupConfig) -> Row:
 
 
 def member_rows(members: ConsumerConnection | None) -> list[Row]:
-    """Who is connected."""
+    """A row for each connected member."""
     from rocketmq_py.protocol.codes import version_name
 
     return [
         {
-            "clientId": one.client_id,
-            "address": one.client_addr,
-            "language": one.language,
-            "version": version_name(one.version),
+            "clientId": connection.client_id,
+            "address": connection.client_addr,
+            "language": connection.language,
+            "version": version_name(connection.version),
         }
-        for one in (members.connection_set if members else [])
+        for connection in (members.connection_set if members else [])
     ]
 
 
 def subscription_rows(members: ConsumerConnection | None) -> list[Row]:
-    """What the members subscribe to."""
+    """A row for each subscription of the members."""
     table = members.subscription_table if members else {}
     return [
-        {"topic": topic, "filter": one.sub_string, "filterType": one.expression_type}
-        for topic, one in sorted(table.items())
+        {"topic": topic, "filter": subscription.sub_string, "filterType": subscription.expression_type}
+        for topic, subscription in sorted(table.items())
     ]
 
 
@@ -177,11 +181,11 @@ def subscription_rows(members: ConsumerConnection | None) -> list[Row]:
 
 @command.command("delete")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_group)
-@click.option("--keep-offsets", is_flag=True, help="A group of that name goes on from there when it comes again.")
+@click.option("--keep-offsets", is_flag=True, help="Keep committed offsets for a new group of that name.")
 @yes_option
 @cluster_options
 def delete(groups: tuple[str, ...], keep_offsets: bool, yes: bool, target: Target) -> None:
-    """Delete consumer groups and their offsets. A group with members is refused: stop them first."""
+    """Delete consumer groups and their offsets. A group with connected members is refused."""
     for group in groups:
         _delete(target, group, keep_offsets=keep_offsets, yes=yes)
 
@@ -189,8 +193,10 @@ def delete(groups: tuple[str, ...], keep_offsets: bool, yes: bool, target: Targe
 def _delete(target: Target, group: str, *, keep_offsets: bool, yes: bool) -> None:
     found = with_admin(target, lambda admin: description(admin, group))
     if found["members"]:
-        who = ", ".join(member["clientId"] for member in found["members"])
-        raise CommandFailure(f"group {group} is in use by {who}: stop its members first, or they bring it back")
-    confirm(f"Delete consumer group {group}, for which {found['lag']} messages wait?", yes=yes)
+        client_ids = ", ".join(member["clientId"] for member in found["members"])
+        raise CommandFailure(
+            f"group {group} is in use by {client_ids}: stop its members first, or they create it again"
+        )
+    confirm(f"Delete consumer group {group}, with a lag of {found['lag']} messages?", yes=yes)
     with_admin(target, lambda admin: admin.delete_group(group, clean_offsets=not keep_offsets))
     click.echo(f"deleted group {group}")

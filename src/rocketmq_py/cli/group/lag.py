@@ -1,4 +1,4 @@
-"""``rocketmq group lag``: how much waits for a consumer group, once or again and again with rates."""
+"""``rocketmq group lag``: the lag of a consumer group, once or repeatedly with rates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CLEAR = "\x1b[2J\x1b[H"
 
 
 class LagSnapshot(NamedTuple):
-    """How far a group was at some time, in seconds of a clock that only goes forward."""
+    """The progress of a group; ``at`` is in seconds of the monotonic clock."""
 
     at: float
     queues: Mapping[MessageQueue, OffsetWrapper]
@@ -37,13 +37,13 @@ class LagSnapshot(NamedTuple):
 @click.command("lag")
 @click.argument("group", shell_complete=complete_group)
 @click.option("--topic", metavar="NAME", shell_complete=complete_topic,
-              help="Only this topic, also one the group has not consumed yet.")  # fmt: skip
-@click.option("-w", "--watch", is_flag=True, help="Again and again, with rates, until Ctrl-C.")
+              help="Only this topic, even if the group has not consumed it yet.")  # fmt: skip
+@click.option("-w", "--watch", is_flag=True, help="Repeat with rates until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, metavar="S",
-              help="With --watch: seconds between looks.")  # fmt: skip
-@click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="With --watch: end after N looks.")
+              help="With --watch: seconds between queries.")  # fmt: skip
+@click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="With --watch: end after N queries.")
 @click.option("--max", "limit", type=click.IntRange(min=0), metavar="N",
-              help="Exit status 4 when more than N messages wait.")  # fmt: skip
+              help="Exit status 4 when the lag is above N messages.")  # fmt: skip
 @cluster_options
 @output_option
 def lag(
@@ -52,34 +52,34 @@ def lag(
 ) -> None:  # fmt: skip
     """Show how many messages of each queue a consumer group has not committed yet.
 
-    With --watch a terminal is redrawn; elsewhere one table, or with -o json and jsonl one document, follows the other.
+    With --watch a terminal is redrawn; otherwise tables (with -o json and jsonl, documents) follow one another.
     """
     if count is not None and not watch:
         raise click.UsageError("--count needs --watch")
-    looks = (count or sys.maxsize) if watch else 1
+    repetitions = (count or sys.maxsize) if watch else 1
 
     async def work(admin: Admin) -> int:
-        await _check(admin, group, topic)
+        await _check_exists(admin, group, topic)
         before: LagSnapshot | None = None
-        for number in range(looks):
+        for number in range(repetitions):
             if number:
                 await asyncio.sleep(interval)
-            now = await _look(admin, group, topic, before)
+            now = await _snapshot(admin, group, topic, before)
             if now is not None:
                 _echo(group, lag_rows(now, before), output, watch=watch)
                 before = now
         return sum(state.lag for state in before.queues.values()) if before is not None else 0
 
-    with listing(target) as asked:
-        # A watch asks again and again: who is silent now may answer then.
-        total = with_admin(target, work) if watch else asked.ask(work)
+    with listing(target) as query:
+        # A watch repeats its query: a broker that does not answer now may answer later.
+        total = with_admin(target, work) if watch else query.run(work)
         if limit is not None and total > limit:
             click.echo(f"{total} messages wait for group {group}, more than {limit}", err=True)
             raise SystemExit(Status.UNHEALTHY)
 
 
-async def _look(admin: Admin, group: str, topic: str | None, before: LagSnapshot | None) -> LagSnapshot | None:
-    """How far the group is now; None when nobody answered, which must not end a watch that has begun."""
+async def _snapshot(admin: Admin, group: str, topic: str | None, before: LagSnapshot | None) -> LagSnapshot | None:
+    """The group's progress now; None after a network error, which does not end a watch that has a first result."""
     from rocketmq_py.errors import NetworkError
 
     try:
@@ -91,18 +91,19 @@ async def _look(admin: Admin, group: str, topic: str | None, before: LagSnapshot
         return None
 
 
-async def _check(admin: Admin, group: str, topic: str | None) -> None:
+async def _check_exists(admin: Admin, group: str, topic: str | None) -> None:
     await existing_group(admin, group)
     if topic is not None:
         await admin.route(topic)
     elif not await admin.progress(group):
         raise missing(
-            f"group {group} has committed nothing yet", "With --topic NAME it is shown what of a topic waits for it"
+            f"group {group} has committed nothing yet",
+            "Use --topic NAME to show the lag on a topic it has not consumed",
         )
 
 
 def lag_rows(now: LagSnapshot, before: LagSnapshot | None) -> list[Row]:
-    """A row for each queue; rates where there is an earlier snapshot to compare with."""
+    """A row for each queue; rates are None without an earlier snapshot."""
     return [
         {
             "topic": queue.topic,
@@ -131,16 +132,16 @@ def _rates(now: LagSnapshot, before: LagSnapshot | None, queue: MessageQueue) ->
 
 
 def summary(group: str, rows: Sequence[Row]) -> str:
-    """The whole group in one line: how much waits, how fast it comes and goes, when it will be done."""
+    """The whole group in one line: its lag, its rates, and the estimated time until the lag is consumed."""
     total = sum(row["lag"] for row in rows)
     text = f"{group}: {total} messages wait in {len(rows)} queues"
     if not rows or any(row["outPerS"] is None for row in rows):
         return text
-    coming, going = (sum(row[name] for row in rows) for name in ("inPerS", "outPerS"))
-    text += f", {coming:.1f}/s in, {going:.1f}/s out"
-    if total and going > coming:
-        return f"{text}, done in about {show_span(total / (going - coming) * 1000)}"
-    return f"{text}, it falls behind" if total and going < coming else text
+    produced, consumed = (sum(row[name] for row in rows) for name in ("inPerS", "outPerS"))
+    text += f", {produced:.1f}/s in, {consumed:.1f}/s out"
+    if total and consumed > produced:
+        return f"{text}, done in about {show_span(total / (consumed - produced) * 1000)}"
+    return f"{text}, it falls behind" if total and consumed < produced else text
 
 
 def _echo(group: str, rows: list[Row], output: str, *, watch: bool) -> None:
@@ -155,6 +156,6 @@ def _echo(group: str, rows: list[Row], output: str, *, watch: bool) -> None:
     if not watch:
         click.echo(table)
     elif sys.stdout.isatty():
-        click.echo(_CLEAR + table)  # at once, so that nothing flickers
+        click.echo(_CLEAR + table)  # in one write, which avoids flicker
     else:
         click.echo(table + "\n")

@@ -1,6 +1,6 @@
-"""``rocketmq group reset``: a consumer group goes on from somewhere else.
+"""``rocketmq group reset``: set the committed offsets of a consumer group.
 
-The new offset of each queue is worked out and shown before anything is set.
+The command computes and shows the new offset of each queue before it sets any.
 """
 
 from __future__ import annotations
@@ -22,22 +22,25 @@ if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
     from rocketmq_py.model import MessageQueue
 
-Where = Callable[["Admin", "MessageQueue", int, int, int], Awaitable[int]]
-"""The wanted offset of a queue: given the present one, the first one and the end."""
+OffsetChoice = Callable[["Admin", "MessageQueue", int, int, int], Awaitable[int]]
+"""Chooses the new offset of a queue from the committed offset, the minimum offset and the maximum offset."""
 
 
 @click.command("reset")
 @click.argument("group", shell_complete=complete_group)
 @click.argument("topic", shell_complete=complete_topic)
-@click.option("--earliest", is_flag=True, help="To the oldest messages.")
-@click.option("--latest", is_flag=True, help="To the end: what waits is skipped.")
+@click.option("--earliest", is_flag=True, help="Reset to the oldest message.")
+@click.option("--latest", is_flag=True, help="Reset to the end; skip the messages that are not consumed yet.")
 @click.option(
-    "--to-time", type=Time(), metavar="TIME", help="To what was stored then: 2026-01-31T12:30, or 2h ago: 2h."
+    "--to-time",
+    type=Time(),
+    metavar="TIME",
+    help="Reset to the first message stored at or after TIME: 2026-01-31T12:30, or 2h for two hours ago.",
 )
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset of every queue.")
-@click.option("--shift-by", type=int, metavar="N", help="By N messages of each queue; negative is back.")
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Reset to this offset in every queue.")
+@click.option("--shift-by", type=int, metavar="N", help="Move by N messages in each queue; negative moves back.")
 @click.option("--queue", "only", metavar="BROKER:N", multiple=True, help="Only this queue.")
-@click.option("--dry-run", is_flag=True, help="Show what would be set, and set nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the new offsets without setting them.")
 @yes_option
 @cluster_options
 @output_option
@@ -45,18 +48,18 @@ def reset(  # noqa: PLR0913 - one for each option
     group: str, topic: str, only: tuple[str, ...], dry_run: bool, yes: bool, target: Target, output: str, *,
     earliest: bool, latest: bool, to_time: int | None, to_offset: int | None, shift_by: int | None,
 ) -> None:  # fmt: skip
-    """Make a consumer group go on from other offsets of TOPIC; running members follow.
+    """Set the offsets from which a consumer group continues in TOPIC, also while members run.
 
-    Offsets outside of what a queue holds become its first one or its end. Messages behind the new offsets are consumed
-    again, those before them never.
+    An offset outside a queue's range becomes the nearest end of that range. Messages from the new offset on are
+    consumed, even if they were consumed before; messages before it are not.
     """
-    where = wanted(earliest, latest, to_time, to_offset, shift_by)
+    choose = offset_choice(earliest, latest, to_time, to_offset, shift_by)
 
-    async def look(admin: Admin) -> list[Row]:
+    async def make_plan(admin: Admin) -> list[Row]:
         await existing_group(admin, group)
-        return await plan(admin, group, topic, parse_queues(only), where)
+        return await plan(admin, group, topic, parse_queues(only), choose)
 
-    rows = with_admin(target, look)
+    rows = with_admin(target, make_plan)
     echo_rows(rows, output)
     if dry_run:
         return
@@ -69,15 +72,20 @@ def reset(  # noqa: PLR0913 - one for each option
     click.echo(f"set {len(moved)} queues of {topic} for group {group}", err=output != TABLE)
 
 
-def wanted(earliest: bool, latest: bool, to_time: int | None, to_offset: int | None, shift_by: int | None) -> Where:
-    """What exactly one of the options asks for."""
-    choices: list[tuple[bool, Where]] = [
+def offset_choice(
+    earliest: bool, latest: bool, to_time: int | None, to_offset: int | None, shift_by: int | None
+) -> OffsetChoice:
+    """The choice of offsets that the options ask for.
+
+    :raises click.UsageError: not exactly one option is given.
+    """
+    choices: list[tuple[bool, OffsetChoice]] = [
         (earliest, _first), (latest, _end), (to_time is not None, _at_time(to_time or 0)),
         (to_offset is not None, _constant(to_offset or 0)), (shift_by is not None, _shifted(shift_by or 0)),
     ]  # fmt: skip
-    chosen = [where for given, where in choices if given]
+    chosen = [choice for given, choice in choices if given]
     if len(chosen) != 1:
-        raise click.UsageError("say where to: one of --earliest, --latest, --to-time, --to-offset, --shift-by")
+        raise click.UsageError("give one of --earliest, --latest, --to-time, --to-offset, --shift-by")
     return chosen[0]
 
 
@@ -91,43 +99,46 @@ async def _end(_: Admin, __: MessageQueue, ___: int, first: int, end: int) -> in
     return end
 
 
-def _at_time(when: int) -> Where:
-    async def where(admin: Admin, queue: MessageQueue, *_: int) -> int:
+def _at_time(when: int) -> OffsetChoice:
+    async def choice(admin: Admin, queue: MessageQueue, *_: int) -> int:
         return await admin.offset_at(queue, when)
 
-    return where
+    return choice
 
 
-def _constant(offset: int) -> Where:
-    async def where(*_: object) -> int:
+def _constant(offset: int) -> OffsetChoice:
+    async def choice(*_: object) -> int:
         return offset
 
-    return where
+    return choice
 
 
-def _shifted(by: int) -> Where:
-    async def where(_: Admin, __: MessageQueue, now: int, *___: int) -> int:
+def _shifted(by: int) -> OffsetChoice:
+    async def choice(_: Admin, __: MessageQueue, now: int, *___: int) -> int:
         return now + by
 
-    return where
+    return choice
 
 
-async def plan(admin: Admin, group: str, topic: str, only: set[tuple[str, int]], where: Where) -> list[Row]:
-    """For each queue, where the group is and where it is to be."""
+async def plan(admin: Admin, group: str, topic: str, only: set[tuple[str, int]], choose: OffsetChoice) -> list[Row]:
+    """A row for each queue with the committed and the new offset.
+
+    :raises click.UsageError: ``only`` names a queue that the topic does not have.
+    """
     queues = await admin.queues(topic)
     unknown = only - {(queue.broker_name, queue.queue_id) for queue in queues}
     if unknown:
         names = ", ".join(f"{broker}:{number}" for broker, number in sorted(unknown))
         raise click.UsageError(f"topic {topic} has no queue {names}")
     chosen = [queue for queue in queues if not only or (queue.broker_name, queue.queue_id) in only]
-    return list(await asyncio.gather(*(_planned(admin, group, queue, where) for queue in chosen)))
+    return list(await asyncio.gather(*(_planned(admin, group, queue, choose) for queue in chosen)))
 
 
-async def _planned(admin: Admin, group: str, queue: MessageQueue, where: Where) -> Row:
+async def _planned(admin: Admin, group: str, queue: MessageQueue, choose: OffsetChoice) -> Row:
     committed, first, end = await asyncio.gather(
         admin.group_offset(group, queue), admin.min_offset(queue), admin.max_offset(queue)
     )
-    to = await where(admin, queue, first if committed is None else committed, first, end)
+    to = await choose(admin, queue, first if committed is None else committed, first, end)
     return {
         "broker": queue.broker_name,
         "queue": queue.queue_id,

@@ -1,4 +1,4 @@
-"""``rocketmq message``: messages are sent, looked up and traced."""
+"""``rocketmq message``: send, recall, look up and trace messages."""
 
 from __future__ import annotations
 
@@ -36,25 +36,27 @@ command.add_command(trace)
 @click.argument("handle")
 @cluster_options
 def recall(topic: str, handle: str, target: Target) -> None:
-    """Take back a message of TOPIC that waits for its time, by the recallHandle its send told.
+    """Recall a delayed message of TOPIC by the recallHandle that its send returned.
 
-    Brokers need recallMessageEnable. That it is taken back means that it is not delivered if it still waits.
+    Needs recallMessageEnable on the brokers. A message that has been delivered already stays delivered.
     """
     with connect(target) as producer:
-        click.echo(f"message {producer.recall(topic, handle)} is taken back")
+        click.echo(f"message {producer.recall(topic, handle)} is recalled")
 
 
 @command.command("get")
 @click.argument("msg_id", metavar="ID")
-@click.option("--topic", metavar="NAME", shell_complete=complete_topic, help="Its topic, for the id its producer gave.")
-@click.option("--raw", is_flag=True, help="Write the body and nothing else.")
+@click.option(
+    "--topic", metavar="NAME", shell_complete=complete_topic, help="Topic of the message; needed for a unique id."
+)
+@click.option("--raw", is_flag=True, help="Write only the body.")
 @body_option
 @cluster_options
 @output_option
 def get(msg_id: str, topic: str | None, raw: bool, encoding: str, target: Target, output: str) -> None:
     """Show one message: by its offset id, or by its unique id and its topic.
 
-    Of several messages with the same unique id (sent again after a time-out) the oldest is shown.
+    If several messages have the same unique id (a send that was retried), the oldest is shown.
     """
     message = with_admin(target, lambda admin: find(admin, msg_id, topic))
     if raw:
@@ -70,8 +72,8 @@ def get(msg_id: str, topic: str | None, raw: bool, encoding: str, target: Target
 @click.argument("key")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=64, show_default=True, metavar="N",
               help="At most N messages of each broker, the newest.")  # fmt: skip
-@click.option("--since", type=Time(), default=None, metavar="TIME", help="Stored then or later.")
-@click.option("--until", type=Time(), default=None, metavar="TIME", help="Stored then or earlier.")
+@click.option("--since", type=Time(), default=None, metavar="TIME", help="Stored at TIME or later.")
+@click.option("--until", type=Time(), default=None, metavar="TIME", help="Stored at TIME or earlier.")
 @body_option
 @cluster_options
 @output_option
@@ -89,9 +91,9 @@ def query(
             topic, key, max_messages=limit, begin_ms=since or 0, end_ms=FOREVER if until is None else until
         )
 
-    with listing(target) as asked:
-        found = asked.ask(work)
+    with listing(target) as query:
+        found = query.run(work)
         if not found:
-            raise missing(f"topic {topic} has no message with key {key!r}", "New ones take a moment to be indexed")
+            raise missing(f"topic {topic} has no message with key {key!r}", "New messages are indexed after a moment")
         rows = [message_row(message, encoding) for message in found]
         echo_rows(map(in_short, rows) if output == TABLE else rows, output, COLUMNS)

@@ -1,4 +1,4 @@
-"""Finding the one message an id means."""
+"""Looking up a message by its id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 async def find(admin: Admin, msg_id: str, topic: str | None) -> MessageExt:
-    """The message an id means: a unique id in a topic, or the broker's own id, which needs none."""
+    """The message with a unique id in a topic, or with an offset message id, which needs no topic.
+
+    :raises click.UsageError: the id is no offset message id and there is no topic.
+    :raises CommandFailure: there is no such message; exit status 3.
+    """
     from rocketmq_py.errors import BrokerError, ConfigError
 
     if topic is not None:
@@ -25,8 +29,8 @@ async def find(admin: Admin, msg_id: str, topic: str | None) -> MessageExt:
         return await admin.message(msg_id)
     except ConfigError as e:
         if topic is None:
-            raise click.UsageError(f"{e}; an id its producer gave needs the topic, too: --topic NAME") from e
-        hint = "A message that has just been sent takes a moment to be indexed"
+            raise click.UsageError(f"{e}; a unique id needs its topic: --topic NAME") from e
+        hint = "New messages are indexed after a moment"
         raise missing(f"topic {topic} has no message {msg_id}", hint) from e
     except BrokerError as e:
         raise missing(f"there is no message {msg_id}: {e}") from e

@@ -1,4 +1,4 @@
-"""Messages as rows: the one shape in which every verb prints them, and which ``message send --jsonl`` reads again."""
+"""Messages as rows: the form in which every command prints them and ``message send --jsonl`` reads them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 AUTO, TEXT, BASE64, HEX = "auto", "text", "base64", "hex"
 COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "tags", "keys", "body")
 
-_LINE = 80
-"""Characters of a body in a table."""
+_TABLE_BODY_CHARS = 80
+"""How many characters of a body a table shows."""
 
 SYSTEM_PROPERTIES = frozenset(
     value for name, value in vars(Property).items() if name.isupper() and isinstance(value, str)
 ) | {"1ST_POP_TIME", "POP_CK_OFFSET", "DUP_INFO", "TRAN_PREPARED_QUEUE_OFFSET", "__BORNHOST", "BORN_TIMESTAMP"}
-"""Names of properties that clients and brokers set; all others are the application's."""
+"""Names of the properties that clients and brokers set; all others belong to the application."""
 
 
 def body_option(function: F) -> F:
     """``--body``: how bodies are printed."""
     return click.option(
         "--body", "encoding", type=click.Choice((AUTO, TEXT, BASE64, HEX)), default=AUTO, show_default=True,
-        help="How to print bodies; auto is text where it is some, else base64.",
+        help="How to print bodies; auto is text for valid UTF-8, otherwise base64.",
     )(function)  # fmt: skip
 
 
 def message_row(message: MessageExt, encoding: str = AUTO) -> Row:
-    """Everything that is known of a message; times in milliseconds since the epoch."""
+    """All fields of a message; times are milliseconds since the epoch.
+
+    :param encoding: of the body: auto, text, base64 or hex.
+    """
     used, body = encode_body(message.body, encoding)
     return {
         "topic": message.topic,
@@ -64,7 +67,7 @@ def message_row(message: MessageExt, encoding: str = AUTO) -> Row:
 
 
 def encode_body(body: bytes, encoding: str) -> tuple[str, str]:
-    """The encoding that was used and the body in it; text that is no UTF-8 has replacement characters."""
+    """The encoding that was used and the encoded body; text replaces invalid UTF-8 with replacement characters."""
     if encoding in (AUTO, TEXT):
         try:
             return TEXT, body.decode()
@@ -79,11 +82,11 @@ def encode_body(body: bytes, encoding: str) -> tuple[str, str]:
 def decode_body(row: Mapping[str, Any]) -> bytes:
     """The body of a row.
 
-    :raises ValueError: it is not in the encoding the row names.
+    :raises ValueError: the body is not valid in the encoding that the row names.
     """
     body, encoding = row.get("body", ""), row.get("bodyEncoding", TEXT)
     if not isinstance(body, str):
-        raise ValueError("the body is no string")  # noqa: TRY004 - one kind of error for one kind of fault
+        raise ValueError("the body is not a string")  # noqa: TRY004 - callers handle ValueError only
     if encoding == TEXT:
         return body.encode()
     if encoding == HEX:
@@ -92,28 +95,28 @@ def decode_body(row: Mapping[str, Any]) -> bytes:
         try:
             return base64.b64decode(body, validate=True)
         except binascii.Error as e:
-            raise ValueError(f"the body is not in base64: {e}") from e
+            raise ValueError(f"the body is not valid base64: {e}") from e
     raise ValueError(f"unknown bodyEncoding {encoding!r}; known are {TEXT}, {BASE64}, {HEX}")
 
 
 def in_short(row: Row) -> Row:
-    """A row for a table: local times, the body on one line and cut."""
+    """A row for a table: local times, the body shortened to one line."""
     return {**row, "stored": show_time(row["stored"]), "born": show_time(row["born"]), "body": one_line(row["body"])}
 
 
 def in_full(row: Row) -> Row:
-    """A row for people who look at one message: local times, the whole body."""
+    """A row for the display of one message: local times, the whole body."""
     return {**row, "stored": show_time(row["stored"]), "born": show_time(row["born"])}
 
 
-def one_line(text: str, width: int = _LINE) -> str:
-    """Text without anything that would break a line or a terminal, cut to a width."""
+def one_line(text: str, width: int = _TABLE_BODY_CHARS) -> str:
+    """Text with unprintable characters escaped, shortened to a width."""
     cut = text[:width] + ("…" if len(text) > width else "")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
 def tail_line(row: Row) -> str:
-    """A message on a line of its own."""
+    """A message as one line of ``topic tail``."""
     place = f"{row['broker']}:{row['queue']}+{row['offset']}"
     return f"{show_time(row['stored'])}  {place}  {row['tags'] or '-'}  {row['keys'] or '-'}  " + one_line(
         row["body"], width=10_000
@@ -121,20 +124,20 @@ def tail_line(row: Row) -> str:
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties an application gave its message, without those clients and brokers set."""
+    """The properties that the application set, without those that clients and brokers set."""
     return {name: value for name, value in properties.items() if name not in SYSTEM_PROPERTIES}
 
 
 def message_of_row(topic: str, row: Mapping[str, Any]) -> Message:
-    """The message to send again for a row: its body, tag, keys, sharding key and own properties, in any topic.
+    """A message for ``topic`` with the body, tag, keys, sharding key and application properties of a row.
 
-    :raises ValueError: the row is not of that shape.
+    :raises ValueError: the row does not have the form of :func:`message_row`.
     """
     from rocketmq_py.model import Message
 
     properties = row.get("properties") or {}
     if not isinstance(properties, Mapping):
-        raise ValueError("the properties are no object")  # noqa: TRY004 - one kind of error for one kind of fault
+        raise ValueError("the properties are not an object")  # noqa: TRY004 - callers handle ValueError only
     texts = {str(name): str(value) for name, value in properties.items()}
     return Message(
         topic,
@@ -147,7 +150,10 @@ def message_of_row(topic: str, row: Mapping[str, Any]) -> Message:
 
 
 def parse_properties(assignments: tuple[str, ...]) -> dict[str, str]:
-    """The properties of ``NAME=VALUE`` arguments."""
+    """The properties of ``NAME=VALUE`` arguments.
+
+    :raises click.BadParameter: an argument has another form, or names a property that clients and brokers set.
+    """
     found = {}
     for text in assignments:
         name, separator, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""``rocketmq message send``: one message from the command line, or many from lines."""
+"""``rocketmq message send``: send one message, or one message per line of a file."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ if TYPE_CHECKING:
     from rocketmq_py.errors import RocketMQError
     from rocketmq_py.model import Message, MessageQueue, SendResult
 
-AT_ONCE = 64
-"""How many messages are under way at the same time, where their order does not matter."""
+MAX_PENDING_SENDS = 64
+"""How many sends may be in progress at the same time if order does not matter."""
 
 
 @click.command("send")
 @click.argument("topic", shell_complete=complete_topic)
 @click.argument("body", required=False)
-@click.option("-f", "--file", type=click.File("rb"), metavar="FILE", help="The body is what FILE holds; - for stdin.")
-@click.option("--lines", type=click.File("rb"), metavar="FILE", help="Every line of FILE is a message; - for stdin.")
+@click.option("-f", "--file", type=click.File("rb"), metavar="FILE", help="Read the body from FILE; - for stdin.")
+@click.option(
+    "--lines", type=click.File("rb"), metavar="FILE", help="Send every line of FILE as a message; - for stdin."
+)
 @click.option("--jsonl", type=click.File("rb"), metavar="FILE",
-              help="Every line of FILE is a message as -o jsonl prints them; - for stdin.")  # fmt: skip
-@click.option("-t", "--tags", metavar="TAG", help="Its tag.")
-@click.option("-k", "--keys", metavar="'K1 K2'", help="Its keys, separated by spaces.")
-@click.option("-p", "--property", "properties", metavar="NAME=VALUE", multiple=True, help="A property.")
+              help="Send every line of FILE, a message as -o jsonl prints it; - for stdin.")  # fmt: skip
+@click.option("-t", "--tags", metavar="TAG", help="Tag of the message.")
+@click.option("-k", "--keys", metavar="'K1 K2'", help="Keys of the message, separated by spaces.")
+@click.option("-p", "--property", "properties", metavar="NAME=VALUE", multiple=True, help="A property of the message.")
 @click.option("--sharding-key", metavar="KEY", help="Messages with the same key go to the same queue, in order.")
-@click.option("--delay-level", type=click.IntRange(min=0), default=0, metavar="N", help="One of the broker's delays.")
-@click.option("--delay", type=click.FloatRange(min=0), metavar="SECONDS", help="Delivered after so many seconds.")
-@click.option("--queue", metavar="BROKER:N", help="To this queue.")
+@click.option("--delay-level", type=click.IntRange(min=0), default=0, metavar="N", help="Delay level of the broker.")
+@click.option("--delay", type=click.FloatRange(min=0), metavar="SECONDS", help="Deliver after this many seconds.")
+@click.option("--queue", metavar="BROKER:N", help="Send to this queue.")
 @cluster_options
 @output_option
 def send(  # noqa: PLR0913 - one for each option
@@ -48,42 +50,42 @@ def send(  # noqa: PLR0913 - one for each option
     jsonl: BinaryIO | None, tags: str | None, keys: str | None, properties: tuple[str, ...], sharding_key: str | None,
     delay_level: int, delay: float | None, queue: str | None,
 ) -> None:  # fmt: skip
-    """Send BODY to TOPIC; without BODY and FILE what stdin holds, if it is no terminal.
+    """Send BODY to TOPIC; without BODY and FILE, send the contents of stdin unless it is a terminal.
 
-    Of many messages the first that fails ends it: which are sent is told, and nothing is sent a second time.
+    With several messages, the first failure ends the command. It reports which messages were sent, and retries none.
     """
     if sum(source is not None for source in (body, file, lines, jsonl)) > 1:
         raise click.UsageError("BODY, --file, --lines and --jsonl exclude each other")
-    named: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "tags": tags, "keys": keys, "sharding_key": sharding_key, "delay_level": delay_level, "delay": delay,
         "properties": parse_properties(properties),
     }  # fmt: skip
-    if jsonl is not None and any(named.values()):
-        raise click.UsageError("with --jsonl every line says its own tag, keys and properties")
+    if jsonl is not None and any(fields.values()):
+        raise click.UsageError("with --jsonl every line has its own tag, keys and properties")
     ordered = sharding_key is not None or queue is not None
     chosen = _queue(topic, queue)
     if lines is None and jsonl is None:
-        _send_one(target, _message(topic, _body(body, file), named), chosen, output)
+        _send_one(target, _message(topic, _body(body, file), fields), chosen, output)
     elif jsonl is not None:
-        _send_many(target, topic, jsonl, lambda line: _of_json(topic, line), chosen, output, ordered=ordered)
+        _send_many(target, topic, jsonl, lambda line: _message_of_json(topic, line), chosen, output, ordered=ordered)
     elif lines is not None:
-        _send_many(target, topic, lines, lambda line: _message(topic, line, named), chosen, output, ordered=ordered)
+        _send_many(target, topic, lines, lambda line: _message(topic, line, fields), chosen, output, ordered=ordered)
 
 
-def _message(topic: str, body: bytes, named: dict[str, Any]) -> Message:
+def _message(topic: str, body: bytes, fields: dict[str, Any]) -> Message:
     from rocketmq_py.model import Message
 
-    return Message(topic, body, **named)
+    return Message(topic, body, **fields)
 
 
-def _of_json(topic: str, line: bytes) -> Message:
-    """The message of a line.
+def _message_of_json(topic: str, line: bytes) -> Message:
+    """The message of a line of JSON.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the line is not a message.
     """
     row = json.loads(line)
     if not isinstance(row, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - one kind of error for one kind of fault
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - callers handle ValueError only
     return message_of_row(topic, row)
 
 
@@ -107,7 +109,7 @@ def _queue(topic: str, text: str | None) -> MessageQueue | None:
 
 
 def sent_row(result: SendResult) -> Row:
-    """Where a message went."""
+    """The result of a send as a row."""
     return {
         "topic": result.queue.topic,
         "broker": result.queue.broker_name,
@@ -121,7 +123,7 @@ def sent_row(result: SendResult) -> Row:
 
 
 def connect(target: Target) -> Producer:
-    """A blocking producer that tries once and waits as long as the command line says."""
+    """A blocking producer without retries, with the timeout of the command line."""
     from rocketmq_py.client.producer.blocking import Producer
 
     return Producer(
@@ -132,10 +134,10 @@ def connect(target: Target) -> Producer:
 
 def _send_one(target: Target, message: Message, queue: MessageQueue | None, output: str) -> None:
     with connect(target) as producer:
-        echo_record(sent_row(_in_order(producer, message, queue)), output)
+        echo_record(sent_row(_send_message(producer, message, queue)), output)
 
 
-def _in_order(producer: Producer, message: Message, queue: MessageQueue | None) -> SendResult:
+def _send_message(producer: Producer, message: Message, queue: MessageQueue | None) -> SendResult:
     if queue is None and message.sharding_key is not None:
         return producer.send_ordered(message)
     return producer.send(message, queue)
@@ -151,21 +153,24 @@ def _send_many(
     *,
     ordered: bool,
 ) -> None:
-    lines = _Lines(queue)
+    sender = _LineSender(queue)
     try:
-        # Leaving the producer waits for what is under way, also after Ctrl-C: the count below is the whole truth.
-        with connect(target) as producer, progress(f"sending to {topic}") as tell:
-            send_all = lines.one_by_one if ordered else lines.many_at_once
+        # On exit, also after Ctrl-C, the producer waits for pending sends, so the count printed below is complete.
+        with connect(target) as producer, progress(f"sending to {topic}") as advance:
+            send_all = sender.send_in_order if ordered else sender.send_concurrently
             for result in send_all(producer, _messages(source, make)):
-                tell(1)
+                advance(1)
                 if output != TABLE:
                     echo_record(sent_row(result), output)
     finally:
-        click.echo(f"sent {len(lines.sent)} messages to {topic}{lines.doubt()}", err=output != TABLE)
+        click.echo(f"sent {len(sender.sent)} messages to {topic}{sender.interrupted_send()}", err=output != TABLE)
 
 
 def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tuple[int, Message]]:
-    """The messages of lines that are not empty, with the lines' numbers."""
+    """The messages of the lines that are not empty, with line numbers.
+
+    :raises CommandFailure: a line is not a message.
+    """
     for number, line in enumerate(source, 1):
         text = line.rstrip(b"\r\n")
         if not text:
@@ -176,41 +181,47 @@ def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tu
             raise CommandFailure(f"line {number} is no message: {e}; it and what follows was not sent") from e
 
 
-class _Lines:
-    """Sends messages of lines, and knows at any time what became of them.
+class _LineSender:
+    """Sends the messages of lines and records which lines are stored.
 
-    :param queue: where to; None for wherever a producer sends.
+    :param queue: the queue to send to; None lets the producer choose.
     """
 
     def __init__(self, queue: MessageQueue | None) -> None:
         self.sent: list[int] = []
-        """The numbers of the lines that are stored."""
+        """Numbers of the lines whose messages are stored."""
         self._queue = queue
-        self._under_way: int | None = None
+        self._pending_line: int | None = None
 
-    def doubt(self) -> str:
-        """What to say of a line whose sending was interrupted."""
-        if self._under_way is None:
+    def interrupted_send(self) -> str:
+        """A note about a line whose send was interrupted; empty if there is none."""
+        if self._pending_line is None:
             return ""
-        return f"; line {self._under_way} was under way when this was interrupted, and may have been stored"
+        return f"; the send of line {self._pending_line} was interrupted, and the message may have been stored"
 
-    def one_by_one(self, producer: Producer, messages: Iterable[tuple[int, Message]]) -> Iterator[SendResult]:
-        """Results in the order of the messages, each of which is sent when the one before is stored."""
+    def send_in_order(self, producer: Producer, messages: Iterable[tuple[int, Message]]) -> Iterator[SendResult]:
+        """Send each message after the previous one is stored; yield the results in order.
+
+        :raises CommandFailure: a send failed; the messages after it are not sent.
+        """
         from rocketmq_py.errors import RocketMQError
 
         for number, message in messages:
-            self._under_way = number
+            self._pending_line = number
             try:
-                result = _in_order(producer, message, self._queue)
+                result = _send_message(producer, message, self._queue)
             except RocketMQError as e:
-                self._under_way = None
+                self._pending_line = None
                 raise _failed({number: e}, number) from e
             self.sent.append(number)
-            self._under_way = None
+            self._pending_line = None
             yield result
 
-    def many_at_once(self, producer: Producer, messages: Iterable[tuple[int, Message]]) -> Iterator[SendResult]:
-        """Results in the order of the messages. After a failure nothing more is sent, but what is under way counts."""
+    def send_concurrently(self, producer: Producer, messages: Iterable[tuple[int, Message]]) -> Iterator[SendResult]:
+        """Send up to ``MAX_PENDING_SENDS`` messages at the same time; yield the results in order.
+
+        :raises CommandFailure: a send failed. No new send starts after that, and pending sends are awaited.
+        """
         from rocketmq_py.errors import RocketMQError
 
         pending: deque[tuple[int, Future[SendResult]]] = deque()
@@ -220,15 +231,15 @@ class _Lines:
             for number, message in messages:
                 last = number
                 pending.append((number, self._begin(producer, number, message)))
-                yield from _settle(pending, AT_ONCE, failures)
+                yield from _await_results(pending, MAX_PENDING_SENDS, failures)
                 if failures:
                     break
         except RocketMQError as e:
             failures[last] = e
         except CommandFailure:
-            yield from _settle(pending, 0, failures)
+            yield from _await_results(pending, 0, failures)
             raise
-        yield from _settle(pending, 0, failures)
+        yield from _await_results(pending, 0, failures)
         if failures:
             raise _failed(failures, last)
 
@@ -238,10 +249,10 @@ class _Lines:
         return future
 
 
-def _settle(
+def _await_results(
     pending: deque[tuple[int, Future[SendResult]]], most: int, failures: dict[int, RocketMQError]
 ) -> Iterator[SendResult]:
-    """Waits until at most so many are under way; what failed goes to ``failures``."""
+    """Yield results until at most ``most`` sends are pending; add failed lines to ``failures``."""
     from rocketmq_py.errors import RocketMQError
 
     while len(pending) > most:
@@ -253,7 +264,11 @@ def _settle(
 
 
 def _failed(failures: Mapping[int, RocketMQError], last: int) -> CommandFailure:
-    """What is to be said of lines that were not sent, or perhaps not; ``last`` is the last one that was tried."""
+    """The error for lines that were not sent, or may not have been sent.
+
+    :param failures: errors by line number.
+    :param last: the last line whose send was started.
+    """
     from rocketmq_py.errors import ConnectError, NetworkError
 
     first = min(failures)
@@ -263,5 +278,5 @@ def _failed(failures: Mapping[int, RocketMQError], last: int) -> CommandFailure:
     if failed:
         text += f"; not sent: {', '.join(map(str, failed))}"
     if unsure:
-        text += f"; not answered, and perhaps stored nonetheless: {', '.join(map(str, unsure))}"
+        text += f"; not answered, may have been stored: {', '.join(map(str, unsure))}"
     return CommandFailure(text, status_of(failures[first]))

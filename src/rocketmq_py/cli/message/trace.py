@@ -1,7 +1,7 @@
-"""``rocketmq message trace``: where a message is, which groups have consumed it, and what its trace says.
+"""``rocketmq message trace``: show where a message is, which groups have consumed it, and its trace.
 
-Most of it can be known without a trace: committed offsets, members' subscriptions, copies in retry and dead-letter
-topics. The trace topic adds what clients wrote there themselves, if they did.
+Most of this follows from committed offsets, members' subscriptions, and copies in retry and dead-letter topics. Clients
+with tracing enabled add entries in the trace topic.
 """
 
 from __future__ import annotations
@@ -38,22 +38,26 @@ TRACE_COLUMNS = ("at", "what", "group", "host", "costMs", "success")
 
 @click.command("trace")
 @click.argument("msg_id", metavar="ID")
-@click.option("--topic", metavar="NAME", shell_complete=complete_topic, help="Its topic, for the id its producer gave.")
-@click.option("--trace-topic", metavar="NAME", default=TRACE_TOPIC, show_default=True, help="Where clients trace.")
+@click.option(
+    "--topic", metavar="NAME", shell_complete=complete_topic, help="Topic of the message; needed for a unique id."
+)
+@click.option(
+    "--trace-topic", metavar="NAME", default=TRACE_TOPIC, show_default=True, help="Topic with the clients' traces."
+)
 @cluster_options
 @output_option
 def trace(msg_id: str, topic: str | None, trace_topic: str, target: Target, output: str) -> None:
-    """Show what became of a message, for each group that consumes its topic.
+    """Show the status of a message in each group that consumes its topic.
 
     \b
     consumed   the group's committed offset is past it
-    waiting    it is not
-    filtered   it is, but the members' tags do not include the message's
-    retrying   it failed, and its latest copy in the retry topic waits
-    dead       it failed to the end and is a dead letter
-    broadcast  every member consumes it, which only members know
+    waiting    the group's committed offset is not past it
+    filtered   the offset is past it, but the subscribed tags exclude it
+    retrying   it failed, and the next retry is not consumed yet
+    dead       all retries failed, and it is a dead letter
+    broadcast  every member consumes it; brokers have no offsets
 
-    Below that stands what clients wrote into the trace topic, if they trace.
+    Entries of the trace topic follow if the clients write any.
     """
     found = with_admin(target, lambda admin: gather(admin, msg_id, topic, trace_topic))
     if output != TABLE:
@@ -74,7 +78,7 @@ def _readable(row: Row) -> Row:
 
 
 async def gather(admin: Admin, msg_id: str, topic: str | None, trace_topic: str) -> Row:
-    """All that can be known of a message."""
+    """A message, its status in each consumer group, and its trace entries."""
     message = await find(admin, msg_id, topic)
     groups = await admin.topic_groups(message.topic)
     consumers = await asyncio.gather(*(_consumer(admin, message, group) for group in groups))
@@ -107,9 +111,9 @@ def status(
     retries: list[MessageExt],
     dead: list[MessageExt],
 ) -> str:
-    """What became of a message in one group.
+    """The status of a message in one group.
 
-    :param retries: its copies in the group's retry topic, the oldest first.
+    :param retries: its copies in the group's retry topic, oldest first.
     :param dead: its copies in the group's dead-letter topic.
     """
     if dead:
@@ -131,7 +135,7 @@ def _is_past(message: MessageExt, progress: Mapping[MessageQueue, OffsetWrapper]
 
 
 async def _copies(admin: Admin, topic: str, msg_id: str) -> list[MessageExt]:
-    """The messages of a topic with a unique id; none where there is no such topic."""
+    """The messages of a topic with a unique id; empty if the topic does not exist."""
     from rocketmq_py.errors import NoRouteError
 
     try:
@@ -141,7 +145,7 @@ async def _copies(admin: Admin, topic: str, msg_id: str) -> list[MessageExt]:
 
 
 async def _entries(admin: Admin, trace_topic: str, msg_id: str) -> list[TraceEntry]:
-    """What clients wrote about a message, in the order of time as far as they tell it."""
+    """The trace entries of a message, ordered by timestamp; entries without a timestamp come first."""
     from rocketmq_py.errors import CorruptRecord, NoRouteError
     from rocketmq_py.wire.trace import decode_trace
 
@@ -154,12 +158,12 @@ async def _entries(admin: Admin, trace_topic: str, msg_id: str) -> list[TraceEnt
         try:
             found += [entry for entry in decode_trace(message.body) if entry.msg_id == msg_id]
         except CorruptRecord as e:
-            click.echo(f"{message.queue} at {message.queue_offset} is left out: {e}", err=True)
+            click.echo(f"{message.queue} at {message.queue_offset} is skipped: {e}", err=True)
     return sorted(found, key=lambda entry: entry.timestamp or 0)
 
 
 def trace_row(entry: TraceEntry) -> Row:
-    """An entry of a trace: its common fields under common names, all others as they are."""
+    """A trace entry as a row: common fields as columns, and all fields under ``fields``."""
     fields: dict[str, Any] = msgspec.to_builtins(entry)
     return {
         "at": entry.timestamp,

@@ -1,7 +1,4 @@
-"""How a command ends: its exit statuses, and the one line that says what went wrong.
-
-Knows which error of the package means which status. Refuses to know how it came about.
-"""
+"""Exit statuses of commands, and errors as one line on standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from rocketmq_py.errors import (
 
 
 class Status(enum.IntEnum):
-    """Exit statuses of every verb."""
+    """Exit statuses of all commands."""
 
     OK = 0
     FAILED = 1
@@ -30,13 +27,13 @@ class Status(enum.IntEnum):
     NOT_FOUND = 3
     UNHEALTHY = 4
     INTERRUPTED = 130
-    """By Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+    """Ctrl-C: 128 plus the number of SIGINT, as in shells."""
     PIPE_CLOSED = 141
-    """Whoever read the output has ended: 128 and the number of SIGPIPE."""
+    """The reader of the output has closed the pipe: 128 plus the number of SIGPIPE."""
 
 
 class CommandFailure(click.ClickException):
-    """The end of a command: one line on standard error and an exit status."""
+    """The failure of a command: one line on standard error and an exit status."""
 
     def __init__(self, message: str, status: Status = Status.FAILED) -> None:
         super().__init__(message)
@@ -44,17 +41,20 @@ class CommandFailure(click.ClickException):
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
-        """What the process ends with."""
+        """The exit status of the process."""
         return self.status
 
 
 def missing(what: str, hint: str = "") -> CommandFailure:
-    """What was asked for is not there."""
+    """A failure with status NOT_FOUND.
+
+    :param what: the error, without a full stop. :param hint: how to fix it.
+    """
     return CommandFailure(what + (f". {hint}" if hint else ""), Status.NOT_FOUND)
 
 
 def failure_of(error: RocketMQError) -> CommandFailure:
-    """How a command ends that failed so."""
+    """The failure of a command for an error of the package."""
     return CommandFailure(str(error), status_of(error))
 
 

@@ -1,4 +1,4 @@
-"""Writing a file as a whole or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A file that becomes ``path`` when the block ends well; else what was there stays as it was.
+    """A temporary file that replaces ``path`` if the block succeeds; after an exception ``path`` is unchanged.
 
-    :raises OSError: it cannot be written.
+    :raises OSError: the file cannot be written.
     """
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
         written = Path(file.name)

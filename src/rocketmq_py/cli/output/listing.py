@@ -1,7 +1,4 @@
-"""Listings that one silent broker must not prevent: what the others tell is shown, the silent ones are named.
-
-Knows how such a command ends. Refuses to know what is listed.
-"""
+"""Listings that skip brokers that do not answer, show the answers of the others and name the silent brokers."""
 
 from __future__ import annotations
 
@@ -21,45 +18,45 @@ T = TypeVar("T")
 
 
 class Listing:
-    """Asks the brokers of a cluster, and goes on without those that do not answer."""
+    """Queries the brokers of a cluster and skips those that do not answer."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self.silent: dict[str, object] = {}
-        """What went wrong, by broker."""
+        """Errors by broker that did not answer."""
 
-    def ask(self, work: Callable[[Admin], Awaitable[T]]) -> T:
-        """What comes of ``work``, as far as brokers answer."""
+    def run(self, work: Callable[[Admin], Awaitable[T]]) -> T:
+        """The result of ``work``, from the brokers that answer."""
 
-        async def noted(admin: Admin) -> T:
+        async def recorded(admin: Admin) -> T:
             try:
                 return await work(admin)
             finally:
                 self.silent |= admin.silent
 
-        return with_admin(self._target, noted, skip_silent=True)
+        return with_admin(self._target, recorded, skip_silent=True)
 
 
 @contextmanager
 def listing(target: Target) -> Iterator[Listing]:
-    """A listing; at its end silent brokers are named, and the exit status is UNHEALTHY if there are any.
+    """A listing; on exit it names silent brokers, and the exit status is UNHEALTHY if there are any.
 
-    What is not found is UNHEALTHY then, too: a silent broker may have it.
+    NOT_FOUND then becomes UNHEALTHY too, because a silent broker may have the missing item.
     """
-    asked = Listing(target)
+    query = Listing(target)
     try:
-        yield asked
+        yield query
     except CommandFailure as e:
-        if e.status == Status.NOT_FOUND and asked.silent:
-            raise CommandFailure(f"{e.message}; brokers that do not answer may know better", Status.UNHEALTHY) from e
+        if e.status == Status.NOT_FOUND and query.silent:
+            raise CommandFailure(f"{e.message}; brokers that do not answer may have it", Status.UNHEALTHY) from e
         raise
     finally:
-        name_silent(asked.silent)
-    if asked.silent:
+        name_silent(query.silent)
+    if query.silent:
         raise SystemExit(Status.UNHEALTHY)
 
 
 def name_silent(silent: Mapping[str, object]) -> None:
-    """Say on standard error which brokers are silent, and why."""
+    """Print the errors of silent brokers on standard error."""
     for broker, error in sorted(silent.items()):
         click.echo(f"broker {broker}: {error}", err=True)

@@ -1,4 +1,4 @@
-"""Printing rows: as a table for people, as JSON or one JSON line per row for programs."""
+"""Printing rows: as a table, as one JSON document, or as one JSON line per row."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def output_option(function: F) -> F:
     """``-o table|json|jsonl``."""
     option = click.option(
         "-o", "--output", type=click.Choice((TABLE, JSON, JSONL)), default=TABLE, show_default=True,
-        help="A table for people, one JSON document, or one JSON line per row.",
+        help="Print a table, one JSON document, or one JSON line per row.",
     )  # fmt: skip
     return option(function)
 
 
 def echo_rows(rows: Iterable[Row], output: str, columns: Sequence[str] | None = None) -> None:
-    """Print rows; a table shows ``columns`` only."""
+    """Print rows; a table shows only ``columns``, JSON shows all fields."""
     if output == JSONL:
         for row in rows:
             click.echo(json.dumps(row, ensure_ascii=False))
@@ -35,7 +35,7 @@ def echo_rows(rows: Iterable[Row], output: str, columns: Sequence[str] | None = 
 
 
 def echo_record(record: Row, output: str) -> None:
-    """Print one thing: name and value on each line, or one JSON object."""
+    """Print one record: name and value on each line, or one JSON object."""
     if output != TABLE:
         click.echo(json.dumps(record, ensure_ascii=False, indent=2 if output == JSON else None))
         return
@@ -68,7 +68,10 @@ def _is_number(value: Any) -> bool:
 
 
 def table_text(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
-    """The lines of a table, its head in bold; the columns are all there are, in the order they come up, by default."""
+    """The text of a table with a bold header.
+
+    :param columns: the columns to show; None for all, in the order of their first occurrence.
+    """
     names = list(columns) if columns is not None else list(dict.fromkeys(name for row in rows for name in row))
     cells = [[_text(row.get(name)) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]

@@ -1,4 +1,4 @@
-"""Times and spans as people write and read them. Milliseconds since the epoch inside."""
+"""Parsing and formatting of times and time spans. Values are milliseconds; times count from the epoch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _EPOCH_MS = re.compile(r"\d{11,}")
 
 
 def now_ms() -> int:
-    """The time."""
+    """The current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def parse_time(text: str, now: int) -> int:
-    """The time a text means: ``2026-01-31``, ``2026-01-31T12:30`` (local, or with an offset), milliseconds since the
-    epoch, ``now``, or how long ago (``10m``, ``1h30m``, ``2d``).
+    """Parse a time: ``2026-01-31``, ``2026-01-31T12:30`` (local, or with an offset), milliseconds since the
+    epoch, ``now``, or a span before ``now`` (``10m``, ``1h30m``, ``2d``).
 
-    :raises ValueError: it is none of these.
+    :param now: the current time in milliseconds since the epoch.
+    :raises ValueError: the text has none of these forms.
     """
     text = text.strip()
     if text == "now":
@@ -37,7 +38,7 @@ def parse_time(text: str, now: int) -> int:
 
 
 def parse_span(text: str) -> int | None:
-    """Milliseconds of a span such as ``90s`` or ``1h30m``; None when it is none."""
+    """Parse a span such as ``90s`` or ``1h30m`` to milliseconds; None if the text is not a span."""
     parts = _SPAN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
@@ -45,7 +46,7 @@ def parse_span(text: str) -> int | None:
 
 
 def show_time(milliseconds: int | None) -> str | None:
-    """Local date and time to the millisecond; None for what is unknown or not a time."""
+    """Local date and time with milliseconds; None for None and for values up to 0."""
     if milliseconds is None or milliseconds <= 0:
         return None
     local = datetime.datetime.fromtimestamp(milliseconds / 1000).astimezone()
@@ -67,7 +68,7 @@ def show_span(milliseconds: float) -> str:
 
 
 class Time(click.ParamType):  # type: ignore[type-arg]
-    """An option that takes a time."""
+    """Type of an option whose value is a time."""
 
     name = "time"
 

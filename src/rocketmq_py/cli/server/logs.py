@@ -1,4 +1,4 @@
-"""The log of a server: lines for people, or one JSON object per line for machines. Repeated lines are limited."""
+"""The log of a server: text lines or one JSON object per line. Repeated lines are limited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
-_OURS = "rocketmq_py."
+_PACKAGE_PREFIX = "rocketmq_py."
 
 
 def logging_options(function: F) -> F:
@@ -25,15 +25,16 @@ def logging_options(function: F) -> F:
         "--log-level", type=click.Choice(LEVELS), help="What to log to standard error.  [default: warning]"
     )
     by_format = click.option(
-        "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="For people, or machines."
+        "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of log lines."
     )
     return by_level(by_format(function))
 
 
 def log_as(level: str | None, form: str) -> None:
-    """Log to standard error from now on, in that form; a line that repeats is left out after a while.
+    """Log to standard error in a format; repeated lines are suppressed by :class:`LogLimiter`.
 
-    :param level: of LEVELS; None for what ``-v`` has asked for.
+    :param level: one of LEVELS; None keeps the level that ``-v`` set.
+    :param form: one of FORMATS.
     """
     root = logging.getLogger()
     before = [handler for handler in root.handlers if type(handler) is logging.StreamHandler]
@@ -41,25 +42,25 @@ def log_as(level: str | None, form: str) -> None:
         root.removeHandler(handler)
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    handler.addFilter(Rarely(LogLimiter()))
+    handler.addFilter(RepeatFilter(LogLimiter()))
     root.addHandler(handler)
     if level is not None:
         root.setLevel(level.upper())
 
 
-class Rarely(logging.Filter):
-    """Lines of the same wording are told apart from others, whatever they are about.
+class RepeatFilter(logging.Filter):
+    """Suppresses log records whose logger, level and format string repeat too often.
 
-    A line that passes after others were left out says how many in its attribute ``suppressed``.
+    A record that passes has the number of records suppressed before it in its attribute ``suppressed``.
     """
 
-    def __init__(self, repeats: LogLimiter) -> None:
+    def __init__(self, limiter: LogLimiter) -> None:
         super().__init__()
-        self._repeats = repeats
+        self._limiter = limiter
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is written."""
-        verdict = self._repeats.judge((record.name, record.levelno, str(record.msg)), record.created)
+        """Whether the record is written."""
+        verdict = self._limiter.judge((record.name, record.levelno, str(record.msg)), record.created)
         record.suppressed = verdict.suppressed
         return verdict.emit
 
@@ -68,7 +69,7 @@ class TextLines(logging.Formatter):
     """``2026-01-31 12:00:00.123 WARNING broker.registration: cannot register …``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, with the traceback below it where there is one."""
+        """The record as a line, followed by the traceback if there is one."""
         when = datetime.fromtimestamp(record.created).astimezone()
         text = f"{when:%Y-%m-%d %H:%M:%S}.{int(record.msecs):03} {record.levelname:<7} {_name(record)}: "
         text += record.getMessage().replace("\n", " ")
@@ -80,17 +81,16 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """An object per line: ``time``, ``level``, ``logger``, ``message``, and its wording as ``event``.
+    """One JSON object per line: ``time``, ``level``, ``logger``, ``message``, and its format string as ``event``.
 
-    The wording is the same for all lines of a kind, whatever broker or topic they are about: a key to look for. Where
-    it applies there are ``values`` (what was filled into it), ``more`` (lines like it that were left out) and
-    ``traceback``.
+    ``event`` is the same for all lines of a kind, so it serves as a search key. Optional fields are ``values`` (the
+    arguments of the format string), ``more`` (the number of similar lines that were suppressed) and ``traceback``.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The record as a line of JSON."""
         when = datetime.fromtimestamp(record.created).astimezone()
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": when.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": _name(record),
@@ -99,17 +99,19 @@ class JsonLines(logging.Formatter):
         }
         if record.args:
             values = record.args if isinstance(record.args, tuple) else (record.args,)
-            said["values"] = [value if isinstance(value, int | float | str | None) else str(value) for value in values]
+            fields["values"] = [
+                value if isinstance(value, int | float | str | None) else str(value) for value in values
+            ]
         if getattr(record, "suppressed", 0):
-            said["more"] = record.suppressed  # type: ignore[attr-defined]
+            fields["more"] = record.suppressed  # type: ignore[attr-defined]
         trace = _traceback(self, record)
         if trace:
-            said["traceback"] = trace
-        return msgspec.json.encode(said).decode()
+            fields["traceback"] = trace
+        return msgspec.json.encode(fields).decode()
 
 
 def _name(record: logging.LogRecord) -> str:
-    return record.name.removeprefix(_OURS)
+    return record.name.removeprefix(_PACKAGE_PREFIX)
 
 
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:

@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Run a name server until it is interrupted.
 
-    Prints READY namesrv=HOST:PORT once it serves.
+    Prints READY namesrv=HOST:PORT when it accepts connections.
     """
     from rocketmq_py.core.java_config import decode_text, split_lines
     from rocketmq_py.namesrv.config import NamesrvConfig, read_lines

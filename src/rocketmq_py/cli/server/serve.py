@@ -1,4 +1,4 @@
-"""``rocketmq serve``: name server and broker in one process, or a broker that joins others' name servers."""
+"""``rocketmq serve``: run a name server and a broker in one process, or a broker for existing name servers."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ def command(
 ) -> None:
     """Run a broker, and a name server unless --namesrv names others, until it is interrupted.
 
-    Prints READY namesrv=HOST:PORT broker=HOST:PORT once both serve. A port of 0 picks a free one. Options win over
-    --set, which wins over the file; a broker.conf of Apache RocketMQ works unchanged.
+    Prints READY namesrv=HOST:PORT broker=HOST:PORT when both accept connections. A port of 0 picks a free one. Options
+    override --set, which overrides the file; a broker.conf of Apache RocketMQ works unchanged.
 
     \b
-    Settings for --set and the file that are changed most, with their defaults:
+    Common settings for --set and the file, with their defaults:
       autoCreateTopicEnable=true           a send creates its topic
-      defaultTopicQueueNums=8              with at most so many queues
+      defaultTopicQueueNums=8              most queues of such a topic
       autoCreateSubscriptionGroup=true     a consumer creates its group
-      flushDiskType=ASYNC_FLUSH            SYNC_FLUSH: answer when on disk
+      flushDiskType=ASYNC_FLUSH            SYNC_FLUSH: reply after the flush
       fileReservedTime=72                  hours messages are kept
       deleteWhen=04                        the hours in which files are removed
-      diskMaxUsedSpaceRatio=75             percent; above it they go at any hour
+      diskMaxUsedSpaceRatio=75             percent; above it, delete at any hour
       maxMessageSize=4194304               bytes
       messageDelayLevel='1s 5s 10s ...'    the delay levels
       enablePropertyFilter=false           SQL filters
@@ -107,7 +107,7 @@ def command(
 
 
 def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig | None) -> None:
-    """Refuse what cannot work, and warn of what is open.
+    """Refuse settings that cannot work, and warn of a broker without access control.
 
     :raises ConfigError: the broker could not register at its own name server, or would never find its master.
     """
@@ -134,7 +134,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str]:
-    """The settings of a file: the one that was named, else the one the store keeps changes of administrators in."""
+    """The settings of the named file, otherwise of the file in the store that keeps changes by administrators."""
     from rocketmq_py.broker.config.broker_config import DEFAULT_STORE
     from rocketmq_py.broker.config.live_settings import kept_in
     from rocketmq_py.core.java_config import decode_text, read_properties, split_lines
@@ -148,7 +148,7 @@ def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str
 
 
 def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
-    """The options that were given, under the broker's keys."""
+    """The options that were given, as broker settings."""
     keys = {"store": "storePathRootDir", "port": "listenPort", "name": "brokerName", "cluster": "brokerClusterName",
             "namesrv": "namesrvAddr", "role": "brokerRole", "id": "brokerId"}  # fmt: skip
     return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
@@ -168,11 +168,11 @@ def _addresses(settings: dict[str, str], host: str | int | None, advertised: str
 
     :param advertised: the address to announce, whatever else is set.
     """
-    told = settings.get("brokerIP1")
-    bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if told else LOOPBACK)
-    if host or not told:
-        told = _own_address() if bind in ANY else bind
-    return {"bindAddress": bind, "brokerIP1": str(advertised or told)}
+    announced = settings.get("brokerIP1")
+    bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if announced else LOOPBACK)
+    if host or not announced:
+        announced = _own_address() if bind in ANY else bind
+    return {"bindAddress": bind, "brokerIP1": str(advertised or announced)}
 
 
 def _own_address() -> str:
@@ -182,28 +182,30 @@ def _own_address() -> str:
 
 
 def _configure(settings: dict[str, str], namesrv_port: int) -> tuple[NamesrvConfig | None, BrokerConfig, StoreConfig]:
-    """The configurations of the parts; no name server when others are to be joined."""
+    """The configurations of name server, broker and store; no name server if the broker joins existing ones."""
     from rocketmq_py.broker.config.broker_config import configure
     from rocketmq_py.namesrv.config import NamesrvConfig
 
-    theirs = {key: value for key, value in settings.items() if key in _namesrv_keys()}
-    broker, store = configure({key: value for key, value in settings.items() if key not in theirs})
+    namesrv_settings = {key: value for key, value in settings.items() if key in _namesrv_keys()}
+    broker, store = configure({key: value for key, value in settings.items() if key not in namesrv_settings})
     if broker.namesrv_addr:
         return None, broker, store
-    kept_in = broker.store_root / "namesrv" / "kvConfig.json"
-    namesrv = NamesrvConfig(listen_port=namesrv_port, bind_address=broker.bind_address, kv_config_path=str(kept_in))
-    return namesrv.updated(theirs), broker, store
+    kv_config_path = broker.store_root / "namesrv" / "kvConfig.json"
+    namesrv = NamesrvConfig(
+        listen_port=namesrv_port, bind_address=broker.bind_address, kv_config_path=str(kv_config_path)
+    )
+    return namesrv.updated(namesrv_settings), broker, store
 
 
 def _namesrv_keys() -> frozenset[str]:
-    """Keys that a name server has and a broker has not."""
+    """Keys that a name server has and a broker does not."""
     from rocketmq_py.broker.config.broker_config import own_keys
     from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS as BROKER_DEFAULTS
     from rocketmq_py.namesrv.config import NamesrvConfig
     from rocketmq_py.namesrv.java_keys import JAVA_DEFAULTS
 
-    theirs = (JAVA_DEFAULTS.keys() - BROKER_DEFAULTS.keys()) | NamesrvConfig.keys()
-    return frozenset(theirs - own_keys().keys())
+    keys = (JAVA_DEFAULTS.keys() - BROKER_DEFAULTS.keys()) | NamesrvConfig.keys()
+    return frozenset(keys - own_keys().keys())
 
 
 async def _serve(
@@ -218,6 +220,6 @@ async def _serve(
             nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
             broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
         serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
-        gc.freeze()  # objects made at the start stay: the garbage collector need not visit them again
+        gc.freeze()  # objects of the start-up live on, so the garbage collector skips them
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Options several verbs share: settings by key, and files of them."""
+"""Options that several commands share: settings by key, settings files, TLS and drain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def settings_options(what: str) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         by_key = click.option(
-            "--set", "assignments", metavar="KEY=VALUE", multiple=True, help="One setting; wins over the file."
+            "--set", "assignments", metavar="KEY=VALUE", multiple=True, help="One setting; overrides the file."
         )
         by_file = click.option(
             "-c",
@@ -30,7 +30,7 @@ def settings_options(what: str) -> Callable[[F], F]:
             "config_file",
             metavar="FILE",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help=f"Settings of the {what}, in Apache RocketMQ's own keys.",
+            help=f"File with settings of the {what}, with Apache RocketMQ's keys.",
         )
         return by_file(by_key(function))
 
@@ -44,7 +44,7 @@ _TLS = {
 
 
 def tls_options(function: F) -> F:
-    """Options for the TLS settings needed most, as the settings they stand for."""
+    """Options for common TLS settings; the command gets them as ``tls_assignments`` by key."""
 
     @functools.wraps(function)
     def command(*args: Any, **options: Any) -> Any:
@@ -56,11 +56,13 @@ def tls_options(function: F) -> F:
     decorated = (
         click.option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate and its chain, PEM."),
         click.option("--tls-key", metavar="FILE", help="Its private key.  [default: in the certificate's file]"),
-        click.option("--tls-ca", metavar="FILE", help="Ask clients for a certificate one of these has issued."),
+        click.option(
+            "--tls-ca", metavar="FILE", help="Require a client certificate from one of these authorities, PEM."
+        ),
         click.option(
             "--tls-mode",
             type=click.Choice(["disabled", "permissive", "enforcing"]),
-            help="Whether connections without TLS are served.  [default: permissive]",
+            help="Whether the server accepts connections without TLS.  [default: permissive]",
         ),
     )
     for option in reversed(decorated):
@@ -69,26 +71,29 @@ def tls_options(function: F) -> F:
 
 
 def drain_option(function: F) -> F:
-    """``--drain SECONDS`` of a broker, as the settings it stands for."""
+    """``--drain SECONDS`` of a broker; the command gets its settings as ``drain_assignments`` by key."""
 
     @functools.wraps(function)
     def command(*args: Any, drain: int | None, **options: Any) -> Any:
-        told = {} if drain is None else {
+        assignments = {} if drain is None else {
             "enableShutdownGracefully": str(drain > 0).lower(), "shutdownWaitTimeSeconds": str(drain),
         }  # fmt: skip
-        return function(*args, drain_assignments=told, **options)
+        return function(*args, drain_assignments=assignments, **options)
 
     option = click.option(
         "--drain",
         metavar="SECONDS",
         type=click.IntRange(min=0),
-        help="Before shutting down, send producers to other brokers for at most so long.  [default: 0]",
+        help="Before shutdown, redirect producers to other brokers for at most this long.  [default: 0]",
     )
     return option(command)  # type: ignore[return-value]
 
 
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
-    """The settings of ``KEY=VALUE`` arguments."""
+    """The settings of ``KEY=VALUE`` arguments.
+
+    :raises click.BadParameter: an argument has another form.
+    """
     found = {}
     for text in assignments:
         key, separator, value = (part.strip() for part in text.partition("="))
@@ -99,9 +104,9 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def without_unknown(settings: dict[str, str], is_known: Callable[[str], bool]) -> dict[str, str]:
-    """The settings of a file without the keys that no server has; one warning lists those.
+    """The settings of a file without unknown keys, which one warning lists.
 
-    Java's servers ignore such keys silently, so files from all ages have them. On the command line they are errors.
+    Java's servers ignore unknown keys silently, so old files contain some. On the command line they are errors.
     """
     unknown = sorted(key for key in settings if not is_known(key))
     if unknown:
@@ -110,5 +115,5 @@ def without_unknown(settings: dict[str, str], is_known: Callable[[str], bool]) -
 
 
 def ready(**addresses: str) -> None:
-    """Print the line with the addresses that are served, for people and for programs that wait for it."""
+    """Print the READY line with the addresses of the servers, by which programs detect the end of the start-up."""
     click.echo("READY " + " ".join(f"{name}={address}" for name, address in addresses.items()))

@@ -1,4 +1,4 @@
-"""``rocketmq topic``: topics are listed, made, changed, looked at, deleted and followed."""
+"""``rocketmq topic``: list, create, update, describe, delete and tail topics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ command.add_command(tail)
 
 @command.command("ls")
 @click.argument("pattern", required=False)
-@click.option("-a", "--all", "everything", is_flag=True, help="Retry, dead-letter and system topics, too.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also list retry, dead-letter and system topics.")
 @cluster_options
 @output_option
 def list_(pattern: str | None, everything: bool, target: Target, output: str) -> None:
@@ -50,15 +50,16 @@ def list_(pattern: str | None, everything: bool, target: Target, output: str) ->
         hidden = frozenset() if everything else frozenset(system)
         return [topic_row(name, config) for name, config in configs.items() if is_listed(name, pattern, hidden)]
 
-    with listing(target) as asked:
+    with listing(target) as query:
         columns = ("topic", "brokers", "readQueues", "writeQueues", "perm", "type")
-        echo_rows(asked.ask(work), output, columns)
+        echo_rows(query.run(work), output, columns)
 
 
 def is_listed(name: str, pattern: str | None, system: Collection[str]) -> bool:
-    """Whether a listing shows a topic.
+    """Whether ``topic ls`` shows a topic.
 
-    :param system: the topics of the brokers themselves; where there are none, nothing is hidden.
+    :param pattern: shell pattern of the name; None for every name.
+    :param system: system topics as the brokers report them; if empty, no topic is hidden.
     """
     from rocketmq_py.protocol.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 
@@ -70,7 +71,7 @@ def is_listed(name: str, pattern: str | None, system: Collection[str]) -> bool:
 
 
 def topic_row(name: str, by_broker: dict[str, TopicConfig]) -> Row:
-    """A topic of a listing; queues of all brokers together."""
+    """A row of ``topic ls``; queues are summed over all brokers."""
     configs = list(by_broker.values())
     return {
         "topic": name,
@@ -88,7 +89,7 @@ def permission(perm: int) -> str:
 
 
 def message_type(config: TopicConfig) -> str:
-    """The kind of messages a topic is declared for."""
+    """The message type that a topic declares."""
     return config.attributes.get("message.type", "NORMAL")
 
 
@@ -97,13 +98,13 @@ def message_type(config: TopicConfig) -> str:
 
 def _attributes(function: Any) -> Any:
     options = (
-        click.option("--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Kind of its messages."),
+        click.option("--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Message type."),
         click.option("--attribute", "attributes", metavar="NAME=VALUE", multiple=True,
-                     help="A topic attribute; NAME= takes it away."),
-        click.option("--read-queues", type=click.IntRange(min=1), metavar="N", help="Instead of --queues, to read."),
-        click.option("--write-queues", type=click.IntRange(min=1), metavar="N", help="Instead of --queues, to write."),
-        click.option("--perm", type=click.Choice(tuple(PERMISSIONS)), help="What clients may do."),
-        click.option("--order/--no-order", default=None, help="Whether it is marked as a topic of ordered messages."),
+                     help="A topic attribute; NAME= removes it."),
+        click.option("--read-queues", type=click.IntRange(min=1), metavar="N", help="Readable queues on each broker."),
+        click.option("--write-queues", type=click.IntRange(min=1), metavar="N", help="Writable queues on each broker."),
+        click.option("--perm", type=click.Choice(tuple(PERMISSIONS)), help="Permission of clients."),
+        click.option("--order/--no-order", default=None, help="Whether the topic is for ordered messages."),
         click.option("--broker", "brokers", metavar="NAME", multiple=True, help="Only on this broker."),
     )  # fmt: skip
     for option in reversed(options):
@@ -112,7 +113,10 @@ def _attributes(function: Any) -> Any:
 
 
 def parse_attributes(kind: str | None, assignments: tuple[str, ...]) -> dict[str, str | None]:
-    """The attributes of the options; None takes one away."""
+    """The topic attributes of the options; the value None removes an attribute.
+
+    :raises click.BadParameter: an argument has no name or no ``=``.
+    """
     found: dict[str, str | None] = {"message.type": kind.upper()} if kind else {}
     for text in assignments:
         name, separator, value = text.partition("=")
@@ -128,7 +132,7 @@ def parse_attributes(kind: str | None, assignments: tuple[str, ...]) -> dict[str
               help="Queues on each broker.")  # fmt: skip
 @_attributes
 @click.option("--cluster", metavar="NAME", help="Only on brokers of this cluster.")
-@click.option("--if-not-exists", is_flag=True, help="Do nothing when it exists, instead of failing.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed without a change if the topic exists.")
 @cluster_options
 def create(  # noqa: PLR0913, PLR0917 - one for each option
     topic: str, queues: int, kind: str | None, attributes: tuple[str, ...], perm: str | None, order: bool | None,
@@ -163,7 +167,7 @@ def update(  # noqa: PLR0913, PLR0917 - one for each option
     topic: str, queues: int | None, kind: str | None, attributes: tuple[str, ...], perm: str | None,
     order: bool | None, brokers: tuple[str, ...], target: Target, read_queues: int | None, write_queues: int | None,
 ) -> None:  # fmt: skip
-    """Change a topic; what no option names stays as it is on each broker."""
+    """Change a topic; settings without an option keep their value on each broker."""
     changed = parse_attributes(kind, attributes)
 
     async def work(admin: Admin) -> None:
@@ -208,12 +212,12 @@ async def _existing(admin: Admin, topic: str) -> dict[str, TopicConfig]:
 @cluster_options
 @output_option
 def describe(topic: str, target: Target, output: str) -> None:
-    """Show a topic: where it is, its queues and what they hold, who consumes it.
+    """Show a topic: its brokers, its queues with their offsets, and its consumer groups.
 
-    Exit status 4 when a broker does not answer; what the others know is shown.
+    Exit status 4 when a broker does not answer; the answers of the other brokers are shown.
     """
-    with listing(target) as asked:
-        found = asked.ask(lambda admin: description(admin, topic))
+    with listing(target) as query:
+        found = query.run(lambda admin: description(admin, topic))
         if output == TABLE:
             _echo_description(found)
         else:
@@ -231,7 +235,7 @@ def _echo_description(found: Row) -> None:
 
 
 async def description(admin: Admin, topic: str) -> Row:
-    """All about a topic."""
+    """Brokers, queues and consumer groups of a topic."""
     configs = await _existing(admin, topic)
     stats, groups, route = await asyncio.gather(admin.topic_stats(topic), admin.topic_groups(topic), admin.route(topic))
     queues: list[Row] = [
@@ -269,7 +273,7 @@ async def description(admin: Admin, topic: str) -> Row:
 @yes_option
 @cluster_options
 def delete(topics: tuple[str, ...], yes: bool, target: Target) -> None:
-    """Delete topics with their messages and the offsets of their groups."""
+    """Delete topics with their messages and their groups' offsets."""
     for topic in topics:
         _delete(target, topic, yes=yes)
 

@@ -1,7 +1,7 @@
-"""``rocketmq topic tail``: the newest messages of a topic, and those that come.
+"""``rocketmq topic tail``: print the newest messages of a topic and follow it.
 
-Reads beside all consumers and commits nothing. A broker that cannot be reached is asked again; queues that are added
-are found.
+The command joins no consumer group and commits no offset. It retries brokers that cannot be reached, and follows queues
+that are added later.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
     from rocketmq_py.model import MessageExt, MessageQueue
 
-HOLD_SECONDS = 15.0
-"""How long a broker may wait for a message before it answers that there is none."""
-AGAIN_SECONDS = 1.0
-"""After how long a broker that failed is asked again."""
+POLL_TIMEOUT_SECONDS = 15.0
+"""How long a broker may hold a long poll before it answers that there is no message."""
+RETRY_SECONDS = 1.0
+"""Delay before a failed poll is retried."""
 ROUTE_SECONDS = 10.0
-"""How often it is looked whether the topic has more queues."""
+"""Interval at which the topic is checked for new queues."""
 
 
 @click.command("tail")
 @click.argument("topic", shell_complete=complete_topic)
 @click.option("-n", "--last", type=click.IntRange(min=0), default=10, show_default=True, metavar="K",
-              help="Begin with the last K messages; 0 for new ones only.")  # fmt: skip
+              help="Start with the last K messages; 0 for new ones only.")  # fmt: skip
 @click.option("--tags", default="*", show_default=True, metavar="'A || B'", help="Only messages with these tags.")
-@click.option("--sql", metavar="EXPR", help="Only messages whose properties fit; brokers need enablePropertyFilter.")
+@click.option(
+    "--sql", metavar="EXPR", help="Only messages whose properties match; needs enablePropertyFilter on the brokers."
+)
 @click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
-@click.option("--no-follow", is_flag=True, help="End after the messages that are there.")
+@click.option("--no-follow", is_flag=True, help="End after the existing messages.")
 @body_option
 @cluster_options
 @output_option
@@ -46,13 +48,13 @@ def tail(
 ) -> None:  # fmt: skip
     """Print the newest messages of a topic and follow it until Ctrl-C.
 
-    Nothing is consumed: no group is joined, no offset committed. With -o json every message is a document of its own.
+    Joins no consumer group and commits no offset. With -o json every message is a separate document.
     """
 
     async def work(admin: Admin) -> None:
         left = itertools.repeat(None) if count is None else itertools.repeat(None, count)
         messages = follow(admin, topic, last, tags, sql, forever=not no_follow)
-        # Counted first: after the last one nothing more is to be waited for.
+        # The count is checked before the next message is awaited, so that the command ends after the last one.
         for _ in left:
             message = await anext(messages, None)
             if message is None:
@@ -70,7 +72,7 @@ def tail(
 async def follow(
     admin: Admin, topic: str, last: int, tags: str = "*", sql: str | None = None, *, forever: bool = True
 ) -> AsyncGenerator[MessageExt, None]:
-    """The last messages of a topic and then, unless not ``forever``, those that come, as they come."""
+    """Yield the last messages of a topic and then, if ``forever``, new messages as they arrive."""
     found, ends = await admin.newest(topic, last, tags=tags, sql=sql)
     for message in found:
         yield message
@@ -86,7 +88,7 @@ async def follow(
 
 
 class _Follower:
-    """A long poll for every queue, into one stream."""
+    """Merges long polls of all queues of a topic into one stream."""
 
     def __init__(self, admin: Admin, topic: str, tags: str, sql: str | None) -> None:
         self._admin = admin
@@ -97,13 +99,16 @@ class _Follower:
         self._tasks: dict[object, asyncio.Task[None]] = {}
 
     def add(self, queues: dict[MessageQueue, int]) -> None:
-        """Begins to poll queues from these offsets on."""
+        """Start polling queues from these offsets."""
         self._start(None, self._watch())
         for queue, offset in queues.items():
             self._start(queue, self._poll(queue, offset))
 
     async def next(self) -> MessageExt:
-        """The next message to arrive."""
+        """The next message to arrive.
+
+        :raises Exception: a poll failed with an error that is not retried.
+        """
         arrived = await self._arrived.get()
         if isinstance(arrived, BaseException):
             raise arrived
@@ -118,32 +123,34 @@ class _Follower:
         self._tasks[key] = asyncio.ensure_future(self._report(coroutine))
 
     async def _report(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """What ends a poll ends the whole command."""
+        """Pass an exception of a poll on to :meth:`next`."""
         try:
             await coroutine
-        except Exception as e:  # noqa: BLE001 - raised where the messages are awaited
+        except Exception as e:  # noqa: BLE001 - next() raises it
             await self._arrived.put(e)
 
     async def _poll(self, queue: MessageQueue, offset: int) -> None:
         from rocketmq_py.errors import NetworkError, NoRouteError
 
-        trouble = False
+        failing = False
         while True:
             try:
-                pulled = await self._admin.pull(queue, offset, tags=self._tags, sql=self._sql, wait=HOLD_SECONDS)
+                pulled = await self._admin.pull(
+                    queue, offset, tags=self._tags, sql=self._sql, wait=POLL_TIMEOUT_SECONDS
+                )
             except (NetworkError, NoRouteError) as e:
-                if not trouble:
-                    click.echo(f"{queue}: {e}; asked again until it answers", err=True)
-                trouble = True
-                await asyncio.sleep(AGAIN_SECONDS)
+                if not failing:
+                    click.echo(f"{queue}: {e}; retrying until it answers", err=True)
+                failing = True
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
-            trouble = False
+            failing = False
             for message in pulled.messages:
                 await self._arrived.put(message)
             offset = pulled.next_offset
 
     async def _watch(self) -> None:
-        """Looks for queues that were not there before."""
+        """Start a poll for every queue that is added to the topic."""
         from rocketmq_py.errors import NetworkError, NoRouteError
 
         while True:
@@ -151,7 +158,7 @@ class _Follower:
             try:
                 queues = await self._admin.queues(self._topic)
             except (NetworkError, NoRouteError):
-                continue  # the polls tell of it
+                continue  # the polls report it
             for queue in queues:
                 if queue not in self._tasks:
                     self._start(queue, self._poll(queue, 0))

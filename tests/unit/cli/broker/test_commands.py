@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.cli.broker.commands import address_of, ignored_setting
-from rocketmq_py.cli.broker.replicas import lacking, replica_rows
+from rocketmq_py.cli.broker.replicas import missing_slaves, replica_rows
 from rocketmq_py.cli.output.failures import CommandFailure, Status
 from rocketmq_py.protocol.bodies.admin import HaStatus, SlaveConnection
 from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo
@@ -77,4 +77,4 @@ def test_a_master_has_a_row_for_each_slave() -> None:
     ],
 )
 def test_a_master_lacks_slaves(in_sync: int, registered: int, at_least: int, words: str | None) -> None:
-    assert lacking("a", HaStatus(in_sync_slave_nums=in_sync), registered, at_least=at_least) == words
+    assert missing_slaves("a", HaStatus(in_sync_slave_nums=in_sync), registered, at_least=at_least) == words

@@ -109,7 +109,9 @@ def test_where_the_default_came_from_is_said_when_nobody_is_there():
         await admin.cluster()
 
     target = choose(None, None, {}, Contexts)._replace(namesrv="127.0.0.1:1")
-    with pytest.raises(ConnectError, match=r"cannot connect to 127.0.0.1:1.* since no --namesrv, NAMESRV_ADDR or"):
+    with pytest.raises(
+        ConnectError, match=r"cannot connect to 127.0.0.1:1.* since there is no --namesrv, NAMESRV_ADDR or"
+    ):
         with_admin(target, ask)
     with pytest.raises(ConnectError) as e:
         with_admin(target._replace(origin="--namesrv"), ask)

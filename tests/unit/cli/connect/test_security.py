@@ -41,7 +41,7 @@ def test_keys_come_from_the_environment_and_only_together():
     )
     with pytest.raises(click.UsageError, match="ROCKETMQ_SECRET_KEY"):
         secured(CliSecurity(access_key="anna"))
-    with pytest.raises(click.UsageError, match="whose it is"):
+    with pytest.raises(click.UsageError, match="give its access key"):
         secured(environment={"ROCKETMQ_SECRET_KEY": "s3cret"})
 
 

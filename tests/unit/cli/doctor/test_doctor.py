@@ -1,8 +1,8 @@
-"""What a doctor concludes."""
+"""The checks of ``rocketmq doctor``, without servers."""
 
 import pytest
 
-from rocketmq_py.cli.doctor import checks as judge
+from rocketmq_py.cli.doctor import checks
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
@@ -16,24 +16,24 @@ def info(*names):
 
 
 def test_a_name_server():
-    assert judge.name_server("h:1", info("a", "b"), None, 3.2).detail == "2 brokers registered, 3 ms"
-    assert judge.name_server("h:1", info(), None, 1).status == judge.FAIL
-    silent = judge.name_server("h:1", None, "cannot connect", 1)
-    assert (silent.status, silent.detail) == (judge.FAIL, "cannot connect")
+    assert checks.name_server("h:1", info("a", "b"), None, 3.2).detail == "2 brokers registered, 3 ms"
+    assert checks.name_server("h:1", info(), None, 1).status == checks.FAIL
+    silent = checks.name_server("h:1", None, "cannot connect", 1)
+    assert (silent.status, silent.detail) == (checks.FAIL, "cannot connect")
 
 
 def test_name_servers_that_agree_or_do_not():
-    assert judge.agreement({"x": info("a")}) == []
-    assert judge.agreement({"x": info("a"), "y": info("a")})[0].status == judge.OK
-    (odd,) = judge.agreement({"x": info("a"), "y": info("a", "b"), "z": info()})
-    assert odd.status == judge.WARN
+    assert checks.agreement({"x": info("a")}) == []
+    assert checks.agreement({"x": info("a"), "y": info("a")})[0].status == checks.OK
+    (odd,) = checks.agreement({"x": info("a"), "y": info("a", "b"), "z": info()})
+    assert odd.status == checks.WARN
     assert "(x: a; y: a, b; z: none)" in odd.detail
 
 
 def test_an_address_that_cannot_be_reached():
-    assert judge.reachable("b", "10.0.0.1:1", None, 2).status == judge.OK
-    check = judge.reachable("b", "10.0.0.1:1", "connection refused", 2)
-    assert check.status == judge.FAIL
+    assert checks.reachable("b", "10.0.0.1:1", None, 2).status == checks.OK
+    check = checks.reachable("b", "10.0.0.1:1", "connection refused", 2)
+    assert check.status == checks.FAIL
     assert "brokerIP1" in check.advice
     assert "--map 10.0.0.1:1=HOST:PORT" in check.advice
 
@@ -53,32 +53,32 @@ def state(ahead_ms, **more):
     ],
 )
 def test_the_clock(ahead, status, detail):
-    check = judge.clock("b", state(ahead), NOW)
+    check = checks.clock("b", state(ahead), NOW)
     assert check.status == status
     assert detail in check.detail
 
 
 def test_an_answer_that_took_long_is_no_clock_that_is_behind():
-    behind = state(-judge.CLOCK_TOLERANCE_MS - 3000)
-    assert judge.clock("b", behind, NOW).status == judge.WARN
-    assert judge.clock("b", behind, NOW, took_ms=3000).status == judge.OK
-    assert judge.clock("b", state(judge.CLOCK_TOLERANCE_MS + 3000), NOW, took_ms=3000).status == judge.WARN
+    behind = state(-checks.CLOCK_TOLERANCE_MS - 3000)
+    assert checks.clock("b", behind, NOW).status == checks.WARN
+    assert checks.clock("b", behind, NOW, took_ms=3000).status == checks.OK
+    assert checks.clock("b", state(checks.CLOCK_TOLERANCE_MS + 3000), NOW, took_ms=3000).status == checks.WARN
 
 
 def test_what_a_broker_does_not_tell():
-    assert judge.clock("b", {}, NOW).status == judge.WARN
-    assert judge.disk("b", {}).status == judge.WARN
-    assert judge.broker_permission("b", None, "no").status == judge.WARN
+    assert checks.clock("b", {}, NOW).status == checks.WARN
+    assert checks.disk("b", {}).status == checks.WARN
+    assert checks.broker_permission("b", None, "no").status == checks.WARN
 
 
 @pytest.mark.parametrize(("ratio", "status"), [("0.5", "ok"), ("0.75", "warn"), ("0.91", "fail")])
 def test_the_disk(ratio, status):
-    assert judge.disk("b", {"commitLogDiskRatio": ratio}).status == status
+    assert checks.disk("b", {"commitLogDiskRatio": ratio}).status == status
 
 
 def test_versions():
-    assert judge.version("b", {"brokerVersionDesc": "V5_5_0"}, ["V5_5_0", "V5_5_0"]).status == judge.OK
-    assert judge.version("b", {"brokerVersionDesc": "V5_5_0"}, ["V5_5_0", "V4_9_3"]).status == judge.WARN
+    assert checks.version("b", {"brokerVersionDesc": "V5_5_0"}, ["V5_5_0", "V5_5_0"]).status == checks.OK
+    assert checks.version("b", {"brokerVersionDesc": "V5_5_0"}, ["V5_5_0", "V4_9_3"]).status == checks.WARN
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_versions():
     [("6", "ok", "read and write"), ("4", "warn", "read only"), ("2", "warn", "write only"), ("0", "warn", "neither")],
 )
 def test_what_a_broker_allows(perm, status, detail):
-    check = judge.broker_permission("b", {"brokerPermission": perm}, None)
+    check = checks.broker_permission("b", {"brokerPermission": perm}, None)
     assert check.status == status
     assert check.detail.startswith(detail)
 
@@ -98,33 +98,33 @@ def route(perm, ids):
 
 
 def test_a_topic():
-    assert [check.status for check in judge.topic("t", route(6, {0: "h:1"}))] == ["ok", "ok"]
-    read, write, master = judge.topic("t", route(6, {1: "h:1"}))
+    assert [check.status for check in checks.topic("t", route(6, {0: "h:1"}))] == ["ok", "ok"]
+    read, write, master = checks.topic("t", route(6, {1: "h:1"}))
     assert (read.status, write.status, master.status) == ("ok", "fail", "warn")
-    assert [check.status for check in judge.topic("t", route(2, {0: "h:1"}))] == ["fail", "ok"]
+    assert [check.status for check in checks.topic("t", route(2, {0: "h:1"}))] == ["fail", "ok"]
 
 
 def test_a_group():
     config = SubscriptionGroupConfig(group_name="g")
     members = ConsumerConnection(connection_set=[ConnectionInfo(client_id="c", client_addr="h")])
-    assert [check.status for check in judge.group("g", {"a": config}, members, 5)] == ["ok"]
-    assert [check.status for check in judge.group("g", {"a": config}, None, 5)] == ["warn"]
-    assert [check.status for check in judge.group("g", {"a": config}, None, 0)] == ["ok"]
+    assert [check.status for check in checks.group("g", {"a": config}, members, 5)] == ["ok"]
+    assert [check.status for check in checks.group("g", {"a": config}, None, 5)] == ["warn"]
+    assert [check.status for check in checks.group("g", {"a": config}, None, 0)] == ["ok"]
     config.consume_enable = False
-    assert [check.status for check in judge.group("g", {"a": config}, None, 0)] == ["fail", "ok"]
+    assert [check.status for check in checks.group("g", {"a": config}, None, 0)] == ["fail", "ok"]
 
 
 @pytest.mark.parametrize(
     ("in_sync", "registered", "status"), [(1, 1, "ok"), (2, 1, "ok"), (0, 1, "warn"), (1, 2, "warn")]
 )
 def test_the_slaves_of_a_master(in_sync: int, registered: int, status: str) -> None:
-    found = judge.replication("broker-a", in_sync, registered)
+    found = checks.replication("broker-a", in_sync, registered)
     assert (found.status, bool(found.advice)) == (status, status == "warn")
     assert found.detail.startswith(f"{in_sync} of {registered} slave")
 
 
 def test_a_name_without_a_master_cannot_be_written_to() -> None:
-    found = judge.without_master("broker-a", {1: "h:1", 2: "h:2"})
+    found = checks.without_master("broker-a", {1: "h:1", 2: "h:2"})
     assert found is not None
-    assert (found.status, "slaves 1, 2 are" in found.detail) == ("fail", True)
-    assert judge.without_master("broker-a", {0: "h:1"}) is None
+    assert (found.status, "only slaves 1, 2:" in found.detail) == ("fail", True)
+    assert checks.without_master("broker-a", {0: "h:1"}) is None

@@ -193,11 +193,11 @@ def test_a_group_that_falls_behind():
 
 
 def test_one_place_to_reset_to():
-    with pytest.raises(click.UsageError, match="say where to"):
-        reset.wanted(False, False, None, None, None)
-    with pytest.raises(click.UsageError, match="say where to"):
-        reset.wanted(True, False, None, 0, None)
-    assert reset.wanted(False, False, None, 0, None) is not None
+    with pytest.raises(click.UsageError, match="give one of --earliest"):
+        reset.offset_choice(False, False, None, None, None)
+    with pytest.raises(click.UsageError, match="give one of --earliest"):
+        reset.offset_choice(True, False, None, 0, None)
+    assert reset.offset_choice(False, False, None, 0, None) is not None
 
 
 def test_queues_of_the_command_line():
@@ -249,12 +249,12 @@ def test_a_dead_letter_is_revived_as_it_was():
         mine="1", __SHARDINGKEY="s",
     )  # fmt: skip
     assert source.origin_of(dead) == "orders"
-    again = resend.revived(dead, "g", resend.TOPIC)
+    again = resend.message_to_resend(dead, "g", resend.TOPIC)
     assert (again.topic, again.body, again.flag, again.sharding_key) == ("orders", b"b", 7, "s")
     assert again.properties == {
         "TAGS": "a", "KEYS": "k", "UNIQ_KEY": "ID", "mine": "1", "__SHARDINGKEY": "s", "WAIT": "true"
     }  # fmt: skip
-    alone = resend.revived(dead, "g", resend.GROUP)
+    alone = resend.message_to_resend(dead, "g", resend.GROUP)
     assert (alone.topic, alone.properties["RETRY_TOPIC"]) == ("%RETRY%g", "orders")
 
 

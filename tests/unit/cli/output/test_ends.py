@@ -117,7 +117,7 @@ def test_at_a_terminal_the_answer_counts(monkeypatch):
 
 def test_progress_is_lines_where_there_is_no_terminal(capsys):
     now = [0.0]
-    lines = prompts._Lines("sending", 10, lambda: now[0])
+    lines = prompts._ProgressLines("sending", 10, lambda: now[0])
     lines.add(1)
     now[0] = prompts.PLAIN_SECONDS
     lines.add(2)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketmq_py.cli.server.logs import JsonLines, Rarely, TextLines, log_as
+from rocketmq_py.cli.server.logs import JsonLines, RepeatFilter, TextLines, log_as
 from rocketmq_py.core.log_limiter import LogLimiter
 
 
@@ -66,11 +66,11 @@ def test_a_traceback_goes_along() -> None:
 
 
 def test_lines_of_one_wording_are_one_kind() -> None:
-    rarely = Rarely(LogLimiter(limit=1))
-    assert rarely.filter(record())
-    assert not rarely.filter(record("broker %s has %d", "b", 3))
-    assert rarely.filter(record("broker %s has gone", "b"))
-    assert rarely.filter(record(level=logging.ERROR))
+    repeats = RepeatFilter(LogLimiter(limit=1))
+    assert repeats.filter(record())
+    assert not repeats.filter(record("broker %s has %d", "b", 3))
+    assert repeats.filter(record("broker %s has gone", "b"))
+    assert repeats.filter(record(level=logging.ERROR))
 
 
 @pytest.fixture

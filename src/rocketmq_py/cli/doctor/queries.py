@@ -1,4 +1,4 @@
-"""What a doctor asks, and of whom. What follows from the answers is in ``doctor_checks``."""
+"""The queries of ``rocketmq doctor`` to name servers and brokers; :mod:`.checks` evaluates the answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rocketmq_py.cli.connect.connect import Target
-from rocketmq_py.cli.doctor import checks as judge
+from rocketmq_py.cli.doctor import checks
 from rocketmq_py.cli.doctor.checks import FAIL, WARN, Check
 from rocketmq_py.cli.output.times import now_ms
 from rocketmq_py.client.admin.admin import Admin
@@ -18,8 +18,8 @@ from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.protocol.bodies.route import ClusterInfo
 
 
-class _Broker(NamedTuple):
-    """What one broker had to say."""
+class _BrokerAnswers(NamedTuple):
+    """The answers of one broker; ``answered_at`` is in milliseconds since the epoch."""
 
     name: str
     address: str
@@ -31,21 +31,24 @@ class _Broker(NamedTuple):
 
 
 async def examine(target: Target, topic: str | None, group: str | None) -> list[Check]:
-    """All findings about a cluster, in the order a client depends on them."""
+    """All checks of a cluster, in the order in which a client depends on them.
+
+    :param topic: also check this topic. :param group: also check this consumer group.
+    """
     servers = name_servers(target.namesrv)
-    visits = await asyncio.gather(*(_name_server(target, server) for server in servers))
-    checks = [check for check, _ in visits]
-    infos = {server: info for server, (_, info) in zip(servers, visits, strict=True) if info is not None}
-    checks += judge.agreement(infos)
+    answers = await asyncio.gather(*(_name_server(target, server) for server in servers))
+    found = [check for check, _ in answers]
+    infos = {server: info for server, (_, info) in zip(servers, answers, strict=True) if info is not None}
+    found += checks.agreement(infos)
     if not infos:
-        return checks
+        return found
     async with target._replace(namesrv=";".join(infos)).admin() as admin:
-        checks += await _brokers(admin, next(iter(infos.values())))
+        found += await _brokers(admin, next(iter(infos.values())))
         if topic is not None:
-            checks += await _topic(admin, topic)
+            found += await _topic(admin, topic)
         if group is not None:
-            checks += await _group(admin, group)
-    return checks
+            found += await _group(admin, group)
+    return found
 
 
 async def _name_server(target: Target, server: str) -> tuple[Check, ClusterInfo | None]:
@@ -55,7 +58,7 @@ async def _name_server(target: Target, server: str) -> tuple[Check, ClusterInfo 
             info = await admin.cluster()
         except RocketMQError as e:
             error = str(e)
-    return judge.name_server(server, info, error, _millis(began)), info
+    return checks.name_server(server, info, error, _millis(began)), info
 
 
 async def _brokers(admin: Admin, info: ClusterInfo) -> list[Check]:
@@ -66,54 +69,54 @@ async def _brokers(admin: Admin, info: ClusterInfo) -> list[Check]:
     ]
     brokers = await asyncio.gather(*(_broker(admin, name, address) for name, address in addresses))
     versions = [broker.state["brokerVersionDesc"] for broker in brokers if "brokerVersionDesc" in broker.state]
-    found = [check for broker in brokers for check in _of_broker(broker, versions)]
+    found = [check for broker in brokers for check in _broker_checks(broker, versions)]
     names = sorted(info.broker_addr_table.items())
-    found += [check for name, data in names if (check := judge.without_master(name, data.broker_addrs))]
+    found += [check for name, data in names if (check := checks.without_master(name, data.broker_addrs))]
     pairs = [(name, data.broker_addrs) for name, data in sorted(info.broker_addr_table.items())
              if MASTER_ID in data.broker_addrs and len(data.broker_addrs) > 1]  # fmt: skip
     return found + await asyncio.gather(*(_replication(admin, name, ids) for name, ids in pairs))
 
 
 async def _replication(admin: Admin, name: str, ids: Mapping[int, str]) -> Check:
-    """How the slaves of a master do."""
+    """Check the slaves of a master."""
     try:
         status = await admin.replication(ids[MASTER_ID])
     except RocketMQError as e:
-        return Check("replication", name, WARN, f"not known: {e}")
-    return judge.replication(name, status.in_sync_slave_nums, len(ids) - 1)
+        return Check("replication", name, WARN, f"unknown: {e}")
+    return checks.replication(name, status.in_sync_slave_nums, len(ids) - 1)
 
 
-def _of_broker(broker: _Broker, versions: list[str]) -> list[Check]:
-    first = judge.reachable(broker.name, broker.address, broker.error, broker.millis)
+def _broker_checks(broker: _BrokerAnswers, versions: list[str]) -> list[Check]:
+    first = checks.reachable(broker.name, broker.address, broker.error, broker.millis)
     if broker.error is not None and not broker.state:
         return [first]
     return [
         first,
-        judge.version(broker.name, broker.state, versions),
-        judge.clock(broker.name, broker.state, broker.answered_at, broker.millis),
-        judge.disk(broker.name, broker.state),
-        judge.broker_permission(broker.name, broker.config, "the broker does not tell its settings"),
+        checks.version(broker.name, broker.state, versions),
+        checks.clock(broker.name, broker.state, broker.answered_at, broker.millis),
+        checks.disk(broker.name, broker.state),
+        checks.broker_permission(broker.name, broker.config, "the broker does not report its settings"),
     ]
 
 
-async def _broker(admin: Admin, name: str, address: str) -> _Broker:
+async def _broker(admin: Admin, name: str, address: str) -> _BrokerAnswers:
     began = time.monotonic()
     state: dict[str, str] = {}
     try:
         state = await admin.broker_state(address)
     except RocketMQError as e:
-        return _Broker(name, address, state, None, str(e), _millis(began), now_ms())
+        return _BrokerAnswers(name, address, state, None, str(e), _millis(began), now_ms())
     millis, answered_at = _millis(began), now_ms()
     try:
         config = await admin.broker_config(address)
     except RocketMQError:
-        config = None  # told as a warning of its own
-    return _Broker(name, address, state, config, None, millis, answered_at)
+        config = None  # broker_permission() reports this as a warning
+    return _BrokerAnswers(name, address, state, config, None, millis, answered_at)
 
 
 async def _topic(admin: Admin, topic: str) -> list[Check]:
     try:
-        return judge.topic(topic, await admin.route(topic))
+        return checks.topic(topic, await admin.route(topic))
     except NoRouteError as e:
         return [Check("topic", topic, FAIL, str(e))]
 
@@ -121,10 +124,10 @@ async def _topic(admin: Admin, topic: str) -> list[Check]:
 async def _group(admin: Admin, group: str) -> list[Check]:
     configs = (await admin.groups()).get(group)
     if configs is None:
-        advice = "Brokers make a group when it first consumes, unless autoCreateSubscriptionGroup is false"
-        return [Check("group", group, FAIL, "no broker knows it", advice)]
+        advice = "Brokers create a group when it first consumes, unless autoCreateSubscriptionGroup is false"
+        return [Check("group", group, FAIL, "no broker has it", advice)]
     members, progress = await asyncio.gather(admin.members(group), admin.progress(group))
-    return judge.group(group, configs, members, sum(state.lag for state in progress.values()))
+    return checks.group(group, configs, members, sum(state.lag for state in progress.values()))
 
 
 def _millis(began: float) -> float:
