@@ -13,6 +13,7 @@ import ast
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -277,6 +278,13 @@ def quoted(text: str, indent: str) -> str:
     return f'{indent}{raw}"""{body}{end}"""'
 
 
+def filled(call: str, indent: str) -> str:
+    """A call with as many arguments on a line as fit."""
+    return textwrap.fill(
+        call, 120, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
 class Writer:
     """Writes one facade."""
 
@@ -313,10 +321,12 @@ class Writer:
         made = self._facade.made.format(f"AioSource({call_of(arguments)})")
         many = len(arguments.args) + len(arguments.kwonlyargs) > _MOST_PARAMETERS
         comment = "  # noqa: PLR0913 - options by keyword" if many else ""
-        return (
-            f"    def __init__({comment}\n        {ast.unparse(arguments)}\n    ) -> None:\n"
-            f"        self._wrap({made})\n"
+        call = (
+            f"        self._wrap(\n{filled(made, ' ' * 12)}\n        )  # fmt: skip"
+            if many
+            else f"        self._wrap({made})"
         )
+        return f"    def __init__({comment}\n        {ast.unparse(arguments)}\n    ) -> None:\n{call}\n"
 
     def _member(self, member: Member) -> str:
         node = member.node

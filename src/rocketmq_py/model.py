@@ -249,6 +249,7 @@ class Message:
 
     @property
     def tags(self) -> str | None:
+        """The tag that consumers subscribe to; None without one."""
         return self.properties.get("TAGS")
 
     @tags.setter
@@ -266,6 +267,7 @@ class Message:
 
     @property
     def sharding_key(self) -> str | None:
+        """The key whose messages share a queue; None without one."""
         return self.properties.get("__SHARDINGKEY")
 
     @property
@@ -275,10 +277,12 @@ class Message:
 
     @property
     def delay_level(self) -> int:
+        """The fixed delay level, 1 to 18 by default; 0 for none."""
         return int(self.properties.get("DELAY", "0"))
 
     @property
     def wait_store_ok(self) -> bool:
+        """True if the broker answers only when the message is as safe as it is configured to make it."""
         return self.properties.get("WAIT", "true") != "false"
 
     @property
@@ -366,14 +370,17 @@ class MessageExt:
 
     @property
     def tags(self) -> str | None:
+        """The tag that consumers subscribe to; None without one."""
         return self.properties.get("TAGS")
 
     @property
     def keys(self) -> str | None:
+        """Keys separated by one space; None without any."""
         return self.properties.get("KEYS")
 
     @property
     def sharding_key(self) -> str | None:
+        """The key whose messages share a queue; None without one."""
         return self.properties.get("__SHARDINGKEY")
 
     @property
@@ -383,6 +390,7 @@ class MessageExt:
 
     @property
     def delay_level(self) -> int:
+        """The fixed delay level, 1 to 18 by default; 0 for none."""
         return int(self.properties.get("DELAY", "0"))
 
     @property
@@ -398,50 +406,62 @@ class MessageExt:
 
     @property
     def queue(self) -> MessageQueue:
+        """The message queue that holds the message."""
         return MessageQueue(self.topic, self.broker_name, self._head[3])
 
     @property
     def store_size(self) -> int:
+        """Bytes of the stored record."""
         return int(self._head[0])
 
     @property
     def body_crc(self) -> int:
+        """CRC-32 of the body as it was sent."""
         return int(self._head[2])
 
     @property
     def queue_id(self) -> int:
+        """The number of the queue on its broker."""
         return int(self._head[3])
 
     @property
     def flag(self) -> int:
+        """The flag that the application set; 0 by default."""
         return int(self._head[4])
 
     @property
     def commit_log_offset(self) -> int:
+        """Where the record begins in the broker's commit log, in bytes."""
         return int(self._head[6])
 
     @property
     def sys_flag(self) -> int:
+        """Bits of the protocol: compression, transaction state, IPv6 hosts."""
         return int(self._head[7])
 
     @property
     def born_timestamp(self) -> int:
+        """When the producer sent the message, in milliseconds since the epoch."""
         return int(self._head[8])
 
     @property
     def born_host(self) -> str:
+        """Address of the producer as ``ip:port``."""
         return unpack_host(self._head[9])
 
     @property
     def store_timestamp(self) -> int:
+        """When the broker stored the message, in milliseconds since the epoch."""
         return int(self._head[10])
 
     @property
     def store_host(self) -> str:
+        """Address of the broker as ``ip:port``."""
         return unpack_host(self._head[11])
 
     @property
     def prepared_transaction_offset(self) -> int:
+        """Commit log offset of the half message of a transaction; 0 for other messages."""
         return int(self._head[13])
 
     def __repr__(self) -> str:

@@ -42,6 +42,15 @@ def loads(data: bytes | str) -> Any:
         return _Reader(text).document()
 
 
+def is_strict(data: bytes) -> bool:
+    """True if a text is standard JSON, which is parsed in C; the dialect takes 0.3 to 0.6 s per MiB."""
+    try:
+        _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
 def load_object(data: bytes | memoryview) -> dict[str, Any]:
     """Parse a JSON object.
 

@@ -103,37 +103,17 @@ class Producer(DirectProducer):
         when_full: Literal["wait", "raise"] = "wait",
     ) -> None:
         self._wrap(
-            AioSource(
-                group,
-                namesrv,
-                send_timeout=send_timeout,
-                retries=retries,
-                compress_over=compress_over,
-                compression=compression,
-                compression_level=compression_level,
-                max_message_size=max_message_size,
-                default_queue_nums=default_queue_nums,
-                create_topic=create_topic,
-                instance_name=instance_name,
-                unit_name=unit_name,
-                client_ip=client_ip,
-                namespace=namespace,
-                address_map=address_map,
-                tls=tls,
-                credentials=credentials,
-                topics=topics,
-                unit_mode=unit_mode,
-                hooks=hooks,
-                trace=trace,
-                send_latency_fault_enable=send_latency_fault_enable,
-                send_msg_max_timeout_per_request=send_msg_max_timeout_per_request,
-                retry_another_broker_when_not_store_ok=retry_another_broker_when_not_store_ok,
-                retry_response_codes=retry_response_codes,
-                max_pending_sends=max_pending_sends,
-                max_pending_bytes=max_pending_bytes,
-                when_full=when_full,
-            )
-        )
+            AioSource(group, namesrv, send_timeout=send_timeout, retries=retries, compress_over=compress_over,
+            compression=compression, compression_level=compression_level, max_message_size=max_message_size,
+            default_queue_nums=default_queue_nums, create_topic=create_topic, instance_name=instance_name,
+            unit_name=unit_name, client_ip=client_ip, namespace=namespace, address_map=address_map, tls=tls,
+            credentials=credentials, topics=topics, unit_mode=unit_mode, hooks=hooks, trace=trace,
+            send_latency_fault_enable=send_latency_fault_enable,
+            send_msg_max_timeout_per_request=send_msg_max_timeout_per_request,
+            retry_another_broker_when_not_store_ok=retry_another_broker_when_not_store_ok,
+            retry_response_codes=retry_response_codes, max_pending_sends=max_pending_sends,
+            max_pending_bytes=max_pending_bytes, when_full=when_full)
+        )  # fmt: skip
 
     def start(self) -> None:
         """Get ready to send. May be called more than once, not after :meth:`close`."""

@@ -137,9 +137,13 @@ class Producer:
         self._reply_topics: set[str] = set()
         self._topics = {with_namespace(namespace, names.check_topic(topic)) for topic in topics}
         self.tracer = Tracer.of(trace, self.group, "PRODUCE")
+        self.hooks = self._send_hooks(hooks)
+
+    def _send_hooks(self, hooks: Sequence[SendHook]) -> SendHooks | None:
+        """The hooks of every send, the one that writes traces last; None without any."""
         if self.tracer is not None:
             hooks = (*hooks, SendTrace(self.tracer))
-        self.hooks = SendHooks(self.group, hooks) if hooks else None
+        return SendHooks(self.group, hooks) if hooks else None
 
     # -- life
 

@@ -400,28 +400,15 @@ def test_progress_in_the_revive_log(running: InProcess, client: Client) -> None:
     assert offsets.query("CID_RMQ_SYS_REVIVE_GROUP", log.topic, queue) == 3
 
 
-@pytest.mark.parametrize("invisible_ms", [-1, -(1 << 63)])
-def test_negative_invisible_times_are_refused(running: InProcess, client: Client, invisible_ms: int) -> None:
-    make_topic(running)
-    put(client, b"one")
-    answer = client.ask(Code.POP_MESSAGE, pop(invisible_time=invisible_ms))
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert f"invisibleTime is '{invisible_ms}': a whole number from 0" in (answer.remark or "")
-    [one] = take(client)
-    assert "invisibleTime is" in (change_invisible(client, one, invisible_ms).remark or "")
-    assert change_invisible(client, one, 0).code == 0
-
-
-@pytest.mark.parametrize("invisible_ms", [365 * 24 * 3_600_000 + 1, (1 << 63) - 1])
+@pytest.mark.parametrize("invisible_ms", [-1, -(1 << 63), 365 * 24 * 3_600_000 + 1, (1 << 63) - 1])
 def test_impossible_invisible_times_are_refused(running: InProcess, client: Client, invisible_ms: int) -> None:
     make_topic(running)
     put(client, b"one")
     answer = client.ask(Code.POP_MESSAGE, pop(invisible_time=invisible_ms))
-    refused = ResponseCode.INVALID_PARAMETER if invisible_ms > 0 else ResponseCode.SYSTEM_ERROR  # by the header itself
-    assert answer.code == refused
-    assert "invisibleTime is" in (answer.remark or "")
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark == f"invisibleTime is {invisible_ms}: 0 to 31536000000 milliseconds are expected"
     [one] = take(client)
     changed = change_invisible(client, one, invisible_ms)
-    assert changed.code == refused
+    assert changed.code == ResponseCode.INVALID_PARAMETER
     assert "invisibleTime is" in (changed.remark or "")
     assert change_invisible(client, one, 0).code == 0

@@ -1,0 +1,35 @@
+"""Bodies that would hold the event loop are refused before they are decoded."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.broker.handlers.body_limits import BODY_LIMITS, DIALECT_LIMIT, MIB, body_fault
+from rocketmq_py.protocol.codes import RequestCode as Code
+
+
+def padded(text: str, length: int) -> bytes:
+    return text.replace("%", "x" * (length - len(text) + 1)).encode()
+
+
+def test_the_last_byte_that_is_possible() -> None:
+    assert body_fault(Code.HEART_BEAT, padded('{"clientID":"%"}', MIB)) is None
+    said = body_fault(Code.HEART_BEAT, padded('{"clientID":"%"}', MIB + 1))
+    assert said == f"the body of request HEART_BEAT has {MIB + 1} bytes: at most {MIB} are possible"
+
+
+@pytest.mark.parametrize("text", ["{'clientID':'%'}", '{clientID:"%"}', '{"clientID":"%"}]', '{"clientID":"%",}'])
+def test_fastjsons_dialect_has_a_smaller_limit(text: str) -> None:
+    assert body_fault(Code.HEART_BEAT, padded(text, DIALECT_LIMIT)) is None
+    said = body_fault(Code.HEART_BEAT, padded(text, DIALECT_LIMIT + 1))
+    assert said is not None
+    assert "is not standard JSON: at most 131072 are possible then" in said
+
+
+def test_settings_are_not_json() -> None:
+    assert body_fault(Code.UPDATE_BROKER_CONFIG, padded("brokerName=%", MIB)) is None
+
+
+def test_a_request_without_a_limit_may_have_any_body() -> None:
+    assert Code.SEND_MESSAGE not in BODY_LIMITS
+    assert body_fault(Code.SEND_MESSAGE, bytes(5 * MIB)) is None
