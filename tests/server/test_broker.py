@@ -341,7 +341,7 @@ def test_calls_of_others_fail_in_words() -> None:
             writer.close()
 
         for handler, error, words in (
-            (silent, RequestTimeout, "did not answer request 105 within 0.05 s"),
+            (silent, RequestTimeout, "did not answer GET_ROUTEINFO_BY_TOPIC \\(105\\) within 0.05 s"),
             (garbage, ConnectionLost, "not a RocketMQ peer"),
         ):
             server = await asyncio.start_server(handler, "127.0.0.1", 0)
