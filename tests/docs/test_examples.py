@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -32,6 +33,12 @@ def _name(value: object) -> str:
     return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else ""
 
 
+def environment(page: Path) -> dict[str, str]:
+    """The environment of a page's program: pages for contributors import the chaos kit of the checkout."""
+    paths = [str(ROOT)] if "chaoskit" in page.read_text() else []
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [*paths, os.environ.get("PYTHONPATH", "")]))}
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("path", "blocks"), examples(), ids=_name)
@@ -42,7 +49,7 @@ def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: P
         (tmp_path / path.name).write_text(program)
         done = subprocess.run(
             [sys.executable, path.name], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            check=False,
+            check=False, env=environment(path),
         )  # fmt: skip
     assert done.returncode == 0, done.stdout
 

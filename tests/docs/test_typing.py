@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
 SETTINGS = {
     "include": ["examples", "programs"],
-    "extraPaths": [str(ROOT / "src")],
+    "extraPaths": [str(ROOT / "src"), str(ROOT)],  # a page shows the chaos kit of a checkout
     "pythonVersion": "3.11",
     "typeCheckingMode": "standard",
     "useLibraryCodeForTypes": False,  # pandas ships no types; what is inferred from its source is wrong
