@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -99,7 +100,9 @@ class Draft:
         self.is_json = chance.random() < 0.8 or code > 0x7FFF  # a ROCKETMQ header has 16 bits for the code
 
     def encode(self) -> bytes:
-        return encode_frame(*((self._json(), self.body, JSON) if self.is_json else (self._binary(), self.body, ROCKETMQ)))
+        return encode_frame(
+            *((self._json(), self.body, JSON) if self.is_json else (self._binary(), self.body, ROCKETMQ))
+        )
 
     def _json(self) -> bytes:
         common = {"code": self.code, "language": "JAVA", "opaque": self.opaque, "version": 433, "flag": 0}
@@ -192,12 +195,31 @@ def plausible(kind: inspect.Type, name: str, chance: random.Random, depth: int =
 def body_of(code: Code, chance: random.Random) -> bytes:
     """A valid body for a request."""
     cls = BODIES.get(code)
+    if code == Code.REGISTER_BROKER and chance.random() < 0.3:
+        return compressed_registration(chance)
     if cls is not None:
         return json.dumps(plausible(_TYPES(cls), "", chance)).encode()
     if code in (Code.UPDATE_BROKER_CONFIG, Code.UPDATE_NAMESRV_CONFIG):
         lines = (f"{chance.choice(SETTINGS)}={chance.choice(NUMBERS + TEXTS[:12])}" for _ in range(chance.randrange(4)))
         return "\n".join(lines).encode("utf-8", "replace")
     return b"fuzzed " + chance.randbytes(chance.randrange(1, 40)) if chance.random() < 0.5 else b""
+
+
+def compressed_registration(chance: random.Random) -> bytes:
+    """A registration as brokers with ``compressedRegister`` send it; some of its blocks are mutated before compression."""
+    topics = [f"fuzz-{n} 4 4 6 SINGLE_TAG {chance.choice(('{}', '', '[1]', '{1:2}', '5', '[' * 5000))}" for n in range(2)]
+    mapping = chance.choice(('{"topic":"fuzz-1","bname":"broker-0"}', '{"topic":"t","bname":[]}', "[]", "[" * 5000))
+    filters = chance.choice(("[]", "5", '["a"]', "[[]]", "[" * 5000))
+    version = json.dumps(plausible(_TYPES(DataVersion), "", chance))
+    blocks = [version, 2, *topics, filters, 1, mapping]
+    if chance.random() < 0.3:
+        blocks[chance.randrange(len(blocks))] = chance.choice((-1, 2**31 - 1, "", "x", "fuzz-1 a b c d"))
+    raw = b"".join(one.to_bytes(4, signed=True) if isinstance(one, int) else _block(one) for one in blocks)
+    return zlib.compress(flipped(raw, chance) if chance.random() < 0.2 else raw)
+
+
+def _block(text: str) -> bytes:
+    return len(text).to_bytes(4) + text.encode()
 
 
 # -- mutations of requests
@@ -330,5 +352,3 @@ def make_report(seed: int, number: int, log_end: int) -> bytes:
     bad = chance.choice((-1, -(2**63), 2**63 - 1, log_end + 1, log_end + 2**40)).to_bytes(8, signed=True)
     return chance.choice((good, good, good, good * 3, good[:3], bad, chance.randbytes(chance.randrange(1, 40)),
                           b"\x00" * 8, flipped(good, chance), good * 2000))  # fmt: skip
-
-

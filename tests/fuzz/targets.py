@@ -192,7 +192,8 @@ class NamesrvTarget:
     async def keep(self) -> None:
         header = RegisterBroker(broker_name="kept-broker", broker_addr="127.0.0.1:5", cluster_name="kept-cluster",
                                 ha_server_addr="127.0.0.1:6", broker_id=0)  # fmt: skip
-        table = TopicConfigTable(topic_config_table={KEPT: TopicConfig(topic_name=KEPT)})
+        topics = (KEPT, f"{KEPT}-too")  # the first registration of a broker is refused with one topic alone
+        table = TopicConfigTable(topic_config_table={topic: TopicConfig(topic_name=topic) for topic in topics})
         body = RegisterBrokerBody(topic_config_serialize_wrapper=table, filter_server_list=[]).encode()
         answer = await self._asking.ask(Command(Code.REGISTER_BROKER, ext=header.to_ext(), body=body, version=433))
         assert answer.code == 0, f"a well-formed registration was answered with {answer.code}: {answer.remark}"
