@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from rocketmq_py.core.java_config import escape_controls
 from rocketmq_py.core.queue_limits import topic_queues_fault
-from rocketmq_py.errors import BrokerError, shortened
+from rocketmq_py.errors import BrokerError, ConfigError, shortened
 from rocketmq_py.namesrv.answers import encode_cluster_info, encode_members, encode_route
 from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from rocketmq_py.namesrv.registration import checksum, decode_registration
@@ -246,7 +246,10 @@ class ConfigHandlers:
     def update_settings(self, peer: Peer, request: Request, body: bytes) -> Reply:
         text = body.decode("utf-8", "replace")
         log.info("%s changes settings: %s", peer.address, escape_controls(shortened(text, 1_000)))
-        self._settings.update(text)
+        try:
+            self._settings.update(text)
+        except ConfigError as e:
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, str(e)) from e
         return Reply()
 
     @handles(RequestCode.GET_NAMESRV_CONFIG)

@@ -6,7 +6,7 @@ import zlib
 from struct import Struct, error as StructError
 from typing import Any
 
-from rocketmq_py.errors import BadHeader
+from rocketmq_py.errors import BadHeader, shortened
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import Version
@@ -27,6 +27,25 @@ def decode_registration(body: bytes, version: int) -> RegisterBrokerBody:
     :param version: of the broker, as its request says.
     :raises BadHeader: the body cannot be understood.
     """
+    registration = _decode(body, version)
+    _check_mappings(registration.topic_config_serialize_wrapper.topic_queue_mapping_info_map or {})
+    return registration
+
+
+def _check_mappings(mappings: dict[str, Any]) -> None:
+    """Check the part of static topics that the registry reads: the name of the broker that each mapping is of.
+
+    :raises BadHeader: it is of the wrong type.
+    """
+    for topic, mapping in mappings.items():
+        if not isinstance(mapping, dict) or not isinstance(mapping.get("bname", ""), str):
+            found = shortened(repr(mapping))
+            raise BadHeader(
+                f"topicQueueMappingInfoMap: {shortened(topic)} is {found}: an object with the broker's name as bname is expected"
+            )
+
+
+def _decode(body: bytes, version: int) -> RegisterBrokerBody:
     if not body:
         return RegisterBrokerBody()
     if body[:1] == _ZLIB_MAGIC:
@@ -57,9 +76,9 @@ def _decode_compressed(raw: bytes, *, with_mappings: bool) -> RegisterBrokerBody
         blocks = _Blocks(raw)
         version = DataVersion.decode(blocks.next())
         topics = [_topic(blocks.next().decode()) for _ in range(blocks.number())]
-        filters = fastjson.loads(blocks.next()) or []
+        filters = _filters(blocks.next())
         mappings = [_mapping(blocks.next()) for _ in range(blocks.number())] if with_mappings else []
-    except (StructError, ValueError) as e:
+    except (StructError, ValueError, RecursionError) as e:
         raise BadHeader(f"a compressed registration of {len(raw)} bytes cannot be understood: {e}") from e
     table = TopicConfigTable(
         topic_config_table={topic.topic_name: topic for topic in topics},
@@ -110,5 +129,15 @@ def _mapping(block: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    attributes: Any = fastjson.loads(text) if text else {}
-    return {str(name): str(value) for name, value in (attributes or {}).items()}
+    attributes: Any = (fastjson.loads(text) if text else None) or {}
+    if not isinstance(attributes, dict):
+        raise ValueError(f"{shortened(text)!r} are no attributes: an object is expected")  # noqa: TRY004 - of the input
+    return {str(name): str(value) for name, value in attributes.items()}
+
+
+def _filters(block: bytes) -> list[str]:
+    """The filter servers of a broker."""
+    filters: Any = fastjson.loads(block) or []
+    if not isinstance(filters, list) or not all(isinstance(one, str) for one in filters):
+        raise ValueError("the filter servers are no list of texts")
+    return filters

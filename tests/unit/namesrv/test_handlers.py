@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.errors import BadHeader, BrokerError
 from rocketmq_py.namesrv import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
 from rocketmq_py.namesrv.kv_config import ORDER_TOPICS, KvConfig
@@ -12,7 +12,7 @@ from rocketmq_py.namesrv.registration import checksum
 from rocketmq_py.namesrv.settings import NamesrvSettings
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.route import QueueData, TopicRouteData
-from rocketmq_py.protocol.codes import Version
+from rocketmq_py.protocol.codes import ResponseCode, Version
 from rocketmq_py.protocol.headers.namesrv import (
     BrokerHeartbeat,
     BrokerMemberGroup,
@@ -221,3 +221,16 @@ def test_settings_that_are_no_utf_8_are_no_traceback_and_their_log_line_is_one(d
     [line] = [message for message in caplog.messages if "changes settings" in message]
     assert len(line.splitlines()) == 1
     assert len(line) < 1_200
+
+
+@pytest.mark.parametrize("mapping", ['"text"', "[]", "1", '{"bname":[]}', '{"bname":{}}'])
+def test_a_registration_with_a_malformed_mapping_is_refused(desk, mapping):
+    mappings = b'"topicQueueMappingInfoMap":{"V":%s},"topicConfigTable"' % mapping.encode()
+    with pytest.raises(BadHeader, match="topicQueueMappingInfoMap: V is "):
+        desk.ask(desk.brokers.register, REGISTER, BODY.replace(b'"topicConfigTable"', mappings))
+
+
+def test_a_setting_with_a_wrong_value_is_refused_by_name(desk):
+    with pytest.raises(BrokerError, match="orderMessageEnable is 'maybe'") as caught:
+        desk.ask(desk.config.update_settings, body=b"orderMessageEnable=maybe")
+    assert caught.value.code == ResponseCode.INVALID_PARAMETER

@@ -9,7 +9,7 @@ from rocketmq_py.broker.record_permissions import MOST_ENDS
 from rocketmq_py.broker.send.reply_messages import ReplyService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.transaction.transactions import Transactions
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.errors import BrokerError, CorruptRecord
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions
 from rocketmq_py.protocol.requests import Request
@@ -135,7 +135,10 @@ class TransactionHandlers:
     @handles(Code.END_TRANSACTIONS, lane="transaction")
     def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Commit or roll back many transactions."""
-        places, offsets = decode_half_positions(body)
+        try:
+            places, offsets = decode_half_positions(body)
+        except CorruptRecord as e:
+            raise BrokerError.of(ResponseCode.INVALID_PARAMETER, str(e)) from e
         if len(places) > MOST_ENDS:
             remark = (
                 f"{len(places)} transactions are too many for one request: at most {MOST_ENDS} can be ended at once"

@@ -16,7 +16,7 @@ from rocketmq_py.broker.send.send import Redirect
 from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.timer.delay_levels import retry_level
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.errors import BrokerError, CorruptRecord
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
@@ -84,7 +84,10 @@ class SendBackService:
         raw = self._store.message_at(offset)
         if raw is None:
             raise BrokerError.of(Code.SYSTEM_ERROR, f"look message by offset failed, {offset}")
-        return read_stored(raw)
+        try:
+            return read_stored(raw)
+        except CorruptRecord as e:  # the offset is the client's: no message begins there
+            raise BrokerError.of(Code.SYSTEM_ERROR, f"look message by offset failed, {offset}: {e}") from e
 
     def _put(self, message: StoredRecord, topic: str, queue_id: int, level: int) -> None:
         head = message.head

@@ -10,7 +10,7 @@ import pytest
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topic import TopicConfig
-from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import Client, InProcess, broker
@@ -202,3 +202,19 @@ def test_a_failure_does_not_change_an_order_topic(running: InProcess, client: Cl
     client.ask(Code.CONSUMER_SEND_MSG_BACK, back())
     assert running.services.topics.is_order("%RETRY%g")
     assert not running.services.topics.create_for_group("%RETRY%g", 1, order=False).order
+
+
+def test_a_send_back_of_an_offset_inside_a_message_is_refused(
+    running: InProcess, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = (512).to_bytes(4) + b"no record" * 100
+    client.ask(Code.SEND_MESSAGE_V2, send(), body)
+    place = running.services.store.queue_entries("t", 0, 0, 1)[0][0]
+    raw = running.services.store.message_at(place)
+    assert raw is not None
+    inside = place + raw.index(body)
+    assert running.services.store.message_at(inside) is not None, "the bytes there announce a size"
+    answer = client.ask(Code.CONSUMER_SEND_MSG_BACK, back(inside))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert str(answer.remark).startswith(f"look message by offset failed, {inside}")
+    assert not caplog.records

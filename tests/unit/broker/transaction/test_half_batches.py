@@ -124,3 +124,14 @@ def test_brokers_that_forbid_transactions_and_slaves_take_none(tmp_path: Path) -
             client = running.connect()
             header = send(queue_id=2, sys_flag=4, batch=True)
             assert client.ask(Code.SEND_HALF_MESSAGES, header, batch(b"0")).code == code
+
+
+@pytest.mark.parametrize("body", [b"x", b"x" * 8, b"x" * 15, b"x" * 25])
+def test_a_malformed_list_of_positions_is_refused(
+    running: InProcess, client: Client, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = EndTransactions(producer_group="p", commit_or_rollback=COMMIT)
+    answer = client.ask(Code.END_TRANSACTIONS, header, body)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert f"{len(body)} bytes are not a list of" in str(answer.remark)
+    assert not caplog.records

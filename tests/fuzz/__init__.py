@@ -1,0 +1,1 @@
+"""Mutated requests for the servers: ``python -m tests.fuzz`` or ``make fuzz``."""
