@@ -32,6 +32,10 @@ class Link(asyncio.Protocol):
         self.is_closed = False
         self.must_close = False
         """Whether a corrupt frame was sent."""
+        self.may_expire = False
+        """Whether a broker registered with a heartbeat timeout of its own: the name server ends its connection
+        when that is over.
+        """
         self.answered = self.asked = 0
         self.transport: Any = None
 
@@ -58,6 +62,7 @@ class Link(asyncio.Protocol):
 
     def _note(self, frame: Frame) -> None:
         command = decode_command(frame)
+        self.may_expire |= command.code == Code.REGISTER_BROKER and "heartbeatTimeoutMillis" in command.ext
         if not command.is_response and not command.is_oneway and not _ends_nothing(command):
             self.waiting[command.opaque] = (command.code, time.monotonic())
             self.asked += 1
