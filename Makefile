@@ -74,6 +74,10 @@ bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one ro
 chaos: $(VENV)/.dev ## failures under load, judged (ARGS="--minutes 10 --scenario broker-killed --seed 7 --java")
 	$(BIN)/python -m tests.chaos $(ARGS)
 
+.PHONY: fuzz
+fuzz: $(VENV)/.dev ## 200,000 mutated requests to broker, name server and HA port (ARGS="--seed 7 --target broker --sockets")
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
 .PHONY: crashes
 crashes: $(VENV)/.dev ## Spark's processes and servers killed (ARGS="--runs 100 --seed 7") and stopped (STOPS="--runs 100 --java")
 	$(BIN)/python -m tests.spark.crashes $(ARGS)

@@ -22,7 +22,7 @@ SHARES = {"broker": 0.75, "namesrv": 0.2, "ha": 0.05}
 @click.option("--seed", type=int, help="Makes a run again; by default a new one.")
 @click.option("--target", type=click.Choice([*TARGETS, "all"]), default="all", show_default=True)
 @click.option("--sockets", is_flag=True, help="Send through sockets, not in memory; slower.")
-def main(frames: int, seed: int | None, target: str, sockets: bool) -> None:  # noqa: FBT001
+def main(frames: int, seed: int | None, target: str, sockets: bool) -> None:
     """Send mutated frames to servers and report what does not hold."""
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")

@@ -53,11 +53,13 @@ BODIES: dict[Code, type[Body]] = {
 """The JSON body of each request that has one."""
 
 TEXTS = ("", " ", ".", "..", "../../victim", "/etc/passwd", "..\\..", "a/b", "\x00", "a\nb=c", "a\u0085b", "\u2028",
-         "\ud800", "\udfff\ud800", "ünïcødé", "💥" * 40, "%RETRY%group-1", "%DLQ%group-1", "%SYS%", "SCHEDULE_TOPIC_XXXX",
+         "\ud800", "\udfff\ud800", "ünïcødé", "💥" * 40, "%RETRY%group-1", "%DLQ%group-1", "%SYS%",
+         "SCHEDULE_TOPIC_XXXX",
          "RMQ_SYS_TRANS_HALF_TOPIC", "TBW102", "x" * 127, "x" * 128, "x" * 256, "x" * 32768, "x" * 65536, "null",
-         "true", "-", "*", "a && b", "a || b || " * 200, "a = 1 OR " * 1500 + "a = 1", "((((" * 500, "'", "\"", "{}",
-         "[]", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8 9 x", "0 99999999999999999999 1 0 0 b 0 0", ":::", "@", "a@b@c",
-         "127.0.0.1:1", "127.0.0.1:99999", "[::1]:1", "256.1.1.1:1", "AA==", "djE=", "KEYS\x01k\x02", "\x01\x02\x01\x02",
+         "true", "-", "*", "a && b", "a || b || " * 200, "a = 1 OR " * 1500 + "a = 1", "((((" * 500, "'", '"', "{}",
+         "[]", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8 9 x", "0 99999999999999999999 1 0 0 b 0 0", ":::", "@",
+         "a@b@c", "127.0.0.1:1", "127.0.0.1:99999", "[::1]:1", "256.1.1.1:1", "AA==", "djE=",
+         "KEYS\x01k\x02", "\x01\x02\x01\x02",
          "DELAY\x01-1\x02", "DELAY\x0199999999999\x02", "TIMER_DELAY_MS\x01nan\x02", "TIMER_DELIVER_MS\x01-1\x02",
          "TRAN_MSG\x01true\x02PGROUP\x01\x02", "INNER_NUM\x01-5\x02", "WAIT\x01?\x02UNIQ_KEY\x01\x02")  # fmt: skip
 NUMBERS = ("-1", "0", "1", "-0", "+1", "7", "32", "2147483647", "2147483648", "-2147483648", "-2147483649",
@@ -143,7 +145,8 @@ _STRINGS: tuple[tuple[str, Callable[[random.Random], str]], ...] = (
     ("exp", lambda chance: chance.choice(("*", "a", "a || b", "a = 1", "a > 3 AND b IS NULL"))),
     ("subscription", lambda chance: chance.choice(("*", "a", "a || b", "a = 1"))),
     ("sub_string", lambda chance: chance.choice(("*", "a"))),
-    ("propert", lambda chance: chance.choice(("", "KEYS\x01k\x02", "TAGS\x01a\x02", "DELAY\x011\x02", "TRAN_MSG\x01true\x02PGROUP\x01g\x02"))),
+    ("propert", lambda chance: chance.choice(("", "KEYS\x01k\x02", "TAGS\x01a\x02", "DELAY\x011\x02",
+                                              "TRAN_MSG\x01true\x02PGROUP\x01g\x02"))),
     ("extra_info", lambda chance: f"{chance.randrange(9)} {time.time_ns() // 10**6} 60000 0 0 broker-0 0 0"),
     ("addr", lambda chance: f"127.0.0.1:{chance.randrange(1, 4)}"),
     ("broker_name", lambda chance: f"broker-{chance.randrange(3)}"),
@@ -167,7 +170,9 @@ _NUMBERS: tuple[tuple[str, Callable[[random.Random], int]], ...] = (
 )
 
 
-def plausible(kind: inspect.Type, name: str, chance: random.Random, depth: int = 0) -> Any:
+def plausible(  # noqa: PLR0911 - one for each kind of type
+    kind: inspect.Type, name: str, chance: random.Random, depth: int = 0
+) -> Any:
     """A value that a member of this type and name may have."""
     match kind:
         case inspect.UnionType():
@@ -180,9 +185,8 @@ def plausible(kind: inspect.Type, name: str, chance: random.Random, depth: int =
             return [plausible(kind.item_type, name, chance, depth + 1) for _ in range(many)]
         case inspect.DictType():
             many = chance.randrange(3) if depth < 4 else 0
-            pairs = [(plausible(kind.key_type, name, chance, depth), plausible(kind.value_type, name, chance, depth + 1))
-                     for _ in range(many)]  # fmt: skip
-            return {_text(key): value for key, value in pairs if not isinstance(key, (dict, list))}
+            keys = [plausible(kind.key_type, name, chance, depth) for _ in range(many)]
+            return {_text(key): plausible(kind.value_type, name, chance, depth + 1) for key in keys}
         case inspect.Metadata():
             return plausible(kind.type, name, chance, depth)
         case inspect.BoolType():
@@ -206,8 +210,10 @@ def body_of(code: Code, chance: random.Random) -> bytes:
 
 
 def compressed_registration(chance: random.Random) -> bytes:
-    """A registration as brokers with ``compressedRegister`` send it; some of its blocks are mutated before compression."""
-    topics = [f"fuzz-{n} 4 4 6 SINGLE_TAG {chance.choice(('{}', '', '[1]', '{1:2}', '5', '[' * 5000))}" for n in range(2)]
+    """A registration as brokers with ``compressedRegister`` send it; blocks are mutated before compression."""
+    topics = [
+        f"fuzz-{n} 4 4 6 SINGLE_TAG {chance.choice(('{}', '', '[1]', '{1:2}', '5', '[' * 5000))}" for n in range(2)
+    ]
     mapping = chance.choice(('{"topic":"fuzz-1","bname":"broker-0"}', '{"topic":"t","bname":[]}', "[]", "[" * 5000))
     filters = chance.choice(("[]", "5", '["a"]', "[[]]", "[" * 5000))
     version = json.dumps(plausible(_TYPES(DataVersion), "", chance))
@@ -296,8 +302,8 @@ def _body_long(draft: Draft) -> None:
     draft.body = draft.body[:200_000]
 
 
-MUTATIONS = (_text_value, _text_value, _number_value, _number_value, _other_type, _missing, _unknown, _duplicate, _common,
-             _one_way, _tree_member, _tree_member, _body_bytes, _body_cut, _body_deep, _body_long)  # fmt: skip
+MUTATIONS = (_text_value, _text_value, _number_value, _number_value, _other_type, _missing, _unknown, _duplicate,
+             _common, _one_way, _tree_member, _tree_member, _body_bytes, _body_cut, _body_deep, _body_long)  # fmt: skip
 
 
 # -- mutations of frames

@@ -8,9 +8,14 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from rocketmq_py.errors import CorruptFrame
+from rocketmq_py.errors import BadHeader, CorruptFrame
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import Frame, FrameDecoder
+
+UNKNOWN = 0
+"""The outcome of a transaction that its producer does not know yet."""
 
 
 class Link(asyncio.Protocol):
@@ -21,12 +26,16 @@ class Link(asyncio.Protocol):
         self._received = FrameDecoder()
         self.waiting: dict[int, tuple[int, float]] = {}
         """Opaque numbers of requests that are not answered yet: code and time."""
-        self.answers: dict[int, Command] = {}
-        """Answers to the requests of :meth:`watch`."""
-        self._watched: set[int] = set()
+        self._watched: dict[int, asyncio.Future[Command]] = {}
+        self.changed = asyncio.Event()
+        """Set by each answer and by the end of the connection."""
         self.is_closed = False
         self.must_close = False
         """Whether a corrupt frame was sent."""
+        self.may_expire = False
+        """Whether a broker registered with a heartbeat timeout of its own: the name server ends its connection
+        when that is over.
+        """
         self.answered = self.asked = 0
         self.transport: Any = None
 
@@ -35,6 +44,9 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
+        self.changed.set()
+        for answer in self._watched.values():
+            answer.cancel("the connection was closed")
 
     def send(self, data: bytes) -> None:
         """Send bytes, and note which answers they ask for."""
@@ -50,7 +62,8 @@ class Link(asyncio.Protocol):
 
     def _note(self, frame: Frame) -> None:
         command = decode_command(frame)
-        if not command.is_response and not command.is_oneway:
+        self.may_expire |= command.code == Code.REGISTER_BROKER and "heartbeatTimeoutMillis" in command.ext
+        if not command.is_response and not command.is_oneway and not _ends_nothing(command):
             self.waiting[command.opaque] = (command.code, time.monotonic())
             self.asked += 1
 
@@ -59,21 +72,34 @@ class Link(asyncio.Protocol):
         """Whether the server waits for the rest of a frame with a wrong length."""
         return self._sent.buffered > 0
 
-    def watch(self, opaque: int) -> None:
-        """Keep the answer to a request."""
-        self._watched.add(opaque)
+    def watch(self, opaque: int) -> asyncio.Future[Command]:
+        """Return the future answer to a request."""
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self._watched[opaque] = answer
+        return answer
 
     def data_received(self, data: bytes) -> None:
         for frame in self._received.feed(data):
             command = decode_command(frame)
             if command.is_response and self.waiting.pop(command.opaque, None) is not None:
                 self.answered += 1
-                if command.opaque in self._watched:
-                    self._watched.discard(command.opaque)
-                    self.answers[command.opaque] = command
+                self.changed.set()
+                watched = self._watched.pop(command.opaque, None)
+                if watched is not None:
+                    watched.set_result(command)
 
     def close(self) -> None:
         self.transport.close()
+
+
+def _ends_nothing(command: Command) -> bool:
+    """Whether a producer does not know the outcome of a transaction yet; as in Java, this is not answered."""
+    if command.code != Code.END_TRANSACTION:
+        return False
+    try:
+        return EndTransaction.from_ext(command.ext).commit_or_rollback == UNKNOWN
+    except BadHeader:
+        return False
 
 
 class MemoryTransport(asyncio.Transport):

@@ -71,6 +71,7 @@ class Run:
 
     async def run(self, logs: LogWatch, turns: TurnWatch) -> None:
         self._links = [await self._connect() for _ in range(LINKS)]
+        self._memory.append(resident_kib())
         for number in range(self._frames):
             logs.current = turns.current = f"frame {number} of seed {self._seed}"
             await self._send(number)
@@ -94,31 +95,18 @@ class Run:
         link.send(self._target.data(self._seed, number))
 
     async def _leave(self, link: Link) -> None:
-        """Drop a connection: with a corrupt frame the server must have closed it, with an incomplete one the client does."""
+        """Drop a connection: after a corrupt frame the server must close it, otherwise the client does."""
         if link.must_close:
-            end = time.monotonic() + ANSWER_SECONDS
-            while not link.is_closed and time.monotonic() < end:
-                await asyncio.sleep(0)
-            if not link.is_closed:
+            if not await _happens(link, lambda: link.is_closed):
                 self._findings.append("a connection with a corrupt frame was not closed")
             self._closed += 1
         else:
-            await self._wait_answers([link])
-            if link.is_closed and link.asked > link.answered:
+            await _happens(link, lambda: not _unanswered(link))
+            if link.is_closed and link.asked > link.answered and not link.may_expire:
                 self._findings.append(f"a connection was closed without a corrupt frame: {link.waiting}")
             link.close()
         self._asked += link.asked
         self._answered += link.answered
-
-    async def _wait_answers(self, links: list[Link]) -> None:
-        end = time.monotonic() + ANSWER_SECONDS
-        while any(self._unanswered(link) for link in links) and time.monotonic() < end:
-            await asyncio.sleep(0.001)
-
-    def _unanswered(self, link: Link) -> list[int]:
-        if link.is_closed or link.must_close:
-            return []
-        return [code for code, _ in link.waiting.values() if code not in HOLDING]
 
     def _look(self, number: int) -> None:
         self._tell(f"{self._target.name}: {number} of {self._frames} frames, {len(self._findings)} findings")
@@ -132,15 +120,18 @@ class Run:
     async def _settle(self) -> None:
         """Wait for the last answers."""
         await asyncio.sleep(0)
-        await self._wait_answers(self._links)
+        if isinstance(self._target, HaTarget):
+            for link in self._links:
+                link.close()  # the broker would wait for slaves before it stops
         for link in self._links:
-            if left := self._unanswered(link):
+            await _happens(link, lambda link=link: not _unanswered(link))  # type: ignore[misc]
+            if left := _unanswered(link):
                 self._findings.append(f"requests {sorted(set(left))} are not answered: {list(link.waiting)[:5]}")
 
     async def end(self) -> None:
         """Judge the requests that were on hold, after the server has stopped."""
         for link in self._links:
-            if link.waiting and not link.must_close:
+            if link.waiting and not (link.must_close or link.may_expire):
                 self._findings.append(f"not answered when the server stopped: {list(link.waiting.items())[:5]}")
             self._asked += link.asked
             self._answered += link.answered
@@ -150,6 +141,25 @@ class Run:
             self._target.name, self._frames, seconds, self._asked, self._answered, self._closed, kept,
             turns.longest * 1000, turns.name, tuple(self._memory), self._findings + list(logs.findings.values()),
         )  # fmt: skip
+
+
+def _unanswered(link: Link) -> list[int]:
+    """The codes of the requests that must be answered soon."""
+    if link.is_closed or link.must_close:
+        return []
+    return [code for code, _ in link.waiting.values() if code not in HOLDING]
+
+
+async def _happens(link: Link, condition: Callable[[], bool]) -> bool:
+    """Wait until a condition of a link holds; False if it does not in time."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while not condition():
+                link.changed.clear()
+                await link.changed.wait()
+    except TimeoutError:
+        return condition()
+    return True
 
 
 def _stay_home() -> None:

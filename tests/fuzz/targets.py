@@ -67,13 +67,10 @@ class Asking:
 
     async def ask(self, command: Command) -> Command:
         command.opaque = next(self._opaques)
-        self._link.watch(command.opaque)
+        answer = self._link.watch(command.opaque)
         self._link.send(encode_command(command))
         async with asyncio.timeout(PATIENCE):
-            while command.opaque not in self._link.answers:
-                assert not self._link.is_closed, f"the connection of request {command.code} was closed"
-                await asyncio.sleep(0)
-        return self._link.answers.pop(command.opaque)
+            return await answer
 
 
 class BrokerTarget:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 _EXPECTED_ERRORS = frozenset({"rocketmq_py.broker.ha.master", "rocketmq_py.broker.transaction.check"})
-"""Loggers whose ERROR lines without a traceback are about the other end: a slave with a log that is not this master's, a
-producer that never ends its transaction."""
+"""Loggers whose ERROR lines without a traceback are about the other end: a slave with a log that is not this
+master's, a producer that never ends its transaction."""
 
 
 class LogWatch(logging.Handler):

@@ -39,10 +39,8 @@ def _check_mappings(mappings: dict[str, Any]) -> None:
     """
     for topic, mapping in mappings.items():
         if not isinstance(mapping, dict) or not isinstance(mapping.get("bname", ""), str):
-            found = shortened(repr(mapping))
-            raise BadHeader(
-                f"topicQueueMappingInfoMap: {shortened(topic)} is {found}: an object with the broker's name as bname is expected"
-            )
+            what = f"topicQueueMappingInfoMap: {shortened(topic)} is {shortened(repr(mapping))}"
+            raise BadHeader(f"{what}: an object with the broker's name as bname is expected")
 
 
 def _decode(body: bytes, version: int) -> RegisterBrokerBody:

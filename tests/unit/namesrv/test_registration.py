@@ -74,8 +74,25 @@ def test_no_body_is_no_topics():
         (zlib.compress(b"\x00"), "cannot be understood"),
         (compressed(["T 1 1"], []), "is no topic"),
         (compressed([], [{"no": "topic"}]), "names no topic"),
+        (compressed(["T 1 1 6 SINGLE_TAG [1]"], []), "are no attributes"),
+        (compressed([f"T 1 1 6 SINGLE_TAG {'[' * 50_000}"], []), "cannot be understood"),
+        (compressed([], filters="5"), "are no list"),
+        (compressed([], [{"topic": "T", "bname": []}]), "topicQueueMappingInfoMap: T is "),
     ],
-    ids=["json", "kind", "zlib", "cut", "block", "number", "topic", "mapping"],
+    ids=[
+        "json",
+        "kind",
+        "zlib",
+        "cut",
+        "block",
+        "number",
+        "topic",
+        "mapping",
+        "attributes",
+        "deep",
+        "filters",
+        "bname",
+    ],
 )
 def test_a_broken_body_is_named(body, said):
     with pytest.raises(BadHeader, match=said):
