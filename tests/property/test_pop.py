@@ -22,8 +22,6 @@ class Pops(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = tempfile.TemporaryDirectory()
-        self.root = Path(self.directory.name) / "store"
         self.sent = 0
         self.acked: set[bytes] = set()
         self.late: set[bytes] = set()
@@ -33,16 +31,21 @@ class Pops(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
+        self.directory = tempfile.TemporaryDirectory()
+        self.root = Path(self.directory.name) / "store"
         self.running = InProcess(self.root, store=SMALL)
         self.saved_ms = self.running.now
         make_topic(self.running, 2)
         self.client = self.running.connect()
 
     def teardown(self) -> None:
-        if hasattr(self, "running"):
-            self.drain()
-            self.running.services.close()
-        self.directory.cleanup()
+        try:
+            if hasattr(self, "running"):
+                self.drain()
+                self.running.services.close()
+        finally:
+            if hasattr(self, "directory"):
+                self.directory.cleanup()
 
     # -- what happens
 
