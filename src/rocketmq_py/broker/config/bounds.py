@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.errors import shortened
 
 LARGEST_INT = 2**31 - 1
@@ -17,12 +18,13 @@ _LEAST = {
          "maxMsgsNumBatch", "maxOpenQueueFiles", "maxTransferBytesOnMessageInDisk", "maxTransferBytesOnMessageInMemory",
          "maxTransferCountOnMessageInDisk", "maxTransferCountOnMessageInMemory", "registerBrokerTimeoutMills",
          "registerNameServerPeriod", "sendHeartbeatTimeoutMillis", "serverChannelMaxIdleTimeSeconds",
-         "syncBrokerMemberGroupPeriod", "transactionOpMsgMaxSize"),
+         "reviveQueueNum", "syncBrokerMemberGroupPeriod", "transactionOpMsgMaxSize"),
         1,
     ),
 }  # fmt: skip
 _MOST = {
-    **dict.fromkeys(("brokerPermission",), 7),
+    "brokerPermission": 7,
+    **dict.fromkeys(("defaultTopicQueueNums", "reviveQueueNum"), MAX_QUEUES),
     **dict.fromkeys(
         ("accessMessageInMemoryMaxRatio", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio",
          "diskSpaceWarningLevelRatio", "popFromRetryProbability"),

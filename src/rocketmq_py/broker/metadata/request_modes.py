@@ -47,7 +47,7 @@ class RequestModes:
     def set(self, mode: MessageRequestMode) -> None:
         """Set the mode of a group.
 
-        :raises BrokerError: the topic is a retry topic, or topic or group do not exist.
+        :raises BrokerError: the topic is a retry topic, the mode is unknown, or topic or group do not exist.
         """
         if is_retry_topic(mode.topic):
             raise BrokerError.of(Code.NO_PERMISSION, "retry topic is not allowed to set mode")
@@ -55,6 +55,8 @@ class RequestModes:
             raise BrokerError.of(Code.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
         if self._groups.find(mode.consumer_group) is None:
             raise BrokerError.of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist")
+        if mode.mode not in (PULL, POP):
+            raise BrokerError.of(Code.INVALID_PARAMETER, f"mode {mode.mode!r} is unknown; use PULL or POP")
         self.modes.message_request_mode_map.setdefault(mode.topic, {})[mode.consumer_group] = mode
         self._file.save(bean(self.modes))
 

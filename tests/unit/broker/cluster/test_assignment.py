@@ -166,6 +166,7 @@ def test_modes_are_kept(running: InProcess, client: Client) -> None:
         ({"topic": "%RETRY%g"}, 16, "retry topic is not allowed to set mode"),
         ({"topic": "no"}, 17, "topic[no] not exist"),
         ({"group": "a b"}, 26, "subscription group does not exist"),
+        ({"mode": "PUSH"}, 29, "mode 'PUSH' is unknown; use PULL or POP"),
     ],
 )
 def test_modes_that_are_refused(

@@ -371,7 +371,7 @@ def test_a_send_creates_no_more_queues_than_the_default_topic_has(running: InPro
 @pytest.mark.parametrize(("key", "value"), [("defaultTopicQueueNums", 8_193), ("defaultTopicQueueNums", -1),
                                             ("reviveQueueNum", 2**31 - 1), ("reviveQueueNum", 0)])  # fmt: skip
 def test_settings_give_topics_no_more_queues_either(key: str, value: int) -> None:
-    with pytest.raises(ConfigError, match=f"{key} is {value}: (. to 8192|at least 0) is expected"):
+    with pytest.raises(ConfigError, match=f"{key} is {value}: . to 8192 is expected"):
         BrokerConfig.from_properties({key: str(value)})
 
 
