@@ -15,7 +15,7 @@ from rocketmq_py.namesrv.notifier import Notifier
 from rocketmq_py.namesrv.registry import MinIdChanged, Registry
 from rocketmq_py.namesrv.settings import NamesrvSettings
 from rocketmq_py.server import Peer, Route, Router, Server
-from rocketmq_py.server.access_control import AccessControl
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.peer import format_address
 from rocketmq_py.server.tls import TlsSettings
 
@@ -42,7 +42,7 @@ class NameServer:
         self,
         config: NamesrvConfig | None = None,
         tls: TlsSettings | None = None,
-        access: AccessControl | None = None,
+        access: AuthDispatcher | None = None,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class NameServer:
             on_disconnect=self._disconnected,
             idle_timeout=self.config.server_channel_max_idle_time_seconds,
             tls=tls,
-            guard=access.admit if access is not None and access.guards else None,
+            authorize=access.admit if access is not None and access.enabled else None,
         )
         self._scan: asyncio.TimerHandle | None = None
 
@@ -116,7 +116,7 @@ class NameServer:
 
     def _min_id_changed(self, change: MinIdChanged) -> None:
         if self.config.notify_min_broker_id_changed:
-            self._notifier.tell(change)
+            self._notifier.notify(change)
 
     def _configure(self, config: NamesrvConfig) -> None:
         self.config = config

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.fs.os_files import OsFileSystem
 
@@ -30,7 +31,7 @@ class SecretFileSystem(OsFileSystem):
         new.replace(path)
 
 
-def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> AccessControl:
+def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> AuthDispatcher:
     """The access control of a broker, with users and permissions loaded from its file.
 
     :raises ConfigError: neither the file nor its backup can be read.
@@ -41,4 +42,4 @@ def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> Acc
     saved = file.load()
     if saved is None and path.exists() and path.stat().st_size:
         raise ConfigError(f"{path} is damaged, and so is its backup: restore or remove it")
-    return AccessControl(settings, lambda: saved, file.save, cluster)
+    return AuthDispatcher(settings, lambda: saved, file.save, cluster)

@@ -25,7 +25,8 @@ from rocketmq_py.cli.server.settings import (
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
     from rocketmq_py.namesrv import NamesrvConfig
-    from rocketmq_py.server.access_control import AccessControl, AccessSettings
+    from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+    from rocketmq_py.server.access.settings import AccessSettings
     from rocketmq_py.server.tls import TlsSettings
     from rocketmq_py.store import StoreConfig
 
@@ -85,7 +86,8 @@ def command(
       brokerPermission=6                   4 read, 2 write
     """
     from rocketmq_py.broker.metadata.access_store import open_access
-    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
     from rocketmq_py.server.runner import run
 
     log_as(log_level, log_format)
@@ -158,7 +160,8 @@ def _is_known(key: str) -> bool:
     """True if a broker or a name server, of Apache RocketMQ or of this project, has a setting of that name."""
     from rocketmq_py.broker.config import broker_config
     from rocketmq_py.namesrv.config import NamesrvConfig
-    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
 
     return broker_config.is_known(key) or NamesrvConfig.is_known(key) or key in access_control.KEYS or key in tls.KEYS
 
@@ -209,7 +212,7 @@ def _namesrv_keys() -> frozenset[str]:
 
 
 async def _serve(
-    namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig, tls: TlsSettings, access: AccessControl
+    namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig, tls: TlsSettings, access: AuthDispatcher
 ) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
