@@ -11,7 +11,7 @@ import msgspec
 
 from rocketmq_py.core import java_config
 from rocketmq_py.core.access.permissions import User
-from rocketmq_py.core.access.plain_acl import PlainAcl, read_plain_acl
+from rocketmq_py.core.access.plain_acl import MAX_CHARACTERS, PlainAcl, read_plain_acl
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.wire.signing import Credentials
 
@@ -131,7 +131,8 @@ def _plain(settings: Mapping[str, str]) -> PlainAcl:
         raise ConfigError(f"{PLAIN} is set, but {_PLAIN_FILE} and ROCKETMQ_HOME are not")
     path = Path(named).expanduser()
     try:
-        return read_plain_acl(java_config.split_lines(path.read_text()))
+        with path.open() as file:
+            return read_plain_acl(file.read(MAX_CHARACTERS + 1))
     except OSError as e:
         raise ConfigError(f"{_PLAIN_FILE}: {path} cannot be read: {e.strerror}") from e
     except ConfigError as e:
