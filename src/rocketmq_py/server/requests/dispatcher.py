@@ -130,8 +130,7 @@ class Dispatcher:
                 break
             if reply is not None and not request.flag & ONEWAY_FLAG:
                 answers.append((request.opaque, reply))
-                if reply.body:
-                    room -= 1
+                room -= reply.body != b""
             if not room or monotonic() > end:
                 break
         rest = [] if fault is not None else list(left)
