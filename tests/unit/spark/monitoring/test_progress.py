@@ -153,7 +153,7 @@ def test_queries_stand_side_by_side_until_they_end() -> None:
     assert out.getvalue().replace("\n", "").endswith(f"{describe(one)} || {describe(two)}")
     shown.ended("one")
     shown.ended("two")
-    assert out.getvalue().endswith("\n")
+    assert out.getvalue().removesuffix("\x1b[?25h").endswith("\n")
 
 
 def test_skew_of_a_batch_without_messages_is_unknown() -> None:
