@@ -10,6 +10,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.lane_limits import lane_limits
@@ -118,7 +119,7 @@ class Broker:
             self.port,
             self._clock,
             call_soon,
-            lambda: RpcClient(client_tls, access.inner),
+            partial(RpcClient, client_tls, access.inner),
             self._fs,
             self._tls,
             store_ip=await _resolved(config.broker_ip1),
