@@ -40,6 +40,7 @@ def command(
     from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
     from rocketmq_py.server import tls
     from rocketmq_py.server.access import settings as access_control
+    from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
     from rocketmq_py.server.runner import run
 
     log_as(log_level, log_format)
