@@ -44,6 +44,7 @@ from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.pop.services import PopServices
@@ -52,9 +53,10 @@ from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
 from rocketmq_py.broker.record_permissions import RecordPermissions
+from rocketmq_py.broker.records.message_properties import PropertyWriter
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
-from rocketmq_py.broker.send.message_properties import PropertyWriter
+from rocketmq_py.broker.send.half_messages import HalfMessageCache
 from rocketmq_py.broker.send.reply_messages import ReplyService
 from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send import SendService
@@ -62,7 +64,6 @@ from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold, TranslatingResponder
 from rocketmq_py.broker.static_topic.handlers import StaticOffsetHandlers, StaticTopicHandlers
-from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
 from rocketmq_py.broker.static_topic.messages import StaticTopicPuller, StaticTopicSender
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.timer.delay_levels import DelayService
@@ -71,7 +72,6 @@ from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.broker.transaction.check import TransactionCheck
-from rocketmq_py.broker.transaction.half_messages import HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey

@@ -15,8 +15,8 @@ from typing import Protocol, cast
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.peer import Peer
+from rocketmq_py.server.reply import Buffer
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Served
-from rocketmq_py.server.requests.reply import Buffer
 from rocketmq_py.wire.frame import Frame, FrameDecoder
 
 log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
-from rocketmq_py.server.go_away import GoAway
 from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.dispatcher import Authorize, Dispatcher, OnHold
+from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Router
 from rocketmq_py.server.slow_turns import SlowTurns

@@ -14,7 +14,7 @@ import msgspec
 
 from rocketmq_py.core.peer import InFlight
 from rocketmq_py.errors import ConnectionLost, RequestTimeout
-from rocketmq_py.server.requests.reply import Reply, encode_reply
+from rocketmq_py.server.reply import Reply, encode_reply
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.record import pack_host
 

@@ -15,15 +15,16 @@ from pathlib import Path
 
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.cleaner import Cleaner
+from rocketmq_py.store.codec.dispatch_fields import tags_code
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
 from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
-from rocketmq_py.store.log.confirm_offset import ConfirmOffset
 from rocketmq_py.store.log.flusher import Flusher
 from rocketmq_py.store.log.scan import Found, LogScan
+from rocketmq_py.store.queue.confirm_offset import ConfirmOffset
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
@@ -35,7 +36,6 @@ from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
 from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
-from rocketmq_py.store.write.dispatch_fields import tags_code
 from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,

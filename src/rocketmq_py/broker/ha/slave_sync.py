@@ -14,9 +14,9 @@ from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.core.peer import Reply

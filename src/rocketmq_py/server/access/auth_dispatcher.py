@@ -19,7 +19,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.access.table import AccessTable
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.requests.reply import Reply
+from rocketmq_py.server.reply import Reply
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.signing import ACCESS_KEY, SIGNATURE, Credentials, sign
 

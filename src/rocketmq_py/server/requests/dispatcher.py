@@ -15,11 +15,11 @@ from typing import NamedTuple, cast
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
-from rocketmq_py.server.go_away import GoAway
 from rocketmq_py.server.peer import Peer, Responder
+from rocketmq_py.server.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
 from rocketmq_py.server.requests.failures import failure, overloaded, unsupported
+from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
-from rocketmq_py.server.requests.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
 from rocketmq_py.server.requests.router import Outcome, Route, Router
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
