@@ -61,7 +61,7 @@ def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> N
         async def ask() -> None:
             while loop.time() < until:
                 go_away.asked += 1
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
 
         asking = asyncio.create_task(ask())
         await go_away.wait(60)
@@ -78,7 +78,7 @@ def test_it_ends_when_the_time_is_over() -> None:
         async def ask() -> None:
             while True:
                 go_away.asked += 1
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
 
         asking = asyncio.create_task(ask())
         await go_away.wait(0.3)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.core.sql92 import EvaluationError, compile_sql, numbers, tokens
-from rocketmq_py.core.sql92.compiled import Compiler
+from rocketmq_py.core.sql92.compiled import _KEPT_CHARACTERS, Compiler
 from rocketmq_py.core.sql92.evaluate import build
 from rocketmq_py.core.sql92.parser import MAX_DEPTH, MAX_LENGTH, MAX_PARTS, parse
 from rocketmq_py.core.sql92.tree import And, Or
@@ -312,13 +312,15 @@ def test_what_is_kept_is_bounded_by_its_length() -> None:
     assert compiler.characters == 0
 
 
-def test_many_long_expressions_take_no_hundreds_of_mebibytes() -> None:
-    compiler = Compiler()
+def test_a_compiled_expression_takes_at_most_150_bytes_for_each_character() -> None:
+    limit = 25_000
+    compiler = Compiler(most_characters=limit)
     tracemalloc.start()
     try:
-        for number in range(60):
+        for number in range(4):
             compiler(f"n = {number} OR " + "a=1 OR " * 1_500 + "a=1")
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert taken < 40 << 20
+    assert taken < 150 * limit
+    assert _KEPT_CHARACTERS * 150 < 40 << 20

@@ -27,6 +27,7 @@ class Store(ThreadingHTTPServer):
 
 class Requests(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer leaves in one packet: the body of two would wait for an acknowledgement, 40 ms
     server: Store
 
     def log_message(self, *_: object) -> None:
@@ -82,7 +83,7 @@ class Requests(BaseHTTPRequestHandler):
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     with Store() as server:
-        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         settings = {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}", "AWS_ALLOW_HTTP": "true",

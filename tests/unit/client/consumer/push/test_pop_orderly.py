@@ -88,7 +88,9 @@ def test_what_is_not_begun_at_the_end_is_given_back():
     scenario(run)
 
 
-def test_a_listener_that_does_not_end_holds_up_no_end():
+def test_a_listener_that_does_not_end_holds_up_no_end(monkeypatch):
+    monkeypatch.setattr("rocketmq_py.client.consumer.push.pop_orderly.CLOSE_TIMEOUT", 0.01)
+
     async def run(brokers):
         begun, release = threading.Event(), threading.Event()
 

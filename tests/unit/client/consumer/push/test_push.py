@@ -56,7 +56,7 @@ class Broker:
         self.arrived = asyncio.Event()
 
     def consumer(self, listener=None, **options):
-        options = {"pull_delay_after_error": 0.001, **options}
+        options = {"pull_delay_after_error": 0.001, "first_pull_delay": 0.001, **options}
         made = PushConsumer(GROUP, instance=self.instance, **options)
         made.subscribe(TOPIC, listener=listener or self.take)
         return made
