@@ -142,7 +142,7 @@ async def test_closing_ends_the_wait(cluster, topic, group, face):
 
 
 @in_a_loop
-async def test_what_is_no_request_cannot_be_replied_to(cluster, topic, group):
+async def test_a_message_that_is_no_request_cannot_be_replied_to(cluster, topic, group):
     async with Replier(cluster.namesrv, topic, group) as replier, aio.Producer("asker", cluster.namesrv) as producer:
         replier.may.clear()
         await producer.send(Message(topic, "just so"))

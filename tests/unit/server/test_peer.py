@@ -23,7 +23,7 @@ NOTICE = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext={"consumerGroup": 
         ("fe80::1%eth0", "[fe80::1]:10911", "fe80" + "00" * 13 + "01"),
     ],
 )
-def test_addresses(ip, text, packed):
+def test_addresses_are_parsed(ip, text, packed):
     assert format_address(ip, 10911) == text
     assert Peer((ip, 10911)).host.hex() == packed + "00002a9f"
 

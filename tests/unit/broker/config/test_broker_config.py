@@ -87,7 +87,7 @@ def test_an_override_that_is_none() -> None:
         configure({}, listen_prot=1)
 
 
-def test_a_line_that_is_no_setting() -> None:
+def test_a_line_without_a_setting_is_refused() -> None:
     with pytest.raises(ConfigError, match="line 2: 'brokerName' is not a setting: key=value is expected"):
         read_properties(["# comment", "brokerName"])
 

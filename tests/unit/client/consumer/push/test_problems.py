@@ -210,7 +210,7 @@ def test_a_message_with_retries_left_is_no_dead_letter(caplog):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_close_that_waits_says_for_what(orderly, caplog, monkeypatch):
+def test_a_waiting_close_logs_the_reason(orderly, caplog, monkeypatch):
     monkeypatch.setattr(runtime, "CLOSE_NOTICE", 0.01)
     begun, go = threading.Event(), threading.Event()
 
