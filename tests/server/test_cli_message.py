@@ -181,7 +181,7 @@ def traced(*fields: object) -> str:
     return "\x01".join(map(str, fields)) + "\x02"
 
 
-def test_what_became_of_a_message(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_the_status_of_a_message_is_derived_from_offsets(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
     group = f"g-{uuid.uuid4().hex[:12]}"
     trace_topic = rocketmq.create_topic(f"trace-{uuid.uuid4().hex[:12]}", 1)
     sent = cli.json("message", "send", rocketmq_topic, "x", "-k", "k")

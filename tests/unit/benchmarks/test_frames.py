@@ -33,7 +33,7 @@ def test_sends_to_many_topics_take_them_in_turn() -> None:
     assert [(command.ext["b"], command.ext["e"]) for command in found] == [(t, "0") for t in "abcabca"]
 
 
-def test_renewed_keys_are_new_and_nothing_else_changes() -> None:
+def test_renewed_keys_differ_and_nothing_else_changes() -> None:
     requests = send_requests("T", queues=1, size=20, count=300)
     seen: list[str] = []
     for _ in range(3):
@@ -63,5 +63,5 @@ def test_pulls_read_every_queue_once() -> None:
     assert bytes(requests.buffer) == before
 
 
-def test_shares_of_the_queues() -> None:
+def test_queues_are_divided_between_connections() -> None:
     assert queue_shares(10, 4) == [3, 3, 2, 2]

@@ -57,7 +57,7 @@ def test_a_request_that_is_not_answered_times_out():
     assert not peer.calls
 
 
-def test_closing_is_asked_for_once_the_connection_is_there():
+def test_a_close_is_applied_when_the_connection_exists():
     closed = []
     peer = Peer(close=lambda: closed.append(1))
     peer.close()
@@ -66,7 +66,7 @@ def test_closing_is_asked_for_once_the_connection_is_there():
     assert closed == [1]
 
 
-def test_peers_are_told_apart_by_identity():
+def test_peers_are_compared_by_identity():
     first, second = Peer(), Peer()
     assert len({first, second, first}) == 2
     assert repr(first) == "<Peer 127.0.0.1:0>"
