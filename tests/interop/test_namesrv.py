@@ -169,7 +169,7 @@ def test_registered_brokers_and_their_topics(players: Both) -> None:
     players.do(lambda p: p.ask(Code.GET_BROKER_MEMBER_GROUP, nobody))
 
 
-def test_lists_of_topics(players: Both) -> None:
+def test_topics_are_listed(players: Both) -> None:
     players.do(lambda p: p.register(topics="T U V"))
     players.do(lambda p: p.register("broker-b", cluster="D", port=11))
     assert players.do(lambda p: p.ask(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body["topicList"] == ["T", "U", "V"]

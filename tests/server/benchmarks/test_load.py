@@ -60,7 +60,7 @@ def test_every_request_is_sent_and_answered(window: int) -> None:
     assert seen == [*range(64), *range(64), *range(22)]
 
 
-def test_one_by_one_times_each_request() -> None:
+def test_one_request_at_a_time_measures_each_latency() -> None:
     with server(success) as address, Load(address) as load:
         took = load.one_by_one(REQUESTS, 100)
     assert len(took) == 100
@@ -72,7 +72,7 @@ def test_a_refused_request_is_named() -> None:
         load.drive(REQUESTS, 10, 4)
 
 
-def test_a_success_spelled_otherwise_counts() -> None:
+def test_other_success_codes_count() -> None:
     def answer(request: Command) -> bytes:
         header = b'{ "flag": 1, "opaque": %d, "code": 0 }' % request.opaque
         return b"".join(((len(header) + 4).to_bytes(4, "big"), len(header).to_bytes(4, "big"), header))
@@ -81,7 +81,7 @@ def test_a_success_spelled_otherwise_counts() -> None:
         assert load.drive(REQUESTS, 10, 4) > 0
 
 
-def test_verify_wants_each_request_answered_once() -> None:
+def test_verify_needs_one_answer_for_each_request() -> None:
     def twice_the_first(request: Command) -> bytes:
         return success(Command(0, opaque=0)) if request.opaque == 1 else success(request)
 

@@ -34,7 +34,7 @@ def pops(cluster: Cluster) -> Iterator[Pops]:
         yield load
 
 
-def test_a_backlog_is_popped_and_acknowledged(cluster: Cluster, pops: Pops) -> None:
+def test_a_backlog_is_popped_and_acked(cluster: Cluster, pops: Pops) -> None:
     for group in ("one", "two"):
         assert pops.drive(group, BACKLOG) > 0
     (broker,) = cluster.brokers
@@ -44,12 +44,12 @@ def test_a_backlog_is_popped_and_acknowledged(cluster: Cluster, pops: Pops) -> N
     assert pops.cpu_seconds > 0
 
 
-def test_a_group_that_has_popped_before_is_noticed(pops: Pops) -> None:
+def test_a_group_that_has_popped_before_is_refused(pops: Pops) -> None:
     pops.drive("again", BACKLOG // 2)
     with pytest.raises(BenchError, match="was to bring 8 messages from 0 on"):
         pops.drive("again", BACKLOG // 2)
 
 
-def test_a_pop_that_brings_too_little_is_no_figure(cluster: Cluster) -> None:
+def test_a_pop_with_missing_messages_gives_no_figure(cluster: Cluster) -> None:
     with Pops(cluster.addresses[0], "bench", QUEUES, 32) as load, pytest.raises(BenchError):
         load.drive("greedy", 2 * BACKLOG)
