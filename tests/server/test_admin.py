@@ -96,7 +96,9 @@ def test_unknown_names_raise(admin: Admin) -> None:
 # -- groups
 
 
-def test_groups_and_their_members_are_returned(rocketmq: Cluster, rocketmq_topic: str, admin: Admin, producer: Producer) -> None:
+def test_groups_and_their_members_are_returned(
+    rocketmq: Cluster, rocketmq_topic: str, admin: Admin, producer: Producer
+) -> None:
     group = group_name()
     admin.create_group(group, retry_max_times=3)
     assert admin.groups()[group]["broker-a"].retry_max_times == 3

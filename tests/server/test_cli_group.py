@@ -128,7 +128,9 @@ def test_the_lag_can_be_watched(cli: Cli, group: str, topic: str) -> None:
     assert cli("group", "lag", group, "-c", 3).exit_code == Status.USAGE
 
 
-def test_a_watch_continues_after_a_silent_broker(cli: Cli, group: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_continues_after_a_silent_broker(
+    cli: Cli, group: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ask, asked = aio.Admin.progress, []
 
     async def sometimes(self: aio.Admin, *args: Any) -> Any:

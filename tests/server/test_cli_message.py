@@ -88,7 +88,9 @@ def test_an_invalid_line_ends_the_command(cli: Cli, rocketmq_topic: str) -> None
     assert sorted(bodies(cli, rocketmq_topic)) == ["a", "b", "c"]
 
 
-def test_messages_without_an_answer_are_reported_as_maybe_stored(cli: Cli, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_without_an_answer_are_reported_as_maybe_stored(
+    cli: Cli, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: Any) -> SendResult:
         raise RequestTimeout("no answer")
 
@@ -283,7 +285,9 @@ def test_dead_letters_are_resent_to_their_group_only(cli: Cli, rocketmq_topic: s
     assert {row["properties"]["RETRY_TOPIC"] for row in rows} == {rocketmq_topic}
 
 
-def test_uncertain_sends_are_reported(cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncertain_sends_are_reported(
+    cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     send = aio.Producer.send
 
     async def second_is_lost(self: aio.Producer, message: Message, *args: Any) -> SendResult:
@@ -407,7 +411,9 @@ def test_a_failed_export_does_not_change_the_file(
     assert "cannot be written: No such file or directory" in nowhere.output
 
 
-def test_dead_letters_without_an_origin_are_reported(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str) -> None:
+def test_dead_letters_that_cannot_be_resent_are_reported(
+    cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str
+) -> None:
     cli.ok("topic", "delete", rocketmq_topic, "-y")
     gone = cli("dlq", "resend", dead, "-y")
     assert gone.exit_code == Status.NOT_FOUND

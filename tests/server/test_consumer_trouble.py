@@ -109,7 +109,9 @@ def test_a_stuck_listener_is_logged_and_its_message_redelivered(cluster, topic, 
 
 
 @pytest.mark.parametrize("differ", ["tags", "topics"])
-def test_different_subscriptions_in_a_group_are_logged_by_broker_and_member(cluster, topic, group, differ, caplog, hurry):
+def test_different_subscriptions_in_a_group_are_logged_by_broker_and_member(
+    cluster, topic, group, differ, caplog, hurry
+):
     async def scenario():
         other = topic if differ == "tags" else cluster.create_topic(f"{topic}-other", 1)
         async with consumer(cluster, group, topic, Seen(), "a"), consumer(cluster, group, other, Seen(), "b"):
@@ -178,9 +180,7 @@ def test_a_shrunk_topic_loses_only_its_removed_queues(cluster, topic, group, hur
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_deleted_topic_is_logged_and_consumed_again_when_recreated(
-    cluster, topic, group, hurry, caplog, orderly
-):
+def test_a_deleted_topic_is_logged_and_consumed_again_when_recreated(cluster, topic, group, hurry, caplog, orderly):
     async def scenario():
         seen, other = Seen(), cluster.create_topic(f"{topic}-other", 1)
         instance = ClientInstance(cluster.namesrv, route_interval=0.2)

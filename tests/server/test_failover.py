@@ -150,9 +150,7 @@ def test_no_message_is_lost_when_each_server_is_killed(tmp_path: Path, caplog: p
 
 
 @pytest.mark.usefixtures("_frequent_looks")
-def test_a_rolling_restart_fails_no_client(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_rolling_restart_fails_no_client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Two pairs: no send fails, nothing had to be tried again that a broker had taken already, and what a master had
     taken is read from its slave while it is away."""
     with Machines(tmp_path, name_servers=3, slaves=2, sync=False, settings=DRAIN) as machines:

@@ -87,7 +87,7 @@ def test_a_slave_knows_a_new_topic_with_its_first_message(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-def test_a_slave_without_a_new_topic_keeps_offsets(
+def test_a_slave_keeps_offsets_of_topics_it_does_not_know_yet(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the master knows that a topic is gone: who forgot an offset would read messages anew, or miss some."""

@@ -258,7 +258,7 @@ async def test_an_unfinished_block_is_checked(cluster, topic, group):
     await delivered(cluster, topic, group, "later")
 
 
-def test_a_transaction_without_a_half_message_ends_nothing(cluster, topic, group):
+def test_a_transaction_that_has_not_begun_cannot_end(cluster, topic, group):
     with TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
         tx = producer.transaction(Message(topic, "x"))
         with pytest.raises(ClosedError, match="has not begun"):
@@ -311,7 +311,7 @@ def test_a_broker_can_refuse_transactions(group):
         pytest.fail("the block must not run")
 
 
-def test_an_unreplicated_half_message_is_rolled_back(topic, group, monkeypatch):
+def test_an_unflushed_half_message_is_rolled_back(topic, group, monkeypatch):
     """Its broker could not flush it in time: the local transaction must not run."""
     listener = Listener(local=COMMIT)
     with Cluster() as cluster, TransactionProducer(group, cluster.namesrv, listener=listener) as producer:

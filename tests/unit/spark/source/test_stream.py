@@ -93,7 +93,7 @@ def test_the_start_of_a_new_query_does_not_change() -> None:
         reader.stop()
 
 
-def test_a_broker_that_is_away_is_waited_for() -> None:
+def test_a_broker_that_is_down_is_retried() -> None:
     broker = Broker()
     with scripted(broker) as peer:
         reader = LegacyStreamReader(options(peer), None)
