@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
     from rocketmq_py.broker.metadata.access_store import FollowedAccess
     from rocketmq_py.namesrv import NamesrvConfig
-    from rocketmq_py.server.access_control import AccessControl, AccessSettings
+    from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+    from rocketmq_py.server.access.settings import AccessSettings
     from rocketmq_py.server.tls import TlsSettings
     from rocketmq_py.store import StoreConfig
 
@@ -108,7 +109,8 @@ def command(
       brokerPermission=6                   4 read, 2 write
     """
     from rocketmq_py.broker.metadata.access_store import FollowedAccess, open_access
-    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
     from rocketmq_py.server.runner import run
     from rocketmq_py.store.tools.offline import has_messages
 
@@ -203,7 +205,8 @@ def _is_known(key: str) -> bool:
     """True if a broker or a name server, of Apache RocketMQ or of this project, has a setting of that name."""
     from rocketmq_py.broker.config import broker_config
     from rocketmq_py.namesrv.config import NamesrvConfig
-    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
 
     return broker_config.is_known(key) or NamesrvConfig.is_known(key) or key in access_control.KEYS or key in tls.KEYS
 
@@ -258,7 +261,7 @@ async def _serve(
     broker: BrokerConfig,
     store: StoreConfig,
     tls: TlsSettings,
-    access: AccessControl,
+    access: AuthDispatcher,
     *,
     supervised: bool,
 ) -> None:
