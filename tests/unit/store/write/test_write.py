@@ -233,9 +233,8 @@ def test_no_message_of_an_invalid_batch_is_stored(stores):
 
 
 def test_arrivals_name_the_newly_readable_messages(stores):
-    store = stores.open()
     seen = []
-    store.on_arrival = seen.extend
+    store = stores.open(on_arrival=seen.extend)
     done = [store.append(record(i, queue_id=i % 2)) for i in range(3)]
     assert seen == []
     store.commit_pending()
@@ -248,10 +247,11 @@ def test_arrivals_name_the_newly_readable_messages(stores):
 
 
 def test_a_listener_can_read_the_arrived_messages(stores):
-    store = stores.open()
     seen = []
-    store.on_arrival = lambda arrivals: seen.extend(
-        numbers(decode_records(store.get(a.topic, a.queue_id, a.queue_offset, 9).body)) for a in arrivals
+    store = stores.open(
+        on_arrival=lambda arrivals: seen.extend(
+            numbers(decode_records(store.get(a.topic, a.queue_id, a.queue_offset, 9).body)) for a in arrivals
+        )
     )
     fill(store, 3)
     assert seen == [[0, 1, 2]]
