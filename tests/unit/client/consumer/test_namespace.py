@@ -15,7 +15,7 @@ from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record
 from tests.unit.client.consumer import popbroker
 from tests.unit.client.consumer.pull import test_pull as pull
-from tests.unit.client.consumer.push import test_push_consumers_read_inner_batches as push
+from tests.unit.client.consumer.push import test_push as push
 from tests.unit.client.consumer.push.test_push import Broker, pulled
 
 TOPIC, RETRY = "shop%T", "%RETRY%shop%g"
