@@ -60,10 +60,16 @@ def our_command(store: Path, settings: Mapping[str, str] | None = None) -> list[
             *(word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}"))]  # fmt: skip
 
 
-def start_ours(work: Path, settings: Mapping[str, str] | None = None) -> Server:
-    """Our server, ready: name server and broker in one process."""
+def start_ours(
+    work: Path, settings: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+) -> Server:
+    """Our server, ready: name server and broker in one process.
+
+    :param environment: of the process, instead of this one's; what ``PYTHONPATH`` names is run.
+    """
+    command = our_command(work / "ours", settings)
     with ExitStack() as unless_ready:
-        program = unless_ready.enter_context(Program(our_command(work / "ours", settings), work / "ours.log"))
+        program = unless_ready.enter_context(Program(command, work / "ours.log", environment))
         said = dict(word.split("=", 1) for word in program.ready().split())
         unless_ready.pop_all()
     return Server("ours", said["namesrv"], said["broker"], program.pid, program.kill)

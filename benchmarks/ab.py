@@ -1,0 +1,85 @@
+"""``python -m benchmarks.ab --old CHECKOUT [ROW …]``: this checkout's broker beside another one's, in turn.
+
+For development: whether a change made a load faster, and kept the others as fast. No Java is needed. The table has the
+ratio of rates (or of median times) and of CPU per message; the latter says more on a machine that does other work.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from benchmarks.errors import BenchError
+from benchmarks.figures import Figure, at_least, at_most, table
+from benchmarks.loads import WORKS
+from benchmarks.rows.sides import judge_work, side_of
+from benchmarks.servers import start_ours
+from benchmarks.session import FULL, QUICK, Session, progress
+
+HERE = Path(__file__).parent.parent
+_USUAL = ("send-1", "send-64", "send-256", "batch", "pull-32")
+
+
+@click.command()
+@click.argument("rows", nargs=-1, type=click.Choice(list(WORKS)))
+@click.option("--old", required=True, type=click.Path(exists=True, path_type=Path), help="The other checkout.")
+@click.option("--runs", default=5, show_default=True, help="Measured runs of each side.")
+@click.option("--quick", is_flag=True, help="A quarter of the work; CPU is told in steps of 10 ms, so not for 3 %.")
+@click.option("--old-env", multiple=True, metavar="NAME=VALUE", help="Environment of the other broker.")
+@click.option("--new-env", multiple=True, metavar="NAME=VALUE", help="Environment of this one.")
+def main(
+    rows: tuple[str, ...], old: Path, runs: int, quick: bool, old_env: tuple[str, ...], new_env: tuple[str, ...]
+) -> None:
+    """Compare this checkout's broker with another one's."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    session = Session(replace(QUICK if quick else FULL, warm=QUICK.warm, runs=runs), progress())
+    new, before = _environment(HERE, new_env), _environment(old, old_env)
+    figures: list[Figure] = []
+    try:
+        for name in rows or _USUAL:
+            figures += compare(session, name, new, before)
+    except BenchError as e:
+        raise click.ClickException(str(e)) from None
+    finally:
+        if figures:
+            click.echo(table(figures))
+            click.echo(f"ours: this checkout; peer: {old}; load {' '.join(f'{load:.1f}' for load in os.getloadavg())}")
+
+
+def compare(session: Session, name: str, new: dict[str, str], old: dict[str, str]) -> list[Figure]:
+    """One row: rate or time, and CPU per message, of a broker in one environment beside one in another."""
+    work = WORKS[name]
+    session.tell(f"{name}: starting both brokers")
+    with session.work() as folder, ExitStack() as stack:
+        sides = []
+        for label, environment in (("new", new), ("old", old)):
+            place = folder / label
+            place.mkdir()
+            server = start_ours(place, work.settings, environment)
+            stack.callback(server.kill)
+            side = stack.enter_context(side_of(session, replace(server, name=label)))
+            session.tell(f"{name}: warming {label}")
+            side.prepare(work, session.scale)
+            sides.append(side)
+        floor = at_most(1.03) if work.load.inflight == 1 else at_least(0.97)
+        return judge_work(session, name, floor, at_most(1.03), (sides[0], sides[1]), work)
+
+
+def _environment(checkout: Path, more: Iterable[str]) -> dict[str, str]:
+    """That of this process, with the source of a checkout before everything else."""
+    source = (checkout / "src").resolve()
+    if not (source / "rocketmq_py").is_dir():
+        raise click.ClickException(f"{checkout} is no checkout: it has no src/rocketmq_py")
+    words = (word.partition("=") for word in more)
+    return {**os.environ, "PYTHONPATH": str(source), **{name: value for name, _, value in words}}
+
+
+if __name__ == "__main__":
+    main()
