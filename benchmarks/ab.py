@@ -55,7 +55,7 @@ def main(
 
 def compare(session: Session, name: str, new: dict[str, str], old: dict[str, str]) -> list[Figure]:
     """One row: rate or time, and CPU per message, of a broker in one environment beside one in another."""
-    work = WORKS[name]
+    work, generator = WORKS[name], session.generator
     session.tell(f"{name}: starting both brokers")
     with session.work() as folder, ExitStack() as stack:
         sides = []
@@ -64,7 +64,7 @@ def compare(session: Session, name: str, new: dict[str, str], old: dict[str, str
             place.mkdir()
             server = start_ours(place, work.settings, environment)
             stack.callback(server.kill)
-            side = stack.enter_context(side_of(session, replace(server, name=label)))
+            side = stack.enter_context(side_of(generator, replace(server, name=label)))
             session.tell(f"{name}: warming {label}")
             side.prepare(work, session.scale)
             sides.append(side)

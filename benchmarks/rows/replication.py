@@ -62,12 +62,13 @@ def replication_sync(session: Session) -> list[Figure]:
 @contextmanager
 def _pairs(session: Session, name: str, role: str, settings: dict[str, str]) -> Iterator[tuple[Side, Side]]:
     """Our pair and Java's, warm, each slave with all its master has."""
+    generator = session.generator
     session.tell(f"{name}: starting both pairs")
     with (
         session.work() as work,
         our_and_java_pair(work, role, {**_NO_HOUSEKEEPING, **settings}) as (ours, java),
-        side_of(session, ours) as one,
-        side_of(session, java) as two,
+        side_of(generator, ours) as one,
+        side_of(generator, java) as two,
     ):
         for side in (one, two):
             _await_slave(side)

@@ -84,22 +84,23 @@ def both(
     session: Session, name: str, settings: Mapping[str, str] | None = None, tls: Tls | None = None
 ) -> Iterator[tuple[Side, Side]]:
     """Our broker and Java's with the topic, both with the same ``settings`` beside the stock ones."""
+    generator = session.generator  # before a JVM is started in vain
     session.tell(f"{name}: starting both brokers")
     with (
         session.work() as work,
         ours_and_java(work, settings, tls) as (ours, java),
-        side_of(session, ours) as one,
-        side_of(session, java) as two,
+        side_of(generator, ours) as one,
+        side_of(generator, java) as two,
     ):
         yield one, two
 
 
 @contextmanager
-def side_of(session: Session, server: Server) -> Iterator[Side]:
+def side_of(generator: Generator, server: Server) -> Iterator[Side]:
     """A running broker with the topic."""
     with Control(server.broker) as control:
         control.create_topic(TOPIC, QUEUES)
-        yield Side(server, session.generator, control)
+        yield Side(server, generator, control)
 
 
 def judge(
@@ -155,7 +156,7 @@ def _tails(side: Side) -> Tails:
 
 
 def _median(side: Side, name: str) -> float:
-    return statistics.median(getattr(driven, name) for driven in side.driven)
+    return float(statistics.median(getattr(driven, name) for driven in side.driven))
 
 
 def cpu_figure(name: str, floor: Floor, sides: tuple[Side, Side]) -> Figure:
