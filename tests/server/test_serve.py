@@ -25,6 +25,7 @@ class Served:
         command = [sys.executable, "-m", "rocketmq_py.cli", *map(str, args)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.line = self._process.stdout.readline()
+        self.pid = self._process.pid
 
     @property
     def addresses(self):

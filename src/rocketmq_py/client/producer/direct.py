@@ -105,7 +105,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
     def _send(self, delivery: SendAttempts) -> SendResult:
         self._portal.check()
         sender = self._aio.sender
-        sender.admit(delivery)
+        sender.occupy_thread(delivery)
         try:
             target = sender.target(delivery)
             outcome = None
@@ -117,7 +117,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
                 return outcome
             return self._run(sender.deliver(delivery, outcome))
         finally:
-            sender.leave(delivery)
+            sender.free_thread(delivery)
 
 
 def _attempt(connections: DirectConnections, delivery: SendAttempts, target: Target) -> SendResult | RocketMQError:

@@ -130,7 +130,7 @@ class Dispatcher:
                 break
             if reply is not None and not request.flag & ONEWAY_FLAG:
                 answers.append((request.opaque, reply))
-                room -= bool(reply.body)
+                room -= reply.body != b""
             if not room or monotonic() > end:
                 break
         rest = [] if fault is not None else list(left)
