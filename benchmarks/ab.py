@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -30,16 +31,16 @@ _USUAL = ("send-1", "send-64", "send-256", "batch", "pull-32")
 @click.command()
 @click.argument("rows", nargs=-1, type=click.Choice(list(WORKS)))
 @click.option("--old", required=True, type=click.Path(exists=True, path_type=Path), help="The other checkout.")
-@click.option("--runs", default=5, show_default=True, help="Measured runs of each side.")
-@click.option("--quick", is_flag=True, help="A quarter of the work; CPU is told in steps of 10 ms, so not for 3 %.")
+@click.option("--runs", default=15, show_default=True, help="Rounds: one run of each side.")
+@click.option("--full", is_flag=True, help="As much work in a run as the benchmarks do, instead of a quarter.")
 @click.option("--old-env", multiple=True, metavar="NAME=VALUE", help="Environment of the other broker.")
 @click.option("--new-env", multiple=True, metavar="NAME=VALUE", help="Environment of this one.")
 def main(
-    rows: tuple[str, ...], old: Path, runs: int, quick: bool, old_env: tuple[str, ...], new_env: tuple[str, ...]
+    rows: tuple[str, ...], old: Path, runs: int, full: bool, old_env: tuple[str, ...], new_env: tuple[str, ...]
 ) -> None:
     """Compare this checkout's broker with another one's."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    session = Session(replace(QUICK if quick else FULL, warm=QUICK.warm, runs=runs), progress())
+    session = Session(replace(FULL if full else QUICK, warm=QUICK.warm, runs=runs), progress())
     new, before = _environment(HERE, new_env), _environment(old, old_env)
     figures: list[Figure] = []
     try:
@@ -50,6 +51,8 @@ def main(
     finally:
         if figures:
             click.echo(table(figures))
+            for figure in figures:
+                click.echo(f"{figure.name}: {rounds(figure)}")
             click.echo(f"ours: this checkout; peer: {old}; load {' '.join(f'{load:.1f}' for load in os.getloadavg())}")
 
 
@@ -70,6 +73,15 @@ def compare(session: Session, name: str, new: dict[str, str], old: dict[str, str
             sides.append(side)
         floor = at_most(1.03) if work.load.inflight == 1 else at_least(0.97)
         return judge_work(session, name, floor, at_most(1.03), (sides[0], sides[1]), work)
+
+
+def rounds(figure: Figure) -> str:
+    """New / old round by round: a machine that does other work does as much of it to both runs of a round."""
+    ratios = sorted(new / old for new, old in zip(figure.ours, figure.peer, strict=True))
+    quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    least = min(figure.ours) / min(figure.peer)
+    low, middle, high = (f"{ratio:.3f}" for ratio in quartiles)
+    return f"new / old by rounds {middle} ({low} – {high}), least / least {least:.3f}"
 
 
 def _environment(checkout: Path, more: Iterable[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from benchmarks.figures import Figure
 from benchmarks.loads import WORKS
 from benchmarks.rows import (
     broker,
+    brokers,
     clients,
     consumers,
     delayed,
@@ -28,6 +29,7 @@ ROWS: dict[str, Row] = {
     "recovery": storing.recovery,
     "topics": storing.topics,
     **{name: broker.row(name) for name in WORKS},
+    **{f"brokers-{number}": brokers.row(number) for number in (1, 2, 4)},
     "replication-async": replication.replication_async,
     "replication-sync": replication.replication_sync,
     "failover-read": failover.failover_read,

@@ -41,7 +41,7 @@ def _delivered(side: Side, count: int) -> float:
     """
     due = round(time.time() + 2 + count / _SENT_PER_SECOND) * 1000
     load = replace(SENDS, properties={"TIMER_DELIVER_MS": str(due)})
-    before = sum(side.sent)
+    before = sum(side.sent[0])
     driven = side.generator.drive(side.server.broker, load, count)
     late = time.time() - due / 1000
     if late > 0:

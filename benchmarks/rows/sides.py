@@ -28,27 +28,36 @@ SENDS = Load("send", 256)
 
 @dataclass(slots=True)
 class Side:
-    """A broker under test, what was sent to it so far per queue, and what the last runs have measured."""
+    """The brokers under test, what was sent to each so far per queue, and what the last runs have measured."""
 
     server: Server
     generator: Generator
-    control: Control
-    sent: list[int] = field(default_factory=lambda: [0] * QUEUES)
+    controls: list[Control]
+    sent: list[list[int]] = field(init=False)
     cpu: list[float] = field(default_factory=list)
     driven: list[Driven] = field(default_factory=list)
     _groups: int = 0
 
+    def __post_init__(self) -> None:
+        self.sent = [[0] * QUEUES for _ in self.controls]
+
+    @property
+    def control(self) -> Control:
+        """A connection to the only broker, or to the first one."""
+        return self.controls[0]
+
     def send(self, load: Load, count: int) -> Driven:
         """Drives sends or transactions and checks where they ended up."""
-        driven = self.generator.drive(self.server.broker, load, count, pids=self.server.pids)
+        names = (f"broker-{chr(ord('a') + number)}@{broker}" for number, broker in enumerate(self.server.masters))
+        driven = self.generator.drive(list(names), load, count, pids=self.server.pids)
         self.account(driven)
         return driven
 
     def account(self, driven: Driven) -> None:
-        """Remembers what was sent and checks that the broker has all of it, in the right queues."""
-        (sent,) = driven.sent
-        self.sent = [before + more for before, more in zip(self.sent, sent, strict=True)]
-        self.control.expect_offsets(TOPIC, self.sent)
+        """Remembers what was sent and checks that the brokers have all of it, in the right queues."""
+        for control, total, more in zip(self.controls, self.sent, driven.sent, strict=True):
+            total[:] = map(sum, zip(total, more, strict=True))
+            control.expect_offsets(TOPIC, total)
 
     def prepare(self, work: Work, scale: Scale) -> None:
         """Stores the backlog, and as many messages at least as a broker is warmed with; then runs that don't count."""
@@ -57,7 +66,12 @@ class Side:
         self.send(work.fill, -(-messages // (each * CYCLE)) * CYCLE if work.backlog else messages // each)
         for _ in range(work.passes):
             self.run(work, scale)
-        settle(self.server.pid)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the brokers are quiet."""
+        for pid in self.server.pids:
+            settle(pid)
 
     def run(self, work: Work, scale: Scale) -> Driven:
         """One run of a row's work."""
@@ -98,9 +112,11 @@ def both(
 @contextmanager
 def side_of(generator: Generator, server: Server) -> Iterator[Side]:
     """A running broker with the topic."""
-    with Control(server.broker) as control:
-        control.create_topic(TOPIC, QUEUES)
-        yield Side(server, generator, control)
+    with ExitStack() as stack:
+        controls = [stack.enter_context(Control(broker)) for broker in server.masters]
+        for control in controls:
+            control.create_topic(TOPIC, QUEUES)
+        yield Side(server, generator, controls)
 
 
 def judge(
@@ -170,7 +186,7 @@ def warm(session: Session, name: str, sides: tuple[Side, Side], load: Load, mess
     for side in sides:
         session.tell(f"{name}: warming {side.server.name} with {messages:,} messages")
         side.send(load, messages // load.messages_each)
-        settle(side.server.pid)
+        side.settle()
 
 
 def judge_with_client(

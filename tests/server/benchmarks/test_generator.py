@@ -274,18 +274,17 @@ def test_a_run_ends_when_its_time_is_over(generator: Generator, cluster: Cluster
     assert driven.messages == sum(driven.sent[0]) > 0
 
 
-def pulls(**more: int) -> Load:
-    return Load("pull", 4, queues=QUEUES, each=EACH, **more)
+PULLS = Load("pull", 4, queues=QUEUES, each=EACH)
 
 
 def test_a_backlog_is_pulled_again_and_again(generator: Generator, cluster: Cluster) -> None:
-    driven = generator.drive(cluster.addresses[0], pulls(), 100, until=BACKLOG // QUEUES, verify=True)
+    driven = generator.drive(cluster.addresses[0], PULLS, 100, until=BACKLOG // QUEUES, verify=True)
     assert (driven.requests, driven.messages, driven.sent) == (100, 100 * EACH, [])
 
 
 def test_a_pull_that_brings_too_little_is_no_figure(generator: Generator, cluster: Cluster) -> None:
     with pytest.raises(BenchError, match="a pull of queue 0 from 64 on answered code 19"):
-        generator.drive(cluster.addresses[0], pulls(), 1 + BACKLOG // EACH)
+        generator.drive(cluster.addresses[0], PULLS, 1 + BACKLOG // EACH)
     with pytest.raises(BenchError, match="has 32 messages, wanted were 48"):
         generator.drive(cluster.addresses[0], Load("pull", queues=QUEUES, each=48), 1)
 
