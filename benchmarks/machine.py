@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+_CPU_CLOCK = 2
+"""With a process's number above it, the id of that process's clock, as clock_getcpuclockid(3) makes it."""
 _SAMPLE_SECONDS = 0.25
 _END_SECONDS = 10.0
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time a process has used since its start."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    """User and system time a process has used since its start; a nanosecond is the unit, in /proc it would be 10 ms."""
+    return time.clock_gettime(~pid << 3 | _CPU_CLOCK)
 
 
 def anonymous_mib(pid: int) -> float:

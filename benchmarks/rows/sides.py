@@ -156,6 +156,7 @@ def judge_work(
 
     figure = judge(session, name, "µs p50" if alone_in_flight else "msg/s", floor, sides, run)
     describe(figure, sides)
+    session.tell(f"{name}: the generator took {figure.notes['generator_cores']} cores")
     return [figure, cpu_figure(f"{name}-cpu", cpu_floor, sides)]
 
 

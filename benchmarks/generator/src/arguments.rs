@@ -76,7 +76,7 @@ pub struct Arguments {
     pub group: String,
     pub properties: Vec<(String, String)>,
     pub headers: Headers,
-    pub pids: Vec<u32>,
+    pub pids: Vec<i32>,
     pub verify: bool,
     pub timeout: Duration,
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::event::epoll;
-use rustix::event::Timespec;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use crate::answer::{frame_size, Answer};
 use crate::arguments::Arguments;
@@ -53,12 +53,12 @@ pub fn run(arguments: &Arguments, load: &mut dyn Load) -> Result<Outcome> {
         whole: if arguments.verify { u64::MAX } else { arguments.inflight as u64 },
         unanswered: 0,
     };
-    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    let interest = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+    let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
     for (index, connection) in engine.connections.iter().enumerate() {
-        epoll::add(&poll, &connection.stream, epoll::EventData::new_u64(index as u64), interest)?;
+        poll.add(&connection.stream, EpollEvent::new(interest, index as u64))?;
     }
-    let (own, servers) = (cpu::own_seconds(), cpu::seconds_of(&arguments.pids)?);
+    let (own, servers) = (cpu::own_seconds()?, cpu::seconds_of(&arguments.pids)?);
     engine.drive(&poll, arguments.timeout)?;
     engine.load.finish()?;
     let seconds = engine.start.elapsed().as_secs_f64();
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments, load: &mut dyn Load) -> Result<Outcome> {
     Ok(Outcome {
         seconds,
         times: engine.times,
-        own_cpu: cpu::own_seconds() - own,
+        own_cpu: cpu::own_seconds()? - own,
         server_cpu: after.iter().zip(servers).map(|(after, before)| after - before).collect(),
     })
 }
@@ -84,25 +84,24 @@ fn connect(arguments: &Arguments, unanswered_each: usize) -> Result<Vec<Connecti
 }
 
 impl Engine<'_> {
-    fn drive(&mut self, poll: &rustix::fd::OwnedFd, timeout: Duration) -> Result<()> {
+    fn drive(&mut self, poll: &Epoll, timeout: Duration) -> Result<()> {
         self.start = Instant::now();
         self.note_time();
         for index in 0..self.connections.len() {
             self.fill(index);
             self.connections[index].write()?;
         }
-        let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-        let mut events = Vec::with_capacity(EVENTS);
+        let limit = EpollTimeout::try_from(timeout).map_err(|_| Failure::new("--timeout is too long"))?;
+        let mut events = [EpollEvent::empty(); EVENTS];
         let mut last_answer = Instant::now();
         while self.unanswered > 0 {
-            events.clear();
-            match epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), Some(&limit)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            let ready = match poll.wait(&mut events, limit) {
+                Err(Errno::EINTR) => 0,
+                ready => ready?,
+            };
             self.note_time();
-            for event in events.drain(..) {
-                if self.serve(event.data.u64() as usize)? {
+            for event in &events[..ready] {
+                if self.serve(event.data() as usize)? {
                     last_answer = Instant::now();
                 }
             }

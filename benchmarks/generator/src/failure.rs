@@ -25,8 +25,8 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-impl From<rustix::io::Errno> for Failure {
-    fn from(error: rustix::io::Errno) -> Self {
+impl From<nix::errno::Errno> for Failure {
+    fn from(error: nix::errno::Errno) -> Self {
         std::io::Error::from(error).into()
     }
 }

@@ -60,7 +60,7 @@ fn report(load: &dyn Load, outcome: &Outcome) -> serde_json::Value {
         "max_us": micros(outcome.times.largest()),
         "own_cores": round(outcome.own_cpu / outcome.seconds, 1e4),
         "own_cpu_us_per_message": round(outcome.own_cpu * 1e6 / messages as f64, 1e4),
-        "server_cpu_seconds": outcome.server_cpu.iter().map(|seconds| round(*seconds, 1e3)).collect::<Vec<_>>(),
+        "server_cpu_seconds": outcome.server_cpu.iter().map(|seconds| round(*seconds, 1e6)).collect::<Vec<_>>(),
         "server_cores": round(server_cpu / outcome.seconds, 1e4),
         "server_cpu_us_per_message": round(server_cpu * 1e6 / messages as f64, 1e4),
         "sent": load.sent(),
