@@ -31,10 +31,10 @@ def wall_clock() -> int:
 
 
 class Access(Protocol):
-    """Decides which requests are admitted; see :class:`~rocketmq_py.server.access_control.AccessControl`."""
+    """Decides which requests are admitted; see :class:`~rocketmq_py.server.access_control.AuthDispatcher`."""
 
     @property
-    def guards(self) -> bool: ...
+    def enabled(self) -> bool: ...
     def admit(self, peer: Peer, request: Command) -> Reply | None: ...
 
 
@@ -74,7 +74,7 @@ class NameServer:
             on_disconnect=self._disconnected,
             idle_timeout=self.config.server_channel_max_idle_time_seconds,
             tls=tls,
-            guard=access.admit if access is not None and access.guards else None,
+            authorize=access.admit if access is not None and access.enabled else None,
         )
         self._scan: asyncio.TimerHandle | None = None
 
@@ -125,7 +125,7 @@ class NameServer:
 
     def _min_id_changed(self, change: MinIdChanged) -> None:
         if self.config.notify_min_broker_id_changed:
-            self._notifier.tell(change)
+            self._notifier.notify(change)
 
     def _configure(self, config: NamesrvConfig) -> None:
         self.config = config

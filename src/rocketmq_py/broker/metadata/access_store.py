@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server import Peer, Reply
-from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.wire.command import Command
@@ -39,7 +40,7 @@ class SecretFileSystem(OsFileSystem):
         new.replace(path)
 
 
-def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> AccessControl:
+def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> AuthDispatcher:
     """The access control of a broker, with users and permissions loaded from its file.
 
     :raises ConfigError: neither the file nor its backup can be read.
@@ -50,7 +51,7 @@ def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> Acc
     saved = file.load()
     if saved is None and path.exists() and path.stat().st_size:
         raise ConfigError(f"{path} is damaged, and so is its backup: restore or remove it")
-    return AccessControl(settings, lambda: saved, file.save, cluster)
+    return AuthDispatcher(settings, lambda: saved, file.save, cluster)
 
 
 class FollowedAccess:
@@ -71,9 +72,9 @@ class FollowedAccess:
         self._control = self._read()
 
     @property
-    def guards(self) -> bool:
+    def enabled(self) -> bool:
         """Whether requests are checked."""
-        return self._control.guards
+        return self._control.enabled
 
     def admit(self, peer: Peer, request: Command) -> Reply | None:
         """The refusal of a request, or None if it is admitted; changes of the file are seen within a second."""
@@ -92,8 +93,8 @@ class FollowedAccess:
         except ConfigError as e:
             _log.error("users and permissions stay as they were, because %s cannot be read: %s", self._file.path, e)
 
-    def _read(self) -> AccessControl:
-        return AccessControl(self._settings, self._file.load, lambda _: None, self._cluster)
+    def _read(self) -> AuthDispatcher:
+        return AuthDispatcher(self._settings, self._file.load, lambda _: None, self._cluster)
 
     def _stat(self) -> tuple[int, int]:
         try:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from rocketmq_py.broker.handlers.messages import Puller, Sender
+from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.send.ack_waiter import WaitingSend
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold
-from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
 from rocketmq_py.core.broker.static_topic import (
     PullOutcome,
     find_item,

@@ -29,13 +29,14 @@ from rocketmq_py.cli.server.settings import (
     tls_options,
     without_unknown,
 )
-from rocketmq_py.cli.server.supervisor import end_of_input, python_command, running
+from rocketmq_py.cli.supervisor import ChildProcess, end_of_input, python_command, running
 
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
     from rocketmq_py.broker.metadata.access_store import FollowedAccess
     from rocketmq_py.namesrv import NamesrvConfig
-    from rocketmq_py.server.access_control import AccessControl, AccessSettings
+    from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+    from rocketmq_py.server.access.settings import AccessSettings
     from rocketmq_py.server.tls import TlsSettings
     from rocketmq_py.store import StoreConfig
 
@@ -108,7 +109,8 @@ def command(
       brokerPermission=6                   4 read, 2 write
     """
     from rocketmq_py.broker.metadata.access_store import FollowedAccess, open_access
-    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
     from rocketmq_py.server.runner import run
     from rocketmq_py.store.tools.offline import has_messages
 
@@ -203,7 +205,8 @@ def _is_known(key: str) -> bool:
     """True if a broker or a name server, of Apache RocketMQ or of this project, has a setting of that name."""
     from rocketmq_py.broker.config import broker_config
     from rocketmq_py.namesrv.config import NamesrvConfig
-    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
 
     return broker_config.is_known(key) or NamesrvConfig.is_known(key) or key in access_control.KEYS or key in tls.KEYS
 
@@ -258,7 +261,7 @@ async def _serve(
     broker: BrokerConfig,
     store: StoreConfig,
     tls: TlsSettings,
-    access: AccessControl,
+    access: AuthDispatcher,
     *,
     supervised: bool,
 ) -> None:
@@ -292,6 +295,32 @@ def _child_command(config_file: Path | None, given: dict[str, str], log_format: 
     return command
 
 
+class Child:
+    """A broker of the supervisor. Later starts use the port of the first one.
+
+    :param command: the start of its command line.
+    :param namesrv: name servers it joins.
+    """
+
+    def __init__(self, planned: PlannedBroker, command: list[str], namesrv: str) -> None:
+        self.address = ""
+        self.process = ChildProcess(planned.name, self._full_command, self._note_address)
+        self._planned = planned
+        self._command = command
+        self._namesrv = namesrv
+
+    def _full_command(self) -> list[str]:
+        planned = self._planned
+        return [
+            *self._command, "--name", planned.name, "--store", str(planned.store), "--port", str(planned.port),
+            "--set", f"haListenPort={planned.ha_port}", "--namesrv", self._namesrv,
+        ]  # fmt: skip
+
+    def _note_address(self, ready_line: str) -> None:
+        self.address = ready_line.split("broker=")[1].strip()
+        self._planned = self._planned._replace(port=int(self.address.rpartition(":")[2]))
+
+
 async def _supervise(
     namesrv: NamesrvConfig | None,
     others: str,
@@ -312,13 +341,8 @@ async def _supervise(
             nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
             others = nameserver.address
 
-        def command_of(broker: PlannedBroker) -> list[str]:
-            return [
-                *command, "--name", broker.name, "--store", str(broker.store), "--port", str(broker.port),
-                "--set", f"haListenPort={broker.ha_port}", "--namesrv", others,
-            ]  # fmt: skip
-
-        processes = await stack.enter_async_context(running(brokers, command_of))
+        children = [Child(planned, command, others) for planned in brokers]
+        await stack.enter_async_context(running([child.process for child in children]))
         gc.freeze()  # as for a single broker
-        ready(namesrv=others, broker=";".join(process.address for process in processes))
+        ready(namesrv=others, broker=";".join(child.address for child in children))
         await asyncio.Event().wait()

@@ -13,7 +13,7 @@ from typing import Any
 from rocketmq_py.client.facade import BlockingFacade
 from rocketmq_py.client.producer import producer as aio
 from rocketmq_py.client.producer.producer import QueueSelector, chooser
-from rocketmq_py.client.producer.sender import Target, outcome_of
+from rocketmq_py.client.send.sender import Target, outcome_of
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import NetworkError, RocketMQError

@@ -14,7 +14,7 @@ from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.spark.decode import COLUMNS, Decoder, compiled
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed
 from rocketmq_py.spark.decode.layout import Irregular
-from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
 from tests.examples import examples
 from tests.unit.spark.decode.test_decode import (

@@ -24,9 +24,9 @@ from typing import NamedTuple
 import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance, local_ip
-from rocketmq_py.client.producer.futures import SendFuture, resolve
-from rocketmq_py.client.producer.gates import Gates, WaitingSend
-from rocketmq_py.client.producer.latency_fault import LatencyFaultDetector
+from rocketmq_py.client.send.futures import SendFuture, resolve
+from rocketmq_py.client.send.gates import Gates, WaitingSend
+from rocketmq_py.client.send.latency_fault import LatencyFaultDetector
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
