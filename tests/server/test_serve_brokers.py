@@ -25,11 +25,16 @@ def brokers(served):
     return served.addresses["broker"].split(";")
 
 
+def children_of(pid):
+    """Command lines of the child processes of a process, by their numbers."""
+    listed = subprocess.run(["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    return {int(child): words for child, words in re.findall(rf"^\s*(\d+)\s+{pid}\s(.*)", listed, re.MULTILINE)}
+
+
 def children(served):
     """Process numbers of the brokers, by name."""
-    listed = subprocess.run(["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = re.findall(rf"^\s*(\d+)\s+{served.pid}\s.* --name (\S+)", listed, re.MULTILINE)
-    return {name: int(pid) for pid, name in rows}
+    found = children_of(served.pid).items()
+    return {match.group(1): pid for pid, words in found if (match := re.search(r" --name (\S+)", words))}
 
 
 def until(condition):

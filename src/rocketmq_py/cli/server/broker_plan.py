@@ -42,13 +42,14 @@ def broker_count(text: str) -> int:
     :raises ConfigError: it is neither ``auto`` nor a number from 1 to 26.
     """
     if text == AUTO:
-        return min(_cores(), MOST)
+        return min(available_cores(), MOST)
     if text.isdecimal() and 1 <= int(text) <= MOST:
         return int(text)
     raise ConfigError(f"--brokers {text}: a number from 1 to {MOST} is expected, or {AUTO} for one per core")
 
 
-def _cores() -> int:
+def available_cores() -> int:
+    """The number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -29,7 +29,7 @@ from rocketmq_py.cli.server.settings import (
     tls_options,
     without_unknown,
 )
-from rocketmq_py.cli.server.supervisor import end_of_input, python_command, running
+from rocketmq_py.cli.supervisor import ChildProcess, end_of_input, python_command, running
 
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
@@ -295,6 +295,32 @@ def _child_command(config_file: Path | None, given: dict[str, str], log_format: 
     return command
 
 
+class Child:
+    """A broker of the supervisor. Later starts use the port of the first one.
+
+    :param command: the start of its command line.
+    :param namesrv: name servers it joins.
+    """
+
+    def __init__(self, planned: PlannedBroker, command: list[str], namesrv: str) -> None:
+        self.address = ""
+        self.process = ChildProcess(planned.name, self._full_command, self._note_address)
+        self._planned = planned
+        self._command = command
+        self._namesrv = namesrv
+
+    def _full_command(self) -> list[str]:
+        planned = self._planned
+        return [
+            *self._command, "--name", planned.name, "--store", str(planned.store), "--port", str(planned.port),
+            "--set", f"haListenPort={planned.ha_port}", "--namesrv", self._namesrv,
+        ]  # fmt: skip
+
+    def _note_address(self, ready_line: str) -> None:
+        self.address = ready_line.split("broker=")[1].strip()
+        self._planned = self._planned._replace(port=int(self.address.rpartition(":")[2]))
+
+
 async def _supervise(
     namesrv: NamesrvConfig | None,
     others: str,
@@ -315,13 +341,8 @@ async def _supervise(
             nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
             others = nameserver.address
 
-        def command_of(broker: PlannedBroker) -> list[str]:
-            return [
-                *command, "--name", broker.name, "--store", str(broker.store), "--port", str(broker.port),
-                "--set", f"haListenPort={broker.ha_port}", "--namesrv", others,
-            ]  # fmt: skip
-
-        processes = await stack.enter_async_context(running(brokers, command_of))
+        children = [Child(planned, command, others) for planned in brokers]
+        await stack.enter_async_context(running([child.process for child in children]))
         gc.freeze()  # as for a single broker
-        ready(namesrv=others, broker=";".join(process.address for process in processes))
+        ready(namesrv=others, broker=";".join(child.address for child in children))
         await asyncio.Event().wait()

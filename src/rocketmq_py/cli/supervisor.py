@@ -1,7 +1,7 @@
-"""Several brokers of one cluster, each a process, started and watched by ``rocketmq serve --brokers N``.
+"""Child processes that are started, watched and stopped together: brokers of ``serve``, consumers of ``consume``.
 
-A broker that ends is started again with its store and port. Brokers stop when their standard input ends, so they also
-stop if this process is killed.
+A process that ends is started again. Processes stop when their standard input ends, so they also stop if this process
+is killed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import random
-import re
 import subprocess
 import sys
 import threading
@@ -19,7 +18,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TextIO
 
-from rocketmq_py.cli.server.broker_plan import PlannedBroker
 from rocketmq_py.core.backoff import Backoff
 from rocketmq_py.errors import ConfigError
 
@@ -28,44 +26,42 @@ _log = logging.getLogger(__name__)
 _RESTARTS = Backoff(first_seconds=0.5, max_seconds=30.0)
 
 _STABLE_SECONDS = 60.0
-"""A broker that ran this long starts again without a long pause."""
+"""A process that ran this long starts again without a long pause."""
 
 _REMINDER_SECONDS = 10.0
-"""Between two log lines about a broker that takes long to stop."""
-
-Command = Callable[[PlannedBroker], Sequence[str]]
-"""Returns the command line that runs a broker."""
+"""Between two log lines about a process that takes long to stop."""
 
 
-class BrokerProcess:
-    """A broker as a child process.
+class ChildProcess:
+    """A child process that prints a line READY when it works.
 
-    :param planned: its name, store and ports.
-    :param command: returns its command line.
+    :param name: for the log.
+    :param command: returns the command line; called for each start.
+    :param on_ready: called with the READY line.
     """
 
-    def __init__(self, planned: PlannedBroker, command: Command) -> None:
-        self.planned = planned
-        self.address = ""
+    def __init__(
+        self, name: str, command: Callable[[], Sequence[str]], on_ready: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.name = name
         self._command = command
+        self._on_ready = on_ready
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start the process and wait until it accepts connections; later starts use the same port.
+        """Start the process and wait until it is ready.
 
         :raises ConfigError: it ended before that. Its own error is on standard error.
         """
         self._process = process = await asyncio.create_subprocess_exec(
-            *self._command(self.planned), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            *self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
-        found = re.search(r"^READY .*\bbroker=(\S+)", line)
-        if found is None:
+        if not line.startswith("READY"):
             status = await self._end(process)
-            raise ConfigError(f"{self.planned.name} did not start (exit status {status}); its error is printed above")
-        self.address = found.group(1)
-        self.planned = self.planned._replace(port=int(self.address.rpartition(":")[2]))
+            raise ConfigError(f"{self.name} did not start (exit status {status}); its error is printed above")
+        self._on_ready(line)
 
     async def keep_running(self) -> None:
         """Start the process again whenever it ends, until this is cancelled."""
@@ -75,14 +71,14 @@ class BrokerProcess:
             status = await self._wait()
             failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
             pause = _RESTARTS.seconds(failures, random.random())
-            _log.error("%s ended with status %s and is started again in %.1f s", self.planned.name, status, pause)
+            _log.error("%s ended with status %s and is started again in %.1f s", self.name, status, pause)
             await asyncio.sleep(pause)
             try:
                 await self.start()
             except ConfigError as e:
                 _log.error("%s", e)
             else:
-                _log.warning("%s accepts connections again", self.planned.name)
+                _log.warning("%s is ready again", self.name)
 
     async def stop(self) -> None:
         """Stop the process and wait for its end. May be called more than once."""
@@ -91,13 +87,13 @@ class BrokerProcess:
             return
         ended = asyncio.ensure_future(self._end(process))
         while not (await asyncio.wait([ended], timeout=_REMINDER_SECONDS))[0]:
-            _log.warning("waiting for %s (process %d) to stop", self.planned.name, process.pid)
+            _log.warning("waiting for %s (process %d) to stop", self.name, process.pid)
 
     async def _wait(self) -> int:
         assert self._process is not None
         assert self._process.stdout is not None
         while await self._process.stdout.readline():
-            pass  # a full pipe would block the broker
+            pass  # a full pipe would block the process
         return await self._process.wait()
 
     @staticmethod
@@ -111,19 +107,18 @@ class BrokerProcess:
 
 
 @contextlib.asynccontextmanager
-async def running(brokers: Sequence[PlannedBroker], command: Command) -> AsyncIterator[list[BrokerProcess]]:
-    """Run brokers as processes and keep them running; they are stopped together at the end.
+async def running(processes: Sequence[ChildProcess]) -> AsyncIterator[None]:
+    """Run processes and keep them running; they are stopped together at the end.
 
     :raises ConfigError: one of them did not start; the others are stopped.
     """
-    processes = [BrokerProcess(planned, command) for planned in brokers]
     watchers: list[asyncio.Task[None]] = []
     try:
         async with asyncio.TaskGroup() as group:
             for process in processes:
                 group.create_task(process.start())
         watchers = [asyncio.create_task(process.keep_running()) for process in processes]
-        yield processes
+        yield
     except* ConfigError as errors:
         raise errors.exceptions[0] from None
     finally:
