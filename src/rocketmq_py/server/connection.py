@@ -197,6 +197,6 @@ class ServerConnection(asyncio.Protocol):
             self._owner.buffers.grown(self)
 
     def _fail(self, fault: CorruptFrame, data: bytes = b"") -> None:
-        hint = "; these bytes look like TLS, which this port does not speak" if data[:1] == b"\x16" else ""
+        hint = "; these bytes look like TLS, which this port does not accept" if data[:1] == b"\x16" else ""
         log.warning("closing the connection of %s: %s%s", self.peer.address, fault, hint)
         self._transport.close()

@@ -57,7 +57,7 @@ class Server:
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
-    def __init__(  # noqa: PLR0913 - what a server can be told, by keyword
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         router: Router,
         *,
@@ -222,7 +222,7 @@ class Server:
             self._on_disconnect(connection.peer)
 
     def _sweep_idle(self) -> None:
-        """Close connections that were silent for the idle timeout; one timer serves all connections."""
+        """Close connections without data for the idle timeout; one timer serves all connections."""
         for connection in tuple(self._connections):
             connection.quiet_sweeps += 1
             if connection.quiet_sweeps > _SWEEPS_PER_TIMEOUT:

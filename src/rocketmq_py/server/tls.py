@@ -222,7 +222,7 @@ class TlsContexts(Protocol):
 
 
 def tls_contexts(settings: TlsSettings) -> TlsContexts | None:
-    """The contexts of a server; None if it does not speak TLS.
+    """The contexts of a server; None without TLS.
 
     :raises ConfigError: a file is missing or is not what it should be.
     """

@@ -316,7 +316,7 @@ class Fetcher:
         self._answered(segment, b"", stop)
 
     def _handle_offset_moved(self, segment: Segment, found: PullResponse) -> None:
-        """The broker does not have the offset: retention was faster, or the queue has been created anew."""
+        """The broker does not have the offset: it was deleted, or the queue was created again."""
         start = segment.start
         beyond = start >= found.max_offset
         if found.min_offset <= start < found.max_offset:  # the offset of the group was reset, for one

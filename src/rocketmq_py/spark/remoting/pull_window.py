@@ -25,7 +25,7 @@ _MIN_INFLIGHT_PULLS = 4
 
 
 class IncompleteRead(RocketMQError):
-    """A range was not read whole: offsets are neither answered nor known to be gone. Always a fault of this package."""
+    """A range was not read completely: some offsets were neither returned nor deleted. A bug of this package."""
 
 
 class Pull(NamedTuple):

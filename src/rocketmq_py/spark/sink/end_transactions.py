@@ -183,7 +183,7 @@ class _BrokerEnds:
             self._switch_to_singles(batch)
             return
         error = BrokerError.of(answer.code, answer.remark, self._address)
-        if isinstance(error, SystemBusy):  # refused before anybody looked at it
+        if isinstance(error, SystemBusy):  # refused before it was handled
             self._order.ready.appendleft(batch)
             self._retry.failed(error)
             return
