@@ -42,7 +42,7 @@ class Owner(Protocol):
 
 
 class ServerConnection(asyncio.Protocol):
-    """Feeds what arrives to the dispatcher and writes what comes back, once per read."""
+    """Passes received frames to the dispatcher and writes its replies, once per read."""
 
     __slots__ = (
         "_feed", "_frames", "_owner", "_paused", "_rest", "_serve", "_transport", "_write", "_write_all", "peer",

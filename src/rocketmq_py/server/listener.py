@@ -184,7 +184,7 @@ class Server:
         await go_away.wait(seconds)
 
     async def stop(self) -> None:
-        """Stop listening, let handlers finish, end all connections. Harmless when stopped already."""
+        """Stop listening, wait for handlers, close all connections. Does nothing if stopped already."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None

@@ -372,9 +372,9 @@ class Fetcher:
 
 
 def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
-    """The fetchers in order, each with the ones behind it having prefetched, and closed when its turn is over.
+    """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
 
-    :param limit: how many have prefetched and are not over. Answers that wait are in the buffers of their connections.
+    :param limit: maximum number of open fetchers. Their responses wait in the buffers of their connections.
     :raises RocketMQError: one of them cannot begin.
     """
     waiting = iter(fetchers)
