@@ -20,6 +20,8 @@ from rocketmq_py.core.consumer.orderly import MAX_RECONSUME, PAUSES
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, MessageModel
 from rocketmq_py.protocol.namespaces import check_namespace
+from rocketmq_py.wire.compression import DEFAULT_LIMITS, DecompressionLimits
+from rocketmq_py.wire.record import BodyRules
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 HALF_AN_HOUR = 1800
@@ -79,6 +81,13 @@ class PushOptions:
         messages count as consumed.
     :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
         the one that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
+    :param max_decompressed_body: bytes that a compressed body may have when it is decompressed. A message with more is
+        skipped, with an error in the log that names its topic, queue and offset; it remains at the broker.
+    :param max_decompressed_pull: bytes that the compressed bodies of one pull or pop may have together; messages beyond
+        them are pulled again, or become visible again after a second.
+    :param decode_body: False: messages come without their bodies. (Java: ``decodeReadBody``)
+    :param decompress_body: False: bodies stay as they are stored, which ``sys_flag`` tells. (Java:
+        ``decodeDecompressBody``)
     :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
@@ -113,6 +122,10 @@ class PushOptions:
     namespace: str | None = None
     filter_hooks: Sequence[FilterMessageHook] = ()
     pull_from_broker_id: int | None = None
+    max_decompressed_body: int = DEFAULT_LIMITS.max_body
+    max_decompressed_pull: int = DEFAULT_LIMITS.max_total
+    decode_body: bool = True
+    decompress_body: bool = True
     allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
@@ -138,6 +151,12 @@ class PushOptions:
     def limits(self) -> FlowLimits:
         span = None if self.orderly else self.consume_max_span
         return FlowLimits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, span)
+
+    @property
+    def body_rules(self) -> BodyRules:
+        """What is wanted of message bodies."""
+        limits = DecompressionLimits(self.max_decompressed_body, self.max_decompressed_pull)
+        return BodyRules(limits, read=self.decode_body, decompress=self.decompress_body)
 
     @property
     def is_assigned(self) -> bool:
@@ -205,6 +224,10 @@ class PushSettings(ClientSettings, total=False):
     namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
     pull_from_broker_id: int | None
+    max_decompressed_body: int
+    max_decompressed_pull: int
+    decode_body: bool
+    decompress_body: bool
     allocation: Allocation
 
 
@@ -229,5 +252,7 @@ _ALLOWED: dict[str, tuple[float, float]] = {
     "first_pull_delay": (0, 60),
     "rebalance_interval": (0.01, 3600),
     "pull_delay_after_error": (0, 3600),
+    "max_decompressed_body": (1, 2**31 - 1),
+    "max_decompressed_pull": (1, 2**63 - 1),
 }
 _MAY_BE_UNSET = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "max_reconsume_times"}

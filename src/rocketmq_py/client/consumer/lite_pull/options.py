@@ -16,6 +16,7 @@ from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation, Average
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, MessageModel
+from rocketmq_py.wire.compression import DEFAULT_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,13 @@ class LitePullOptions:
         messages count as consumed.
     :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
         the one that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
+    :param max_decompressed_body: bytes that a compressed body may have when it is decompressed. A message with more is
+        skipped, with an error in the log that names its topic, queue and offset; it remains at the broker.
+    :param max_decompressed_pull: bytes that the compressed bodies of one pull or pop may have together; messages beyond
+        them are pulled again, or become visible again after a second.
+    :param decode_body: False: messages come without their bodies. (Java: ``decodeReadBody``)
+    :param decompress_body: False: bodies stay as they are stored, which ``sys_flag`` tells. (Java:
+        ``decodeDecompressBody``)
     :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
@@ -74,6 +82,10 @@ class LitePullOptions:
     namespace: str | None = None
     filter_hooks: Sequence[FilterMessageHook] = ()
     pull_from_broker_id: int | None = None
+    max_decompressed_body: int = DEFAULT_LIMITS.max_body
+    max_decompressed_pull: int = DEFAULT_LIMITS.max_total
+    decode_body: bool = True
+    decompress_body: bool = True
     allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
@@ -108,6 +120,10 @@ class LitePullOptions:
             namespace=self.namespace,
             filter_hooks=self.filter_hooks,
             pull_from_broker_id=self.pull_from_broker_id,
+            max_decompressed_body=self.max_decompressed_body,
+            max_decompressed_pull=self.max_decompressed_pull,
+            decode_body=self.decode_body,
+            decompress_body=self.decompress_body,
             allocation=self.allocation,
         )
 
@@ -135,6 +151,10 @@ class LitePullSettings(ClientSettings, total=False):
     namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
     pull_from_broker_id: int | None
+    max_decompressed_body: int
+    max_decompressed_pull: int
+    decode_body: bool
+    decompress_body: bool
     allocation: Allocation
 
 

@@ -10,6 +10,7 @@ from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
+from rocketmq_py.wire.compression import DEFAULT_LIMITS
 
 LONGEST_INVISIBLE = 3 * 86400
 """Seconds a message can be kept invisible at most: brokers keep times for three days (timerMaxDelaySec)."""
@@ -31,6 +32,13 @@ class SimpleOptions:
     :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
         messages count as consumed.
     :param pull_delay_after_error: pause of a broker after a request that failed, 0 to 3600.
+    :param max_decompressed_body: bytes that a compressed body may have when it is decompressed. A message with more is
+        skipped, with an error in the log that names its topic, queue and offset; it remains at the broker.
+    :param max_decompressed_pull: bytes that the compressed bodies of one pop may have together; messages beyond them
+        become visible again after a second.
+    :param decode_body: False: messages come without their bodies. (Java: ``decodeReadBody``)
+    :param decompress_body: False: bodies stay as they are stored, which ``sys_flag`` tells. (Java:
+        ``decodeDecompressBody``)
     """
 
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
@@ -40,6 +48,10 @@ class SimpleOptions:
     namespace: str | None = None
     filter_hooks: Sequence[FilterMessageHook] = ()
     pull_delay_after_error: float = 1.0
+    max_decompressed_body: int = DEFAULT_LIMITS.max_body
+    max_decompressed_pull: int = DEFAULT_LIMITS.max_total
+    decode_body: bool = True
+    decompress_body: bool = True
 
     def __post_init__(self) -> None:
         if self.consume_from not in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.LAST_OFFSET):
@@ -56,6 +68,10 @@ class SimpleOptions:
             namespace=self.namespace,
             filter_hooks=self.filter_hooks,
             pull_delay_after_error=self.pull_delay_after_error,
+            max_decompressed_body=self.max_decompressed_body,
+            max_decompressed_pull=self.max_decompressed_pull,
+            decode_body=self.decode_body,
+            decompress_body=self.decompress_body,
         )
 
 
@@ -69,6 +85,10 @@ class SimpleSettings(ClientSettings, total=False):
     namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
     pull_delay_after_error: float
+    max_decompressed_body: int
+    max_decompressed_pull: int
+    decode_body: bool
+    decompress_body: bool
 
 
 def check_invisible(seconds: float) -> float:
