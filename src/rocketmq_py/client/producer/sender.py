@@ -67,6 +67,8 @@ MAX_PENDING_BYTES = 32 * 1024 * 1024
 
 _ROUTE_SECONDS = 1.0
 """A route without a queue to send to is asked for again when it is older than this."""
+_CONNECT_SECONDS = 0.05
+"""After a look-up, connections are waited for at most this long before sends begin."""
 _REFRESH_SECONDS = 0.2
 """Routes are refreshed after failed attempts at most this often."""
 
@@ -479,7 +481,15 @@ class Sender:
     # -- what sends wait for
 
     async def _look_up(self, topic: str, seconds: float) -> None:
-        await self._route(topic, seconds)
+        route = await self._route(topic, seconds)
+        # Sends that find a connection need not wait for it at another gate. Those of a broker that takes longer do.
+        masters = {self._routes.master(queue.broker_name) for queue in route.write_queues}
+        opening = [asyncio.ensure_future(self.connections.get(address)) for address in masters if address]
+        if opening:
+            await asyncio.wait(opening, timeout=_CONNECT_SECONDS)
+        for task in opening:
+            task.cancel()  # what waits, not the connecting
+        await asyncio.gather(*opening, return_exceptions=True)
 
     def _late_route(self, topic: str) -> RocketMQError:
         return RequestTimeout(f"no route for topic {topic!r} in time from name servers {self._routes.name_servers}")
