@@ -17,6 +17,12 @@ from rocketmq_py.client.producer.request_reply import reply
 from rocketmq_py.client.producer.transaction import TransactionListener
 from rocketmq_py.client.producer.transaction_producer import TransactionProducer
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
+from rocketmq_py.core.producer.queue_selectors import (
+    SelectByHash,
+    SelectByMachineRoom,
+    SelectByQueueId,
+    SelectRandomly,
+)
 from rocketmq_py.errors import (
     BrokerError,
     ClosedError,
@@ -86,6 +92,10 @@ __all__ = [
     "PushConsumer",
     "RequestTimeout",
     "RocketMQError",
+    "SelectByHash",
+    "SelectByMachineRoom",
+    "SelectByQueueId",
+    "SelectRandomly",
     "SendHook",
     "SendResult",
     "SendStatus",
