@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from rocketmq_py.client.producer.blocking_transaction import TransactionProducer as TransactionProducer
     from rocketmq_py.client.producer.request_reply import reply as reply
     from rocketmq_py.client.producer.transaction import TransactionListener as TransactionListener
-    from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance as LatencyFaultTolerance
-    from rocketmq_py.core.producer.queue_selectors import (
+    from rocketmq_py.client.send.queue_selectors import (
         SelectByHash as SelectByHash,
         SelectByMachineRoom as SelectByMachineRoom,
         SelectByQueueId as SelectByQueueId,
         SelectRandomly as SelectRandomly,
     )
+    from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance as LatencyFaultTolerance
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
         ClosedError as ClosedError,
@@ -132,7 +132,7 @@ _HOMES = {
     "client.producer.transaction": ("TransactionListener",),
     "client.producer.blocking_transaction": ("TransactionProducer",),
     "core.producer.latency_fault": ("LatencyFaultTolerance",),
-    "core.producer.queue_selectors": ("SelectByHash", "SelectByMachineRoom", "SelectByQueueId", "SelectRandomly"),
+    "client.send.queue_selectors": ("SelectByHash", "SelectByMachineRoom", "SelectByQueueId", "SelectRandomly"),
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
         "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from rocketmq_py.core.producer.queue_selectors import (
+from rocketmq_py.client.send.queue_selectors import (
     SelectByHash,
     SelectByMachineRoom,
     SelectByQueueId,
