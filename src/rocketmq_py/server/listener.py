@@ -12,6 +12,7 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
+from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.dispatcher import Authorize, Dispatcher, OnHold
@@ -81,6 +82,7 @@ class Server:
             router, after_read=after_read, on_hold=on_hold, lanes=lanes, authorize=authorize, slow_turns=slow_turns
         )
         self.buffers = Buffers(buffer_limit)
+        self.fault_log = FaultLog()
         self._loop_monitor = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
         self.host = host
         self.port = port
