@@ -6,7 +6,7 @@ TopicQueueMappingUtils). A logical queue's last physical queue is written to; it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,19 +14,11 @@ from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo, MappingItem
 from rocketmq_py.protocol.codes import ResponseCode
 
-MOCK_BROKER_PREFIX = "__syslo__"
-NO_BROKER = "__syslo__none__"
-"""The broker name of a logical queue that no broker leads."""
 MAX_ITEMS = 1_000
 """Physical queues of one logical queue, that is, remappings."""
 _MAX_OFFSET = 1 << 62
 
 Items = Sequence[MappingItem]
-
-
-def mock_broker_name(scope: str) -> str:
-    """The broker name that clients use for the logical queues of a scope."""
-    return MOCK_BROKER_PREFIX + (scope[2:] if scope == "__global__" else scope)
 
 
 # -- offsets
@@ -204,27 +196,6 @@ def _replacement_fault(old: Items, new: Items, *, is_same_epoch: bool) -> str | 
 
 def _place(item: MappingItem) -> tuple[str, int, int]:
     return item.bname, item.queue_id, item.start_offset
-
-
-# -- routes
-
-
-def logical_queues(mappings: Mapping[str, MappingInfo]) -> dict[str, dict[int, str]]:
-    """The logical queues of a route: by mock broker name, the leading broker of each queue id.
-
-    :param mappings: by broker name (``topicQueueMappingByBroker``). For each queue the mapping with the highest epoch
-        counts; a queue that no broker leads has :data:`NO_BROKER`.
-    """
-    found: dict[str, dict[int, str]] = {}
-    totals: dict[str, int] = {}
-    for info in sorted(mappings.values(), key=lambda info: info.epoch):
-        name = mock_broker_name(info.scope)
-        totals[name] = max(totals.get(name, 0), min(info.total_queues, MAX_QUEUES))
-        found.setdefault(name, {}).update(dict.fromkeys(info.curr_id_map, info.bname))
-    return {
-        name: {number: leaders.get(number, NO_BROKER) for number in range(totals[name])}
-        for name, leaders in found.items()
-    }
 
 
 # -- pulls

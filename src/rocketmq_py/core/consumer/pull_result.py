@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from rocketmq_py.model import MessageExt
+from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.headers.pull import PullResponse
-from rocketmq_py.wire.record import decode_records
+from rocketmq_py.wire.record import decode_records, relocate_records
 
 _TAGS = b"TAGS\x01"
 _PREPARED = b"TRAN_MSG\x01"
 _SEPARATOR = 2
 
 
-def pulled_messages(body: bytes, header: PullResponse, broker_name: str, tags: Collection[str]) -> list[MessageExt]:
+def pulled_messages(body: bytes, header: PullResponse, queue: MessageQueue, tags: Collection[str]) -> list[MessageExt]:
     """Return the messages of a pull as users get them; empty if none has one of the tags.
 
+    :param queue: the queue that was pulled.
     :param tags: subscribed tags; empty for all, and for SQL expressions.
     """
-    messages = filter_by_tags(decode_records(body, broker_name), tags)
+    body = located_records(body, header, queue.queue_id)
+    messages = filter_by_tags(decode_records(body, queue.broker_name), tags)
     add_queue_bounds(messages, header.min_offset, header.max_offset)
-    if header.offset_delta:
-        shift_offsets(messages, header.offset_delta)
     if may_be_transactional(body):
         restore_transaction_ids(messages)
     return messages
@@ -56,10 +56,13 @@ def add_queue_bounds(messages: Iterable[MessageExt], min_offset: int, max_offset
         message.add_properties(bounds)
 
 
-def shift_offsets(messages: Iterable[MessageExt], delta: int) -> None:
-    """Add the offset delta of a static topic's pull response to queue offsets."""
-    for message in messages:
-        message.queue_offset += delta
+def located_records(body: bytes, header: PullResponse, queue_id: int) -> bytes:
+    """Return the records of a pull with their place in the queue that was pulled; those of a logical queue are stored
+    with that in a physical one.
+
+    :raises CorruptRecord: the bytes contradict themselves.
+    """
+    return body if header.offset_delta is None else relocate_records(body, queue_id, header.offset_delta)
 
 
 def may_be_transactional(body: bytes) -> bool:

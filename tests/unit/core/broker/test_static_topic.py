@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.core.broker.static_topic import (
-    NO_BROKER,
     PullOutcome,
     as_info,
     end_of,
@@ -14,10 +13,8 @@ from rocketmq_py.core.broker.static_topic import (
     leader_map,
     logical_offset,
     logical_offset_of_send,
-    logical_queues,
     mapping_fault,
     merge,
-    mock_broker_name,
     next_item,
     physical_offset,
     translate_pull,
@@ -36,11 +33,6 @@ ITEMS = [FIRST, SECOND, THIRD]
 def detail(*items: MappingItem, epoch: int = 1, number: int = 0, **more: object) -> MappingDetail:
     fields = {"topic": "t", "bname": "a", "total_queues": 1, "epoch": epoch, "hosted_queues": {number: list(items)}}
     return MappingDetail(**{**fields, **more})  # type: ignore[arg-type]
-
-
-def test_the_name_of_the_mock_broker_is_javas() -> None:
-    assert mock_broker_name("__global__") == "__syslo__global__"
-    assert mock_broker_name("other") == "__syslo__other"
 
 
 def test_offsets_are_converted_both_ways() -> None:
@@ -141,21 +133,6 @@ def test_a_mapping_that_contradicts_the_one_before_is_refused(new: MappingDetail
 def test_an_undecided_logical_offset_may_be_decided_later() -> None:
     assert merge(detail(FIRST, item(1, -1)), detail(FIRST, item(1, 10_000), epoch=1), force=False) is None
     assert merge(detail(FIRST, item(1, 10_000)), detail(FIRST, item(1, -1), epoch=2), force=False) is not None
-
-
-def test_the_logical_queues_of_a_route() -> None:
-    """The mapping with the highest epoch counts; queues without a leader are known, but at no broker."""
-    mappings = {
-        "a": MappingInfo(topic="t", bname="a", total_queues=3, epoch=2, curr_id_map={0: 0, 1: 1}),
-        "b": MappingInfo(topic="t", bname="b", total_queues=3, epoch=3, curr_id_map={1: 0}),
-    }
-    assert logical_queues(mappings) == {"__syslo__global__": {0: "a", 1: "b", 2: NO_BROKER}}
-    assert logical_queues({}) == {}
-
-
-def test_a_hostile_number_of_queues_in_a_route_is_bounded() -> None:
-    mappings = {"a": MappingInfo(topic="t", bname="a", total_queues=1 << 31, epoch=2)}
-    assert len(logical_queues(mappings)["__syslo__global__"]) == 8_192
 
 
 # -- pulls: asked is a physical offset

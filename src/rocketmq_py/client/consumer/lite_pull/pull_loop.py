@@ -14,7 +14,6 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerSt
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
-from rocketmq_py.client.consumer.offsets import broker_of
 from rocketmq_py.client.consumer.pull_calls import (
     FOUND,
     OFFSET_MOVED,
@@ -27,6 +26,7 @@ from rocketmq_py.client.consumer.pull_calls import (
     pull_header,
 )
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
+from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -131,7 +131,7 @@ class LitePullLoop:
         _log.log(level, "pulling %s at %s failed%s, again in %g s: %s", queue, where, lasting, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
-        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
+        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.queue_master(queue):
             self._topic_deleted()  # only the master counts: a slave may not have copied the topic yet
         return delay
 
@@ -216,8 +216,8 @@ class LitePullLoop:
 
     def _handle(self, answer: PullAnswer) -> None:
         """Put the messages of an answer into the cache."""
-        broker_name, tags = self._process.queue.broker_name, answer.pull.subscription.tags_set
-        messages = pulled_messages(answer.body, answer.header, broker_name, tags) if answer.code == FOUND else []
+        queue, tags = self._process.queue, answer.pull.subscription.tags_set
+        messages = pulled_messages(answer.body, answer.header, queue, tags) if answer.code == FOUND else []
         group = self._group
         group.show(messages)
         messages = filter_messages(group.options.filter_hooks, group.name, group.shown(self._process.queue), messages)
