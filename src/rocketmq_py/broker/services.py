@@ -60,6 +60,7 @@ from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
+from rocketmq_py.broker.static_topic.clean_up import MappingCleanUp
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold, TranslatingResponder
 from rocketmq_py.broker.static_topic.handlers import StaticOffsetHandlers, StaticTopicHandlers
 from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
@@ -210,6 +211,9 @@ class Services:
         self.pull_service = make(
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
+        self.mapping_clean_up = MappingCleanUp(
+            self._store_config, self._config.broker_name, self.mappings, self.store, self.forwarder, self._clock
+        )
         self._static_puller = StaticTopicPuller(self.pull_service, self.mappings, self.forwarder, self._clock)
         self.pull_request_hold = PullRequestHoldService(
             self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
@@ -278,6 +282,7 @@ class Services:
                 stats,
                 self.address,
                 slices=self.slices,
+                is_static=self.mappings.has,
             ),
             BrokerHandlers(self.replication, self.membership),
             QueryHandlers(store, self.clients),
@@ -375,6 +380,11 @@ class Services:
         """Delete expired files and check the disk space; called every few seconds."""
         self.store.clean(self._clock())
         self.timers.clean()
+
+    def clean_mappings(self) -> None:
+        """Clean up the mappings of static topics in the hours of ``deleteWhen``; called every few minutes."""
+        if not self.role.is_slave:
+            self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
         """Write journaled tables as a whole after a burst of changes; called every second."""

@@ -53,3 +53,8 @@ async def ask_about_queue(
     if answer.code not in accepted:
         raise BrokerError.of(answer.code, answer.remark, address)
     return answer
+
+
+def first_offset(answered: int) -> int:
+    """The offset at which a queue begins, by the answer of its broker: -1 for a batch queue without messages."""
+    return max(answered, 0)

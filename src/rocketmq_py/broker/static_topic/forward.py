@@ -53,7 +53,7 @@ class TranslatingResponder(Responder):
 
 class _Known(NamedTuple):
     route: TopicRoute
-    until_ms: int
+    at_ms: int
 
 
 class Forwarder:
@@ -94,7 +94,7 @@ class Forwarder:
 
         :raises NoRouteError: no name server knows the broker. :raises NetworkError: the broker does not answer.
         """
-        route = await self._route(topic)
+        route = await self.route(topic)
         addresses = route.brokers.get(broker_name)
         if not addresses:
             self._routes.pop(topic, None)
@@ -106,13 +106,18 @@ class Forwarder:
             self._routes.pop(topic, None)
             raise
 
-    async def _route(self, topic: str) -> TopicRoute:
+    async def route(self, topic: str, *, age_ms: int = _ROUTE_MS) -> TopicRoute:
+        """The route of a topic.
+
+        :param age_ms: how old it may be.
+        :raises NoRouteError: no name server knows it.
+        """
         known = self._routes.get(topic)
-        if known is None or known.until_ms <= self._clock():
+        if known is None or known.at_ms + age_ms <= self._clock():
             route = await query_route(self._config, self._rpc_client, topic)
             if route is None:
                 raise NoRouteError(f"no name server knows which brokers have topic {topic}")
-            known = self._routes[topic] = _Known(route, self._clock() + _ROUTE_MS)
+            known = self._routes[topic] = _Known(route, self._clock())
         return known.route
 
     async def stop(self) -> None:

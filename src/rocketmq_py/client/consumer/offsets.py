@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.queue_requests import ask_about_queue, broker_of
+from rocketmq_py.client.queue_requests import ask_about_queue, broker_of, first_offset
 from rocketmq_py.core.consumer.offset_table import OffsetTable
 from rocketmq_py.core.consumer.rebalance import OffsetQuery, initial_offset
 from rocketmq_py.errors import NotFound, RocketMQError
@@ -72,7 +72,7 @@ class OffsetStore(OffsetTable, abc.ABC):
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message the broker still has."""
         header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
-        return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
+        return first_offset(await self._ask(queue, RequestCode.GET_MIN_OFFSET, header))
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at or after a time in milliseconds."""

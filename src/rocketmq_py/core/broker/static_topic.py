@@ -6,9 +6,11 @@ TopicQueueMappingUtils). A logical queue's last physical queue is written to; it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
+
+import msgspec
 
 from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo, MappingItem
@@ -196,6 +198,64 @@ def _replacement_fault(old: Items, new: Items, *, is_same_epoch: bool) -> str | 
 
 def _place(item: MappingItem) -> tuple[str, int, int]:
     return item.bname, item.queue_id, item.start_offset
+
+
+# -- clean-up of mappings
+
+
+def leads(detail: MappingDetail, items: Items) -> bool:
+    """True if the broker of a mapping leads the logical queue with these items."""
+    return bool(items) and items[-1].bname == detail.bname
+
+
+def earliest_items(detail: MappingDetail) -> dict[int, MappingItem]:
+    """The first physical queues that could be dropped: of the logical queues that this broker leads and others follow.
+
+    A queue whose remapping is under way is left out: its first physical queue may still be written to.
+    """
+    return {
+        number: items[0]
+        for number, items in detail.hosted_queues.items()
+        if len(items) > 1 and leads(detail, items) and items[1].logic_offset >= 0
+    }
+
+
+def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tuple[int, int]]) -> MappingDetail | None:
+    """The mapping without first physical queues that hold no message any more; None if each of them has some.
+
+    :param extents: first offset and end of physical queues, by broker name and queue id; an unknown one stays.
+    """
+    expired = {
+        number: detail.hosted_queues[number][1:]
+        for number, item in earliest_items(detail).items()
+        if (extent := extents.get((item.bname, item.queue_id))) is not None
+        and (extent[0] == extent[1] or extent[1] == 0)
+    }
+    return msgspec.structs.replace(detail, hosted_queues=detail.hosted_queues | expired) if expired else None
+
+
+def led_elsewhere(detail: MappingDetail) -> dict[int, str]:
+    """The logical queues that this broker has led, with the brokers that it believes lead them now."""
+    return {
+        number: items[-1].bname for number, items in detail.hosted_queues.items() if items and not leads(detail, items)
+    }
+
+
+def outdated_queues(detail: MappingDetail, leaders: Mapping[int, str], others: Mapping[str, MappingDetail]) -> set[int]:
+    """The logical queues that have moved on from the broker that took them over from this one: nobody needs what this
+    broker knows of them.
+
+    :param leaders: the brokers that lead the queues by the route. :param others: their mappings, by broker name.
+    """
+    return {
+        number
+        for number, believed in led_elsewhere(detail).items()
+        if (leader := leaders.get(number)) is not None
+        and leader != believed
+        and (other := others.get(leader)) is not None
+        and (other.bname, other.total_queues, other.epoch) == (leader, detail.total_queues, detail.epoch)
+        and leads(other, other.hosted_queues.get(number, ()))
+    }
 
 
 # -- pulls

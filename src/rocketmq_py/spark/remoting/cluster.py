@@ -179,7 +179,8 @@ class Cluster:
 
     def earliest(self, queues: QueueRoutes) -> Offsets:
         """The offset of the oldest message of each queue."""
-        return self._offsets(queues, RequestCode.GET_MIN_OFFSET, _min_offset)
+        answers = self._offsets(queues, RequestCode.GET_MIN_OFFSET, _min_offset)
+        return {queue: max(offset, 0) for queue, offset in answers.items()}  # -1: a batch queue without messages
 
     def latest(self, queues: QueueRoutes) -> Offsets:
         """The offset the next message of each queue will get."""
