@@ -22,6 +22,7 @@ class Pair:
 
     java: JavaPeer
     namesrv: str
+    kind: str
 
     def admin(self, verb: str, *args: str) -> str:
         return self.java.admin(verb, "-n", self.namesrv, *args)
@@ -65,4 +66,4 @@ def start_pair(kind: str, java: JavaPeer, servers: OurServers) -> Pair:
     else:
         second = servers.serve(None, "--namesrv", namesrv, "--name", "broker-b").broker
     eventually(lambda: java.brokers(namesrv), lambda listed: listed == {first, second})
-    return Pair(java, namesrv)
+    return Pair(java, namesrv, kind)

@@ -191,13 +191,14 @@ def test_a_group_goes_on_where_it_was_and_offsets_span_the_mapping(pair: Pair, t
                 (queue, offset) for offset in (*range(EACH), *range(BLOCK, BLOCK + EACH))
             ]
             assert admin.offset_at(queue, stored[0].store_timestamp) == 0
-            assert admin.offset_at(queue, stored[EACH].store_timestamp) == BLOCK
-            admin.set_group_offset("another", queue, BLOCK + 1)
-            assert admin.group_offset("another", queue) == BLOCK + 1
+            if pair.kind == "both ours":  # a Java broker finds 0 for all times, where another broker has the first part
+                assert admin.offset_at(queue, stored[EACH].store_timestamp) == BLOCK
             assert admin.lock_queue(name, queue)
             admin.unlock_queue(name, queue)
     with pushed(pair.namesrv, topic, name) as inbox:
         again = inbox.wait(QUEUES * EACH)
+    with Admin(pair.namesrv) as admin:
+        assert set(admin.group_offsets(name, topic).values()) == {BLOCK + EACH}
     assert sorted(int(one.body) for one in again) == list(range(QUEUES * EACH, 2 * QUEUES * EACH))
 
 

@@ -270,7 +270,15 @@ class Services:
             StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
             ClientHandlers(config, self.clients, self.locks, self._clock),
             StaticTopicHandlers(
-                config, self.topics, store, self.offsets, stats, self.registration, self.mappings, self.slices
+                config,
+                self.topics,
+                store,
+                self.offsets,
+                stats,
+                self.registration,
+                self.mappings,
+                self.slices,
+                self.pull_request_hold.moved,
             ),
             GroupHandlers(
                 config,

@@ -33,6 +33,7 @@ class MappingCleanUp:
     """Cleans up the mappings of a master.
 
     :param clock: the time in milliseconds.
+    :ivar runs: how often it has begun.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class MappingCleanUp:
         self._clock = clock
         self._work = Background()
         self._is_running = False
+        self.runs = 0
 
     def start_if_due(self) -> None:
         """Clean up in the background, if it is time and the last run has ended."""
         hour = datetime.datetime.fromtimestamp(self._clock() // 1000).astimezone().hour
         if self._mappings.table and hour in self._config.delete_hours and not self._is_running:
             self._is_running = True
+            self.runs += 1
             self._work.start(self._run())
 
     async def _run(self) -> None:

@@ -15,6 +15,7 @@ from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo, MappingTable
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.wire.fastjson import BareKey
 
 _log = logging.getLogger(__name__)
 
@@ -89,11 +90,14 @@ class TopicQueueMappings:
 
     def persist(self) -> None:
         """Write the file."""
-        self._file.save({"dataVersion": bean(self.version), "topicQueueMappingInfoMap": self.tree()})
+        self._file.save({"dataVersion": bean(self.version), "topicQueueMappingInfoMap": self._tree(BareKey)})
 
     def tree(self) -> dict[str, object]:
-        """All mappings in the form of the file, which is also the form slaves get."""
-        return {topic: _sorted(bean(self.table[topic])) for topic in sorted(self.table)}
+        """All mappings in the form that slaves and tools get."""
+        return self._tree(str)
+
+    def _tree(self, key: type[BareKey | str]) -> dict[str, object]:
+        return {topic: _sorted(bean(self.table[topic]), key) for topic in sorted(self.table)}
 
     def take_over(self, version: DataVersion | None, table: dict[str, object] | None) -> None:
         """Replace all mappings by the master's if its version differs.
@@ -122,8 +126,11 @@ def decode_mapping(body: bytes) -> MappingDetail:
     return MappingDetail.decode(body)
 
 
-def _sorted(tree: dict[str, Any]) -> dict[str, Any]:
-    """A mapping with its queues in order. Their ids are quoted: Java's tools cannot pass over bare ones."""
+def _sorted(tree: dict[str, Any], key: type[BareKey | str]) -> dict[str, Any]:
+    """A mapping with its queues in order.
+
+    :param key: their ids are bare in Java's file; in an answer Java's tools cannot pass over bare ones.
+    """
     for name in ("currIdMap", "hostedQueues"):
-        tree[name] = {key: tree[name][key] for key in sorted(tree[name], key=int)}
+        tree[name] = {key(number): tree[name][number] for number in sorted(tree[name], key=int)}
     return tree
