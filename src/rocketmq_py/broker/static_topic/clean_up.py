@@ -10,8 +10,8 @@ import datetime
 import logging
 from collections.abc import Callable
 
+from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.static_topic.forward import Forwarder
-from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
 from rocketmq_py.core.broker.static_topic import earliest_items, led_elsewhere, outdated_queues, without_expired
 from rocketmq_py.core.logical_queues import mock_broker_name
 from rocketmq_py.errors import BrokerError, RocketMQError
