@@ -253,6 +253,12 @@ class Services:
         tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client, self.address, register_again)
 
+    def _topic_handlers(self) -> StaticTopicHandlers:
+        return StaticTopicHandlers(
+            self._config, self.topics, self.store, self.offsets, self.stats, self.registration, self.mappings,
+            self.slices, self.pull_request_hold.moved,
+        )  # fmt: skip
+
     def router(self, *others: object) -> Router:
         """A router with the handlers of all requests of this broker, and with ``others``."""
         config, store, stats = self._config, self.store, self.stats
@@ -270,17 +276,7 @@ class Services:
             ),
             StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
             ClientHandlers(config, self.clients, self.locks, self._clock),
-            StaticTopicHandlers(
-                config,
-                self.topics,
-                store,
-                self.offsets,
-                stats,
-                self.registration,
-                self.mappings,
-                self.slices,
-                self.pull_request_hold.moved,
-            ),
+            self._topic_handlers(),
             GroupHandlers(
                 config,
                 self.groups,
