@@ -108,6 +108,8 @@ class Fetcher:
         self._failure: RocketMQError | None = None
         self._accepts_losses = False
         self._compacted: bool | None = None
+        self.between = 0
+        """Offsets of a logical queue that belong to none of its physical queues."""
         self.skipped = 0
         """Offsets that were left out because their messages are gone, and the settings say to go on."""
 
@@ -283,7 +285,10 @@ class Fetcher:
         if answer.code == ResponseCode.SUCCESS and answer.body:
             body = located_records(answer.body, found, self._queue.queue_id)
             self._answered(segment, body, found.next_begin_offset)
-        elif self._is_unmatched(answer) or self._is_between(answer):
+        elif self._is_unmatched(answer):
+            self._answered(segment, b"", found.next_begin_offset)
+        elif self._is_between(answer):
+            self.between += min(found.next_begin_offset, segment.stop) - segment.start
             self._answered(segment, b"", found.next_begin_offset)
         else:
             stop = min(found.next_begin_offset, segment.stop)
