@@ -247,6 +247,14 @@ class GroupNotExist(BrokerError):
     codes = (26,)
 
 
+class NotLeader(BrokerError):
+    """Another broker leads this queue of a static topic (501); the route says which."""
+
+    codes = (501,)
+    retryable = True
+    refresh_route = True
+
+
 class InvalidReceipt(BrokerError):
     """The receipt of a popped message is no longer valid: its invisible time is over, or it was acked or extended
     before (208). The message is, or will be, delivered again unless it was acked.

@@ -40,6 +40,7 @@ _FILTERS_MS = 10_000
 _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
+_MAPPINGS_MS = 300_000
 _LAST_SECONDS = 3.0
 """How long an orderly stop waits for slaves to copy the rest of the log. A Java broker sleeps as long."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
@@ -201,6 +202,7 @@ class Broker:
             Job(_FILTERS_MS, services.filters.persist),
             Job(_CATCH_UP_MS, services.catch_up),
             Job(self.store_config.clean_resource_interval, services.clean_store, _FIRST_CLEAN_MS),
+            Job(_MAPPINGS_MS, services.clean_mappings),
         ]
 
     async def stop(self) -> None:
@@ -220,6 +222,7 @@ class Broker:
             await services.slave_sync.stop()
             await services.membership.stop()
             await services.pop.remote_fetcher.stop()
+            await services.mapping_clean_up.stop()
             await services.forwarder.stop()
             await services.acting.stop()
             await services.registration.stop()

@@ -62,6 +62,7 @@ from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
+from rocketmq_py.broker.static_topic.clean_up import MappingCleanUp
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold, TranslatingResponder
 from rocketmq_py.broker.static_topic.handlers import StaticOffsetHandlers, StaticTopicHandlers
 from rocketmq_py.broker.static_topic.messages import StaticTopicPuller, StaticTopicSender
@@ -211,6 +212,9 @@ class Services:
         self.pull_service = make(
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
+        self.mapping_clean_up = MappingCleanUp(
+            self._store_config, self._config.broker_name, self.mappings, self.store, self.forwarder, self._clock
+        )
         self._static_puller = StaticTopicPuller(self.pull_service, self.mappings, self.forwarder, self._clock)
         self.pull_request_hold = PullRequestHoldService(
             self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
@@ -249,6 +253,12 @@ class Services:
         tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client, self.address, register_again)
 
+    def _topic_handlers(self) -> StaticTopicHandlers:
+        return StaticTopicHandlers(
+            self._config, self.topics, self.store, self.offsets, self.stats, self.registration, self.mappings,
+            self.slices, self.pull_request_hold.moved,
+        )  # fmt: skip
+
     def router(self, *others: object) -> Router:
         """A router with the handlers of all requests of this broker, and with ``others``."""
         config, store, stats = self._config, self.store, self.stats
@@ -266,9 +276,7 @@ class Services:
             ),
             StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
             ClientHandlers(config, self.clients, self.locks, self._clock),
-            StaticTopicHandlers(
-                config, self.topics, store, self.offsets, stats, self.registration, self.mappings, self.slices
-            ),
+            self._topic_handlers(),
             GroupHandlers(
                 config,
                 self.groups,
@@ -279,6 +287,7 @@ class Services:
                 stats,
                 self.address,
                 slices=self.slices,
+                is_static=self.mappings.has,
             ),
             BrokerHandlers(self.replication, self.membership),
             QueryHandlers(store, self.clients),
@@ -374,6 +383,11 @@ class Services:
         """Delete expired files and check the disk space; called every few seconds."""
         self.store.clean(self._clock())
         self.timers.clean()
+
+    def clean_mappings(self) -> None:
+        """Clean up the mappings of static topics in the hours of ``deleteWhen``; called every few minutes."""
+        if not self.role.is_slave:
+            self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
         """Write journaled tables as a whole after a burst of changes; called every second."""

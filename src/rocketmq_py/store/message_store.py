@@ -413,6 +413,11 @@ class MessageStore:
         queue = self._queue(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
+    def min_offset_for_clients(self, topic: str, queue_id: int) -> int:
+        """Minimum offset of a queue as Java answers it: -1 for a batch queue that never had a message."""
+        first, end = self.queue_range(topic, queue_id)
+        return -1 if end == 0 and self._is_batched(topic) else first
+
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
         """Queue offset for a store timestamp: LOWER the first message not before it, UPPER the last not after it."""
         queue = self._queue(topic, queue_id)

@@ -29,6 +29,7 @@ INNER_BATCH = 0x80
 
 FIXED_SIZE = 88
 """Bytes before the body of a record with two IPv4 hosts."""
+QUEUE_ID_AT = 12
 QUEUE_OFFSET_AT = 20
 PHYSICAL_OFFSET_AT = 28
 SYS_FLAG_AT = 36
@@ -44,12 +45,30 @@ _V6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
 _ODD = COMPRESSED | NEED_UNWRAP | _V6_HOSTS
 _U16 = Struct(">H")
 _I32 = Struct(">i")
+_I64 = Struct(">q")
 MIN_SIZE = FIXED_SIZE + 1 + 2
 
 
 def head_struct(sys_flag: int) -> Struct:
     """Return the layout of the fixed part for the host types in ``sys_flag``."""
     return _HEADS[sys_flag & _V6_HOSTS]
+
+
+def relocate_records(body: bytes, queue_id: int, delta: int) -> bytes:
+    """Return the records of a pull body with another queue id, and queue offsets moved by ``delta``.
+
+    :raises CorruptRecord: a record's size contradicts the body's.
+    """
+    moved, position = bytearray(body), 0
+    while position < len(moved):
+        size = _I32.unpack_from(moved, position)[0] if position + FIXED_SIZE <= len(moved) else 0
+        if size < MIN_SIZE or position + size > len(moved):
+            raise CorruptRecord(f"record at byte {position} of {len(moved)} has size {size}")
+        (offset,) = _I64.unpack_from(moved, position + QUEUE_OFFSET_AT)
+        _I32.pack_into(moved, position + QUEUE_ID_AT, queue_id)
+        _I64.pack_into(moved, position + QUEUE_OFFSET_AT, offset + delta)
+        position += size
+    return bytes(moved)
 
 
 def body_crc(body: bytes | memoryview) -> int:

@@ -14,7 +14,7 @@ from rocketmq_py.broker.cluster.route_lookup import RouteCache
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.core.producer.send_attempts import RoundRobin
-from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.core.route import MASTER_ID, TopicRoute
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, OffsetIllegal
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
@@ -62,12 +62,14 @@ class EscapeBridge:
         """
         route = await self._routes.get(record.topic)
         own = self._config.broker_name
-        queues = [queue for queue in route.write_queues if queue.broker_name != own]
+        masters = {name for name, ids in route.brokers.items() if MASTER_ID in ids and name != own}
+        queues = [queue for queue in route.write_queues if route.broker_of(queue) in masters]
         if not queues:
             self._routes.remove(record.topic)
             raise NoRouteError(f"no master other than {own} has topic {record.topic}: create it on other masters, too")
-        queue = self._turn.pick(queues if key is None else _at_one_broker(queues, key))
-        address = route.brokers[queue.broker_name][MASTER_ID]
+        queue = self._turn.pick(queues if key is None else _at_one_broker(route, queues, key))
+        broker = route.broker_of(queue)
+        address = route.brokers[broker][MASTER_ID]
         properties = decode_properties(record.properties)
         for name in _DONE:
             properties.pop(name, None)
@@ -76,7 +78,7 @@ class EscapeBridge:
             default_topic=names.AUTO_CREATE_TOPIC, default_topic_queue_nums=_QUEUES, queue_id=queue.queue_id,
             sys_flag=record.sys_flag, born_timestamp=record.born_timestamp, flag=record.flag,
             properties=encode(properties), reconsume_times=record.reconsume_times, unit_mode=False, batch=False,
-            bname=queue.broker_name,
+            bname=broker,
         )  # fmt: skip
         command = Command(RequestCode.SEND_MESSAGE_V2, ext=header.to_ext(), body=record.body)
         reply = await self._rpc_client.invoke(address, command, _SECONDS)
@@ -125,8 +127,8 @@ class EscapeBridge:
         self._rpc_client.close()
 
 
-def _at_one_broker(queues: list[MessageQueue], key: str) -> list[MessageQueue]:
+def _at_one_broker(route: TopicRoute, queues: list[MessageQueue], key: str) -> list[MessageQueue]:
     """The queues that are at the broker chosen for a key."""
-    brokers = sorted({queue.broker_name for queue in queues})
+    brokers = sorted({route.broker_of(queue) for queue in queues})
     chosen = brokers[string_hash(key) % len(brokers)]
-    return [queue for queue in queues if queue.broker_name == chosen]
+    return [queue for queue in queues if route.broker_of(queue) == chosen]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from rocketmq_py.broker.cluster.route_lookup import RouteCache
+from rocketmq_py.broker.cluster.route_lookup import ROUTE_MS, RouteCache
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.peer import Reply as RemoteReply
-from rocketmq_py.core.route import MASTER_ID
+from rocketmq_py.core.route import MASTER_ID, TopicRoute
 from rocketmq_py.errors import NetworkError, NoRouteError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
@@ -87,7 +87,7 @@ class Forwarder:
 
         :raises NoRouteError: no name server knows the broker. :raises NetworkError: the broker does not answer.
         """
-        route = await self._routes.get(topic)
+        route = await self.route(topic)
         addresses = route.brokers.get(broker_name)
         if not addresses:
             self._routes.remove(topic)
@@ -98,6 +98,14 @@ class Forwarder:
         except NetworkError:
             self._routes.remove(topic)
             raise
+
+    async def route(self, topic: str, *, max_age_ms: int = ROUTE_MS) -> TopicRoute:
+        """The route of a topic.
+
+        :param max_age_ms: how old it may be.
+        :raises NoRouteError: no name server returned it.
+        """
+        return await self._routes.get(topic, max_age_ms=max_age_ms)
 
     async def stop(self) -> None:
         """Cancel running requests and close the connections."""

@@ -46,6 +46,7 @@ from rocketmq_py.errors import (
     ConfigError,
     NetworkError,
     NoRouteError,
+    NotLeader,
     RequestTimeout,
     RocketMQError,
     TooManySends,
@@ -98,13 +99,19 @@ class Options(NamedTuple):
 class Target(NamedTuple):
     """The queue and the broker of an attempt.
 
-    :ivar shown: the queue as applications see it: without the namespace.
+    :ivar shown: the queue in results: without the namespace, and with the name of the broker that stores the message,
+        also for a logical queue, as in Java.
     """
 
     queue: MessageQueue
     shown: MessageQueue
     address: str
     head: SendHead
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker."""
+        return self.shown.broker_name
 
 
 class SendPath(NamedTuple):
@@ -217,11 +224,11 @@ class Sender:
         path = self._paths.get(topic)
         if path is None or path.route is not route:
             path = self._paths[topic] = self._path(route)
-        queue = delivery.next_queue(route.write_queues, path.turn)
+        queue = delivery.next_queue(route.write_queues, path.turn, route.broker_of)
         return path.targets.get(queue)
 
     def _path(self, route: TopicRoute) -> SendPath:
-        masters = ((queue, self._routes.master(queue.broker_name)) for queue in route.write_queues)
+        masters = ((queue, self._routes.master(route.broker_of(queue))) for queue in route.write_queues)
         targets = {queue: self._target(queue, address) for queue, address in masters if address is not None}
         return SendPath(route, self._turn(route.topic), targets)
 
@@ -234,10 +241,11 @@ class Sender:
 
     def _target(self, queue: MessageQueue, address: str) -> Target:
         options = self.options
+        there = queue._replace(broker_name=self._routes.broker_of(queue))
         head = SendHead(
-            self._group, queue, options.create_topic, options.default_queue_nums, self.connections.credentials
+            self._group, there, options.create_topic, options.default_queue_nums, self.connections.credentials
         )
-        return Target(queue, queue_without_namespace(options.namespace, queue), address, head)
+        return Target(queue, queue_without_namespace(options.namespace, there), address, head)
 
     # -- back pressure
 
@@ -489,7 +497,7 @@ class Sender:
         """Record an attempt that began at ``began`` (``time.monotonic``), if the producer avoids slow brokers."""
         if self.tolerance is not None:
             error = outcome if isinstance(outcome, RocketMQError) else None
-            self.tolerance.ended(target.queue.broker_name, began, error)
+            self.tolerance.ended(target.broker, began, error)
 
     # -- what sends wait for
 
@@ -542,9 +550,10 @@ class Sender:
     def _note_failure(
         self, delivery: SendAttempts, queue: MessageQueue, began: float, failure: RocketMQError | None
     ) -> None:
-        delivery.tried += (queue.broker_name,)
+        broker = self._routes.broker_of(queue)
+        delivery.tried += (broker,)
         if self.tolerance is not None:
-            self.tolerance.ended(queue.broker_name, began, failure)
+            self.tolerance.ended(broker, began, failure)
 
     # -- what retries need
 
@@ -555,7 +564,7 @@ class Sender:
 
         :raises RocketMQError: ``failure``, if no attempt may follow.
         """
-        elsewhere = self._has_another(delivery)
+        elsewhere = self._has_another(delivery) and not isinstance(failure, NotLeader)
         now = time.monotonic()
         pause = delivery.failed(failure, now, random.random(), elsewhere=elsewhere)
         if failure.refresh_route:
@@ -593,11 +602,11 @@ class Sender:
         """The queue of the next attempt; asks for the route as needed."""
         topic = delivery.outgoing.topic
         queues = await self.write_queues(topic, delivery.remaining(time.monotonic()))
-        return delivery.next_queue(queues, self._turn(topic))
+        return delivery.next_queue(queues, self._turn(topic), self._routes.broker_of)
 
     async def _reach(self, queue: MessageQueue, delivery: SendAttempts) -> tuple[Target, Connection]:
         """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
-        address = self._routes.master(queue.broker_name)
+        address = self._routes.queue_master(queue)
         began = time.monotonic()
         left = delivery.remaining(began)
         try:
@@ -730,7 +739,7 @@ def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkEr
             failure = doubt
     else:
         failure = answer
-    broker = target.queue.broker_name
+    broker = target.broker
     delivery.tried += (broker,)
     if isinstance(failure, RequestTimeout):
         return RequestTimeout(

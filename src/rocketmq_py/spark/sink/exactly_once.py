@@ -210,12 +210,7 @@ def _end(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...], 
     cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
     ends = TransactionEnds(settings, {})
     try:
-        masters = {
-            queue.broker_name: addresses.master
-            for topic in topics
-            for queue, addresses in cluster.writable(topic).addresses.items()
-            if addresses.master
-        }
+        masters = {name: address for topic in topics for name, address in cluster.masters(topic).items()}
         ends = TransactionEnds(settings, masters)
         return ends.end(halves, outcome)
     finally:

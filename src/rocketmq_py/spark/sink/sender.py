@@ -206,7 +206,7 @@ class BatchSender:
             reconsume_times=0,
             unit_mode=False,
             batch=not batch.waits,
-            bname=queue.broker_name,
+            bname=self._targets.queues(batch.topic).broker(queue),
         )
         if batch.waits:
             ((_, body, properties),) = decode_batch(batch.body())

@@ -126,7 +126,7 @@ class QueueRanges:
             for batch in decoder.decode(chunks, corrupt.rescue):
                 rows += batch.num_rows
                 yield batch
-        return wanted.size - rows - corrupt.left_out - fetcher.skipped
+        return wanted.size - rows - corrupt.left_out - fetcher.skipped - fetcher.between
 
     def _check_whole(self, wanted: QueueRange, fetcher: Fetcher, missing: int) -> None:
         """Without a filter every offset holds a message, except in a compacted topic.

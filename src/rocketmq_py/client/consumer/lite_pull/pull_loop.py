@@ -25,9 +25,9 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerSt
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
-from rocketmq_py.client.consumer.offsets.offset_store import broker_of
 from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
+from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -133,7 +133,7 @@ class LitePullLoop:
         _log.log(level, "pulling %s at %s failed%s, again in %g s: %s", queue, where, lasting, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
-        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
+        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.queue_master(queue):
             self._topic_deleted()  # only the master counts: a slave may not have copied the topic yet
         return delay
 
@@ -223,9 +223,8 @@ class LitePullLoop:
         messages, next_offset = list[MessageExt](), answer.header.next_begin_offset
         if answer.code == FOUND:
             messages, next_offset, undecoded = pulled_messages(
-                answer.body, answer.header, queue.broker_name, answer.pull.subscription.tags_set,
-                group.options.body_rules,
-            )  # fmt: skip
+                answer.body, answer.header, queue, answer.pull.subscription.tags_set, group.options.body_rules
+            )
             log_undecoded(group.name, group.shown(queue), undecoded)
         group.show(messages)
         messages = filter_messages(group.options.filter_hooks, group.name, group.shown(queue), messages)
