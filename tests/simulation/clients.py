@@ -42,6 +42,8 @@ class Client:
         self.name = name
         self.process: Process = world.add_client(name)
         self.is_over = False
+        self.has_sent = asyncio.Event()
+        """Set when a producer has sent all its messages."""
 
     def start(self) -> asyncio.Task[Any]:
         """Start its process."""
@@ -96,6 +98,7 @@ class Sending(Client):
             size = 1 if self._queue is not None or self.chance.random() < 0.85 else self.chance.randint(2, 5)
             if await self._send(producer, [f"{self.name}.{number + at}" for at in range(size)]):
                 number += size
+        self.has_sent.set()
         await producer.close()
         await instance.stop()
 
@@ -152,6 +155,7 @@ class Transacting(Client):
         for number in range(self._count):
             await asyncio.sleep(0.04 * self.chance.random())
             await self._one(producer, f"{self.name}.{number}")
+        self.has_sent.set()
         while not self.is_over:  # it is asked for the others
             await asyncio.sleep(0.5)
         await producer.close()

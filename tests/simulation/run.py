@@ -49,6 +49,14 @@ def scenario_of(seed: int, name: str | None = None) -> str:
 
 def play(seed: int, scenario: str | None = None, *, keep_trace: bool = False) -> Outcome:
     """Play the schedule of a seed."""
+    gc.disable()  # what is collected when must not depend on what was played before
+    try:
+        return _play(seed, scenario, keep_trace=keep_trace)
+    finally:
+        _collect()
+
+
+def _play(seed: int, scenario: str | None, *, keep_trace: bool) -> Outcome:
     name = scenario_of(seed, scenario)
     chance = random.Random(f"{name} {seed}")
     state = random.getstate()
@@ -57,7 +65,6 @@ def play(seed: int, scenario: str | None = None, *, keep_trace: bool = False) ->
     tracebacks = _Tracebacks()
     logger = logging.getLogger("rocketmq_py")
     logger.addHandler(tracebacks)
-    gc.disable()  # what is collected when must not depend on what was played before
     try:
         play = SCENARIOS[name](world, chance)
         try:
@@ -72,7 +79,6 @@ def play(seed: int, scenario: str | None = None, *, keep_trace: bool = False) ->
     finally:
         logger.removeHandler(tracebacks)
         world.end()
-        _collect()
         random.setstate(state)
 
 

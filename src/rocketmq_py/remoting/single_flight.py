@@ -36,14 +36,14 @@ class SingleFlight(Generic[K, T]):
             flight = self._flights[key] = _Flight(asyncio.ensure_future(self._work(key)))
             flight.task.add_done_callback(lambda _: self._land(key))
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        flight.waiters.add(waiter)
+        flight.waiters[waiter] = None
         try:
             if timeout is None:
                 return await waiter
             async with asyncio.timeout(timeout):
                 return await waiter
         finally:
-            flight.waiters.discard(waiter)
+            flight.waiters.pop(waiter, None)
 
     @property
     def tasks(self) -> list[asyncio.Task[T]]:
@@ -76,7 +76,7 @@ class _Flight(Generic[T]):
 
     def __init__(self, task: asyncio.Task[T]) -> None:
         self.task = task
-        self.waiters: set[asyncio.Future[T]] = set()
+        self.waiters: dict[asyncio.Future[T], None] = {}  # a set in the order of arrival: first come, first served
 
 
 E = TypeVar("E", bound=BaseException)
