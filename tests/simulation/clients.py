@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from typing import Any
 
@@ -11,7 +12,7 @@ from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer
 from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.client.producer.transaction_producer import TransactionProducer
-from rocketmq_py.errors import InvalidReceipt, RocketMQError
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import (
     ConsumeFromWhere,
     ConsumeResult,
@@ -316,14 +317,8 @@ class Receiving(Consuming):
                 await self._settle(consumer, message, delivery)
 
     async def _settle(self, consumer: SimpleConsumer, message: MessageExt, delivery: Delivery) -> None:
-        if self.chance.random() < self.fails:
-            self.finish(delivery, ok=False)
-            return
-        try:
-            await consumer.ack(message)
-        except InvalidReceipt:
-            self.finish(delivery, ok=False)  # it comes again
-        except RocketMQError:
-            self.finish(delivery, ok=True)  # it may come again
-        else:
-            self.finish(delivery, ok=True)
+        ok = self.chance.random() >= self.fails
+        self.finish(delivery, ok=ok)  # its work is done; a member that dies now may have acked it
+        if ok:
+            with contextlib.suppress(RocketMQError):  # too late, or not reached: it may come again
+                await consumer.ack(message)

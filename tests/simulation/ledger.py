@@ -74,7 +74,7 @@ class Ledger:
         self.lives_overlap = False
         """True if two members may rightly hold a queue: a broker has lost its locks, or a member slept too long."""
         self.offsets_may_fall = False
-        """True if an offset may rightly be replaced by a smaller one: a member slept while another went on."""
+        """True if an offset may rightly be replaced by a smaller one, of a member that has lost its queue."""
         self.is_calm = False
         """True if nothing goes wrong in this schedule, so that no message comes twice."""
         self._stored: dict[tuple[Queue, int], str] = {}

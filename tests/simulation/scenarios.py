@@ -89,7 +89,8 @@ class Scenario:
         await self._until_complete()
         for producer in producers:
             await producer.stop()
-        await asyncio.sleep(1.5)  # what comes too often comes now; offsets are written
+        await asyncio.sleep(1.5)  # what comes too often comes now
+        await self._until_complete()
         watch.cancel()
         self._look(at_end=True)
         self._judge_stores()
@@ -257,6 +258,42 @@ class Transactions(Scenario):
         return Pushed(self.world, self.ledger, self.chance, name, group=GROUP, fails=0.0)
 
 
+class Pair(Concurrent):
+    """A master whose sends wait for its slave, and another broker; consumers may read from the slave."""
+
+    def add_servers(self) -> None:
+        settings = {"slave_read_enable": True, "slave_sync_interval": 1_000, "ha_send_heartbeat_interval": 500,
+                    "ha_housekeeping_interval": 3_000}  # fmt: skip
+        self.world.add_name_server()
+        self.world.add_broker("a", "10.0.0.2", self.store, broker_role="SYNC_MASTER", in_sync_replicas=2, **settings)
+        self.world.add_broker("a-1", "10.0.0.3", self.store, broker_role="SLAVE", broker_id=1, **settings)
+        self.world.add_broker("b", "10.0.0.4", self.store)
+
+    def _is_settled(self) -> bool:
+        return super()._is_settled() and self._log_ends()[0] == self._log_ends()[1]
+
+    def _log_ends(self) -> list[int]:
+        servers = self.world.servers
+        return [servers[name].server.services.store.max_physical_offset for name in ("a", "a-1")]
+
+    def _judge_stores(self) -> None:
+        super()._judge_stores()
+        master, slave = (self.world.servers[name].server.services.store for name in ("a", "a-1"))
+        begin, (end, slaves_end) = master.min_physical_offset, self._log_ends()
+        if end != slaves_end:
+            self.ledger.find(f"the log of the slave ends at {slaves_end}, that of its master at {end}")
+            return
+        for queue_id in range(self.queues):
+            if master.queue_range(TOPIC, queue_id)[1] != slave.queue_range(TOPIC, queue_id)[1]:
+                self.ledger.find(f"queue {queue_id} of the slave ends elsewhere than that of its master")
+        while begin < end:
+            views = [store.log_view(begin, 1 << 20) for store in (master, slave)]
+            if None in views or views[0] != views[1]:
+                self.ledger.find(f"the log of the slave differs from that of its master after {begin}")
+                return
+            begin += len(views[0])
+
+
 SCENARIOS: dict[str, Callable[[World, random.Random], Scenario]] = {
     "concurrent": Concurrent,
     "orderly": Orderly,
@@ -264,4 +301,5 @@ SCENARIOS: dict[str, Callable[[World, random.Random], Scenario]] = {
     "simple": Simple,
     "push-pop": PushPop,
     "transactions": Transactions,
+    "pair": Pair,
 }
