@@ -142,7 +142,11 @@ class Faults:
             return
         self._busy.add(server.name)
         self._ledger.lives_overlap = True
-        server.kill(power=self._allowed.power and server.name != "ns" and self._chance.random() < 0.6)
+        power = self._allowed.power and server.name != "ns" and self._chance.random() < 0.6
+        if power and self._chance.random() < 0.6:  # so that it dies with much that is not on the disk
+            server.slow_disk_until = self._world.loop.time() + 1.0
+            await asyncio.sleep(self._chance.random() * 0.5)
+        server.kill(power=power)
         await asyncio.sleep(self._chance.choice([0.05, 0.5, 2.0]))
         await server.restart()
         self._busy.discard(server.name)
@@ -153,9 +157,11 @@ class Faults:
             return
         self._busy.add(server.name)
         self._ledger.lives_overlap = True
+        before = server.committed()
         await server.stop()
         await asyncio.sleep(self._chance.choice([0.05, 0.5, 2.0]))
         await server.restart()
+        self._ledger.restarted(server.name, before, server.committed())
         self._busy.discard(server.name)
 
     async def _kill_consumer(self) -> None:
@@ -167,6 +173,7 @@ class Faults:
         process.kill()
         self._world.network.process_died(process, machine_too=False)
         self._ledger.member_died(name)
+        self._ledger.patience = 90.0  # its locks end by themselves, after a minute
         await asyncio.sleep(self._chance.choice([0.01, 0.5]))
         self._replace(name)
 

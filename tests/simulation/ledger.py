@@ -5,7 +5,7 @@ Everything is told as it happens, so that a rule can be checked at once where th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 Queue = tuple[str, int]
@@ -30,6 +30,7 @@ class Sent:
     """A message that was sent at least once.
 
     :ivar place: where the acknowledged copy is.
+    :ivar places: of a transaction: where copies of it were found.
     :ivar end: of a transaction: True if it was decided to commit, False to roll back.
     """
 
@@ -38,6 +39,7 @@ class Sent:
     is_acked: bool = False
     place: tuple[Queue, int] | None = None
     end: bool | None = None
+    places: set[tuple[Queue, int]] = field(default_factory=set)
     is_visible: bool = True
     """False while nobody may receive it: its transaction is not committed."""
     due: float = 0.0
@@ -77,6 +79,10 @@ class Ledger:
         """True if an offset may rightly be replaced by a smaller one, of a member that has lost its queue."""
         self.is_calm = False
         """True if nothing goes wrong in this schedule, so that no message comes twice."""
+        self.on_ack: Callable[[str, Queue, int], None] = lambda *_: None
+        """Called with the key, the queue and the offset of an acknowledged message."""
+        self.patience = 30.0
+        """So many seconds after the last fault all must have been consumed."""
         self._stored: dict[tuple[Queue, int], str] = {}
 
     def find(self, what: str) -> None:
@@ -97,6 +103,7 @@ class Ledger:
         if sent.end is None:
             sent.place = queue, offset
             self._store(key, queue, offset)
+            self.on_ack(key, queue, offset)
 
     def _store(self, key: str, queue: Queue, offset: int) -> None:
         other = self._stored.setdefault((queue, offset), key)
@@ -117,6 +124,10 @@ class Ledger:
             self.find(f"{group} got {key}, whose transaction is not committed")
         elif at < sent.due - 0.0015:
             self.find(f"{group} got {key} at {at:.3f}, which is due at {sent.due:.3f}")
+        elif sent.end is not None:
+            sent.places.add((queue, offset))
+            if len(sent.places) > 1:
+                self.find(f"{key} was committed more than once, it is at {sorted(sent.places)}")
         if its.orderly:
             self._store(key, queue, offset)
             other = its.running.get(queue)
@@ -162,6 +173,13 @@ class Ledger:
             if key is not None and at not in handled:
                 self.find(f"{group} has committed {offset} for {queue}, but {key} at {at} was not consumed")
                 return
+
+    def restarted(self, name: str, before: dict[str, dict[int, int]], after: dict[str, dict[int, int]]) -> None:
+        """A broker was stopped in order and started again, with these offsets."""
+        for key, offsets in before.items():
+            for queue_id, offset in offsets.items():
+                if after.get(key, {}).get(queue_id, -1) < offset:
+                    self.find(f"{name} had committed {offset} for {key} {queue_id}, and forgot it in an orderly restart")
 
     # -- the end
 

@@ -11,14 +11,14 @@ from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH
 from rocketmq_py.wire.record import decode_records
 from tests.simulation.clients import Client, Consuming, Pulling, Pushed, Receiving, Sending, Transacting
 from tests.simulation.faults import Allowed, Faults
-from tests.simulation.ledger import Group, Ledger
+from tests.simulation.ledger import Group, Ledger, Queue
 from tests.simulation.loop import Process
 from tests.simulation.world import TOPIC, Server, World
 
 GROUP = "readers"
 _LOOK_SECONDS = 0.25
 _LIMIT_SECONDS = 150.0
-"""So long after the last fault everything must have been consumed, in virtual time."""
+"""So long after the last fault producers must have sent everything, in virtual time."""
 
 
 class Scenario:
@@ -30,6 +30,8 @@ class Scenario:
     orderly = False
     commits = True
     has_power_loss = True
+    failures = (0.0, 0.0, 0.05)
+    """Shares of deliveries that fail, one of which is chosen."""
 
     def __init__(self, world: World, chance: random.Random) -> None:
         self.world = world
@@ -37,7 +39,7 @@ class Scenario:
         self.ledger = Ledger()
         self.queues = chance.randint(1, 3)
         self.is_calm = chance.random() < 0.1
-        self.fails = chance.choice([0.0, 0.0, 0.05])
+        self.fails = chance.choice(self.failures)
         self.members: dict[str, Process] = {}
         self._consumers: list[Consuming] = []
         self._number = 0
@@ -107,7 +109,7 @@ class Scenario:
             self.ledger.find("a producer does not come to its end")
 
     async def _until_complete(self) -> None:
-        end = self.world.loop.time() + _LIMIT_SECONDS
+        end = self.world.loop.time() + self.ledger.patience * (4 if self.fails else 1)
         while self.world.loop.time() < end and not (self.ledger.is_complete() and self._is_settled()):
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -211,6 +213,7 @@ class Simple(Scenario):
     """Simple consumers, which pop."""
 
     commits = False
+    failures = (0.0, 0.1, 0.3)
 
     def consumer(self, name: str) -> Consuming:
         return Receiving(self.world, self.ledger, self.chance, name, group=GROUP, fails=self.fails)
@@ -220,6 +223,7 @@ class PushPop(Scenario):
     """Push consumers whose queues brokers assign, and that pop."""
 
     commits = False
+    failures = (0.0, 0.1)
 
     def add_servers(self) -> None:
         mode = {"default_message_request_mode": "POP"}
@@ -268,6 +272,18 @@ class Pair(Concurrent):
         self.world.add_broker("a", "10.0.0.2", self.store, broker_role="SYNC_MASTER", in_sync_replicas=2, **settings)
         self.world.add_broker("a-1", "10.0.0.3", self.store, broker_role="SLAVE", broker_id=1, **settings)
         self.world.add_broker("b", "10.0.0.4", self.store)
+
+    async def play(self) -> None:
+        self.ledger.on_ack = self._acked
+        await super().play()
+
+    def _acked(self, key: str, queue: Queue, offset: int) -> None:
+        """A send is answered when the slave has the message."""
+        slave = self.world.servers["a-1"]
+        if queue[0] == "a" and slave.up.is_set():
+            end = slave.server.services.store.queue_range(TOPIC, queue[1])[1]
+            if end <= offset:
+                self.ledger.find(f"{key} is acknowledged at {offset} of {queue}, the slave has it up to {end}")
 
     def _is_settled(self) -> bool:
         return super()._is_settled() and self._log_ends()[0] == self._log_ends()[1]

@@ -101,6 +101,11 @@ class Server:
             self.world.note(self.name, "serves")
             self.up.set()
 
+    def committed(self) -> dict[str, dict[int, int]]:
+        """The offsets of all groups that a broker holds, by topic and group."""
+        offsets = self.server.services.offsets
+        return {key: dict(table) for key, table in offsets.table.items()}
+
     def kill(self, *, power: bool) -> None:
         """Kill its process, or switch its machine off."""
         self.up.clear()
