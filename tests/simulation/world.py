@@ -14,7 +14,7 @@ from rocketmq_py.broker.ticker import Job
 from rocketmq_py.client import client_instance
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.push import listener_watch
-from rocketmq_py.client.producer import sender
+from rocketmq_py.client.send import sender
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.nameserver import NameServer
 from rocketmq_py.protocol.bodies.topic import TopicConfig

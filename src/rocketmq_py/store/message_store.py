@@ -75,7 +75,7 @@ class MessageStore:
     :param workers: run blocking work; threads by default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a store is made of
         self,
         root: Path,
         config: StoreConfig | None = None,
