@@ -30,6 +30,7 @@ def main() -> int:
             failed[outcome.scenario] += 1
             _tell(outcome)
         if options.verbose:
+            print("\n".join(outcome.findings))
             print("\n".join(outcome.events if options.verbose > 1 else outcome.notes))
             print(f"trace {outcome.trace:08x}, {outcome.seconds:.1f} s")
         if options.first and failed:

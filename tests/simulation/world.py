@@ -20,7 +20,8 @@ from rocketmq_py.namesrv.nameserver import NameServer
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.remoting import connection_pool
 from rocketmq_py.server import loop_monitor
-from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.store import StoreConfig
 from tests.simulation.disk import Disk, Steps
 from tests.simulation.loop import Process, SimLoop, current
@@ -171,7 +172,7 @@ class World:
                 namesrv_addr=NAMESRV, store_path_root_dir=f"/{name}",
                 **{"revive_queue_num": 1, "register_name_server_period": 10_000, "trace_on": False} | settings,
             )  # fmt: skip
-            access = AccessControl(AccessSettings(), lambda: None, lambda _: None, CLUSTER)
+            access = AuthDispatcher(AccessSettings(), lambda: None, lambda _: None, CLUSTER)
             return SlowBroker(
                 config, StoreConfig(**_SMALL | store), _wall_ms, access=access, fs=server.disk,
                 workers=Steps(server.disk_delay),
