@@ -11,7 +11,7 @@ import time
 from collections import Counter
 
 from tests.simulation.machine import clock
-from tests.simulation.run import Outcome, play
+from tests.simulation.run import Outcome, collect, play
 from tests.simulation.scenarios import SCENARIOS
 
 
@@ -43,6 +43,7 @@ def main() -> int:
         f"{sum(failed.values())} failed"
         + "".join(f", {number} of {name}" for name, number in failed.items())
     )
+    collect()
     return 1 if failed else 0
 
 

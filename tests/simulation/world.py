@@ -36,7 +36,7 @@ _SMALL: dict[str, Any] = {
     "mapper_file_size_batch_consume_queue": 60 * 46, "max_hash_slot_num": 64, "max_index_num": 256,
     "timer_wheel_enable": False, "max_message_size": 16 * 1024,
 }  # fmt: skip
-_SLOWEST_TICK_MS = 200
+_SLOWEST_TICK_MS = 300
 """Periodic jobs of brokers run at most this often, where a schedule needs nothing finer."""
 
 
@@ -53,7 +53,7 @@ def replace_threads_and_sockets() -> None:
     connection_pool.socket = SocketModule()  # type: ignore[assignment]
     client_instance.local_ip = sender.local_ip = lambda: current().ip  # type: ignore[attr-defined]
     listener_watch.LoopGuard = NoGuard  # type: ignore[misc,assignment]
-    loop_monitor._LOOK_SECONDS = 1.0
+    loop_monitor._LOOK_SECONDS = 5.0
 
 
 replace_threads_and_sockets()
@@ -210,7 +210,7 @@ class World:
         return process.call(
             lambda: ClientInstance(
                 NAMESRV, instance_name=f"{process.name}#{len(self.clients)}", client_ip=process.ip,
-                route_interval=3.0, heartbeat_interval=3.0, offset_interval=1.0,
+                route_interval=5.0, heartbeat_interval=5.0, offset_interval=1.0,
             )
         )  # fmt: skip
 
