@@ -14,9 +14,9 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record
 from tests.unit.client.consumer import popbroker
-from tests.unit.client.consumer.pull import test_pull as pull
-from tests.unit.client.consumer.push import test_push as push
-from tests.unit.client.consumer.push.test_push import Broker, pulled
+from tests.unit.client.consumer.pull import test_consumer as pull
+from tests.unit.client.consumer.push import test_consumer as push
+from tests.unit.client.consumer.push.test_consumer import Broker, pulled
 
 TOPIC, RETRY = "shop%T", "%RETRY%shop%g"
 QUEUE, NAMED = MessageQueue("T", "b", 0), MessageQueue(TOPIC, "b", 0)

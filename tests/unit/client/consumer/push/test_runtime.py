@@ -15,7 +15,7 @@ from rocketmq_py.protocol.bodies.client import ConsumerConnection, SubscriptionD
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.consumer.popbroker import eventually
-from tests.unit.client.consumer.push.test_push import (
+from tests.unit.client.consumer.push.test_consumer import (
     BROKER,
     RETRY,
     TOPIC,

@@ -10,7 +10,7 @@ from rocketmq_py.model import MessageModel, OrderlyResult
 from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
-from tests.unit.client.consumer.push.test_push import (
+from tests.unit.client.consumer.push.test_consumer import (
     GROUP,
     QUEUE,
     RETRY,

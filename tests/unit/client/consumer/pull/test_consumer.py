@@ -11,7 +11,7 @@ from rocketmq_py.model import MessageQueue, PullStatus
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.consumer.popbroker import eventually
-from tests.unit.client.consumer.push.test_push import (
+from tests.unit.client.consumer.push.test_consumer import (
     BROKER,
     GROUP,
     NS,

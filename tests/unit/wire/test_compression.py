@@ -1,4 +1,4 @@
-"""Properties, hashes, compression, signatures: one rule each."""
+"""Compression of bodies, and limits of decompression."""
 
 from __future__ import annotations
 
@@ -10,49 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.errors import ConfigError, CorruptRecord, DecompressionLimit
-from rocketmq_py.properties import decode_properties, encode_properties
 from rocketmq_py.wire.compression import CompressionType, DecompressionLimits, compress, decompress
-from rocketmq_py.wire.java_hash import index_hash, string_hash, tags_code
-from rocketmq_py.wire.signing import sign, signed_content
-from tests.golden import files
-
-NAMES = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=8)
-
-
-@given(st.dictionaries(NAMES, NAMES, max_size=6))
-def test_properties_are_encoded_and_decoded(properties: dict[str, str]) -> None:
-    encoded = encode_properties(properties)
-    assert decode_properties(encoded) == properties
-    assert decode_properties(encoded.removesuffix(b"\x02")) == properties
-
-
-def test_properties_equal_those_of_java() -> None:
-    fact = files.fact("properties")
-    encoded = files.unbase64(fact["encoded"])
-    assert encode_properties(fact["map"]) == encoded
-    assert decode_properties(encoded) == fact["decoded"]
-
-
-@pytest.mark.parametrize(("raw", "properties"), [
-    (b"", {}), (b"\x02\x02", {}), (b"a", {}), (b"a\x01", {}), (b"\x01b\x02", {}), (b"a\x01b", {"a": "b"}),
-    (b"a\x01b\x02c\x02d\x01e", {"a": "b", "d": "e"}), (b"a\x01\xff\x02", {"a": "\ufffd"}),
-    (b"a\x01b\x01c\x02", {"a": "b\x01c"}),
-])  # fmt: skip
-def test_malformed_properties_are_decoded_like_java(raw: bytes, properties: dict[str, str]) -> None:
-    assert decode_properties(raw) == properties
-
-
-@pytest.mark.parametrize("fact", files.facts("hash"), ids=lambda fact: fact["text"] or "empty")
-def test_string_hashes_equal_those_of_java(fact: dict[str, object]) -> None:
-    assert string_hash(str(fact["text"])) == fact["hash"]
-
-
-def test_tag_codes_are_derived_from_hashes() -> None:
-    assert tags_code(None) == tags_code("") == 0
-    assert tags_code("TagA") == 2598919
-    assert index_hash("k-1") == 104271
-    assert index_hash("flights#AA-1") == 1392411580
-    assert index_hash("polygenelubricants") == 0
 
 
 @pytest.mark.parametrize("kind", CompressionType)
@@ -93,13 +51,6 @@ def test_a_missing_package_says_what_to_install(
             ConfigError, match=rf"{package} needs that package: pip install 'rocketmq-py\[compression\]'"
         ):
             call()
-
-
-def test_a_signature_covers_values_in_the_order_of_their_names() -> None:
-    ext = {"topic": "t", "AccessKey": "key", "Signature": "old", "b": "2"}
-    assert signed_content(ext, b"body") == b"key2tbody"
-    assert sign(ext, b"body", "secret") == sign({**ext, "Signature": "other"}, b"body", "secret")
-    assert sign(ext, b"body", "secret") != sign(ext, b"Body", "secret")
 
 
 @pytest.mark.parametrize("kind", list(CompressionType))
