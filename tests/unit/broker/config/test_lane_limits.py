@@ -126,80 +126,64 @@ class Waiting:
         self.sends.release()
 
 
-def test_sends_that_wait_for_the_disk_are_answered_together() -> None:
-    async def scenario() -> None:
-        waiting = Waiting()
-        waiting.send(1, 2, 3)
-        assert len(waiting.disk.flushes) == 1, "one watch serves all"
-        await waiting.disk.has(2)
-        assert waiting.answers == [[(1, 0), (2, 0)]]
-        assert len(waiting.sends) == 1
-        await waiting.disk.has(3)
-        assert waiting.answers[1:] == [[(3, 0)]]
-        assert len(waiting.sends) == 0
-        assert waiting.disk.flushes == []
-
-    asyncio.run(scenario())
+async def test_sends_that_wait_for_the_disk_are_answered_together() -> None:
+    waiting = Waiting()
+    waiting.send(1, 2, 3)
+    assert len(waiting.disk.flushes) == 1, "one watch serves all"
+    await waiting.disk.has(2)
+    assert waiting.answers == [[(1, 0), (2, 0)]]
+    assert len(waiting.sends) == 1
+    await waiting.disk.has(3)
+    assert waiting.answers[1:] == [[(3, 0)]]
+    assert len(waiting.sends) == 0
+    assert waiting.disk.flushes == []
 
 
-def test_sends_fail_when_the_flush_fails() -> None:
-    async def scenario() -> None:
-        waiting = Waiting()
-        waiting.send(1, 2)
-        waiting.disk.flushes.pop(0).set_exception(StoreNotWritable("lost"))
-        await asyncio.sleep(0)
-        assert waiting.answers == [[(1, Response.FLUSH_DISK_TIMEOUT), (2, Response.FLUSH_DISK_TIMEOUT)]]
-
-    asyncio.run(scenario())
+async def test_sends_fail_when_the_flush_fails() -> None:
+    waiting = Waiting()
+    waiting.send(1, 2)
+    waiting.disk.flushes.pop(0).set_exception(StoreNotWritable("lost"))
+    await asyncio.sleep(0)
+    assert waiting.answers == [[(1, Response.FLUSH_DISK_TIMEOUT), (2, Response.FLUSH_DISK_TIMEOUT)]]
 
 
-def test_sends_wait_for_disk_and_slaves() -> None:
-    async def scenario() -> None:
-        waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2)
-        waiting.send(10, 20, 30)
-        waiting.slaves_have(20)
-        assert waiting.answers == []
-        await waiting.disk.has(30)
-        assert waiting.answers == [[(10, 0), (20, 0)]]
-        waiting.slaves_have(29)
-        assert len(waiting.sends) == 1
-        waiting.slaves_have(30)
-        assert waiting.answers[1:] == [[(30, 0)]]
-
-    asyncio.run(scenario())
+async def test_sends_wait_for_disk_and_slaves() -> None:
+    waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2)
+    waiting.send(10, 20, 30)
+    waiting.slaves_have(20)
+    assert waiting.answers == []
+    await waiting.disk.has(30)
+    assert waiting.answers == [[(10, 0), (20, 0)]]
+    waiting.slaves_have(29)
+    assert len(waiting.sends) == 1
+    waiting.slaves_have(30)
+    assert waiting.answers[1:] == [[(30, 0)]]
 
 
-def test_a_timeout_names_what_the_send_waited_for() -> None:
-    async def scenario() -> None:
-        waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=2)
-        waiting.send(10, 20, 30)
-        waiting.slaves_have(20)
-        waiting.disk.flushed_offset = 10
-        waiting.now = 5
-        await waiting.answered(3)
-        assert [one for answers in waiting.answers for one in answers] == [
-            (10, 0), (20, Response.FLUSH_DISK_TIMEOUT), (30, Response.FLUSH_SLAVE_TIMEOUT)
-        ]  # fmt: skip
-
-    asyncio.run(scenario())
+async def test_a_timeout_names_what_the_send_waited_for() -> None:
+    waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=2)
+    waiting.send(10, 20, 30)
+    waiting.slaves_have(20)
+    waiting.disk.flushed_offset = 10
+    waiting.now = 5
+    await waiting.answered(3)
+    assert [one for answers in waiting.answers for one in answers] == [
+        (10, 0), (20, Response.FLUSH_DISK_TIMEOUT), (30, Response.FLUSH_SLAVE_TIMEOUT)
+    ]  # fmt: skip
 
 
-def test_records_of_the_broker_itself_are_answered_after_a_timeout_too() -> None:
+async def test_records_of_the_broker_itself_are_answered_after_a_timeout_too() -> None:
     """A pop whose notes are not safe in time brings its messages: they were marked as popped."""
-
-    async def scenario() -> None:
-        waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=1)
-        confirming = AckWaiter(waiting.disk, BrokerConfig(), lambda: 1, lambda: waiting.now)  # type: ignore[arg-type]
-        for number, hold in enumerate(
-            (confirming.answer(Reply(), 10, None), confirming.answer_regardless(Reply(remark="FOUND"), 10))
-        ):
-            assert isinstance(hold, Hold)
-            waiting.sends.keep(hold, waiting.responder(number))
-        waiting.now = 5
-        await waiting.answered(2)
-        assert waiting.answers == [[(0, Response.FLUSH_SLAVE_TIMEOUT), (1, 0)]]
-
-    asyncio.run(scenario())
+    waiting = Waiting(broker_role=SYNC_MASTER, in_sync_replicas=2, slave_timeout=1, sync_flush_timeout=1)
+    confirming = AckWaiter(waiting.disk, BrokerConfig(), lambda: 1, lambda: waiting.now)  # type: ignore[arg-type]
+    for number, hold in enumerate(
+        (confirming.answer(Reply(), 10, None), confirming.answer_regardless(Reply(remark="FOUND"), 10))
+    ):
+        assert isinstance(hold, Hold)
+        waiting.sends.keep(hold, waiting.responder(number))
+    waiting.now = 5
+    await waiting.answered(2)
+    assert waiting.answers == [[(0, Response.FLUSH_SLAVE_TIMEOUT), (1, 0)]]
 
 
 def test_too_many_unflushed_sends_fill_their_lane(tmp_path: Path) -> None:

@@ -355,12 +355,9 @@ def test_a_cancelled_send_does_not_keep_the_producer_from_closing() -> None:
     with_producer(body, silent)
 
 
-def test_a_producer_that_is_not_started_raises() -> None:
-    async def main() -> None:
-        with pytest.raises(ClosedError, match="not started"):
-            await Producer("g", "ns:1").send(message())
-
-    asyncio.run(main())
+async def test_a_producer_that_is_not_started_raises() -> None:
+    with pytest.raises(ClosedError, match="not started"):
+        await Producer("g", "ns:1").send(message())
 
 
 def test_heartbeats_register_the_producer_group() -> None:
@@ -492,15 +489,12 @@ def test_a_selector_in_a_namespace_sees_queues_without_it() -> None:
     with_producer(body, cluster({"shop%t": {"b": 2}}), namespace="shop")
 
 
-def test_the_client_id_has_the_address_and_unit_that_are_given() -> None:
-    async def main() -> None:
-        producer = Producer("g", "ns:1", client_ip="10.1.2.3", instance_name="i", unit_name="u")
-        await producer.start()
-        assert producer._instance is not None
-        assert producer._instance.client_id == "10.1.2.3@i@u"
-        await producer.close()
-
-    asyncio.run(main())
+async def test_the_client_id_has_the_address_and_unit_that_are_given() -> None:
+    producer = Producer("g", "ns:1", client_ip="10.1.2.3", instance_name="i", unit_name="u")
+    await producer.start()
+    assert producer._instance is not None
+    assert producer._instance.client_id == "10.1.2.3@i@u"
+    await producer.close()
 
 
 def test_other_response_codes_can_be_retried() -> None:

@@ -20,73 +20,61 @@ def durable_log(stores):
     return b"".join(node.durable or bytes(4096) for node in files)
 
 
-def test_waiters_are_completed_when_the_bytes_are_on_disk(stores):
-    async def scenario():
-        store = stores.open(SYNC)
-        done = [store.append(record(i)) for i in range(40)]
-        ends = [d.physical_offset + d.size for d in done]
-        futures = [store.flushed(end) for end in ends]
-        assert store.flushed_offset == 0
-        store.commit_pending()
-        await asyncio.gather(*(f for f in futures if f is not None))
-        assert store.flushed_offset >= ends[-1]
-        assert (
-            durable_log(stores)[: ends[-1]]
-            == b"".join(bytes(n.content) for p, n in stores.fs.nodes.items() if "commitlog" in p.parts)[: ends[-1]]
-        )
-        assert store.flushed(ends[-1]) is None
-        await store.wait_flushed(ends[0])
-
-    asyncio.run(scenario())
+async def test_waiters_are_completed_when_the_bytes_are_on_disk(stores):
+    store = stores.open(SYNC)
+    done = [store.append(record(i)) for i in range(40)]
+    ends = [d.physical_offset + d.size for d in done]
+    futures = [store.flushed(end) for end in ends]
+    assert store.flushed_offset == 0
+    store.commit_pending()
+    await asyncio.gather(*(f for f in futures if f is not None))
+    assert store.flushed_offset >= ends[-1]
+    assert (
+        durable_log(stores)[: ends[-1]]
+        == b"".join(bytes(n.content) for p, n in stores.fs.nodes.items() if "commitlog" in p.parts)[: ends[-1]]
+    )
+    assert store.flushed(ends[-1]) is None
+    await store.wait_flushed(ends[0])
 
 
-def test_many_waiters_share_a_sync(stores):
-    async def scenario():
-        store = stores.open(SYNC)
-        syncs = []
-        stores.fs.fails = lambda operation, path: operation == "sync" and syncs.append(path) is not None
-        for i in range(30):
-            store.append(record(i, size=10))
-        futures = [store.flushed(end) for end in range(100, 4000, 100)]
-        store.commit_pending()
-        await asyncio.gather(*(f for f in futures if f is not None))
-        assert len(syncs) < 10
-
-    asyncio.run(scenario())
+async def test_many_waiters_share_a_sync(stores):
+    store = stores.open(SYNC)
+    syncs = []
+    stores.fs.fails = lambda operation, path: operation == "sync" and syncs.append(path) is not None
+    for i in range(30):
+        store.append(record(i, size=10))
+    futures = [store.flushed(end) for end in range(100, 4000, 100)]
+    store.commit_pending()
+    await asyncio.gather(*(f for f in futures if f is not None))
+    assert len(syncs) < 10
 
 
-def test_a_failed_sync_fails_all_waiters_and_stops_the_store(stores):
-    async def scenario():
-        store = stores.open(SYNC)
-        fill(store, 3)
-        stores.fs.failing.add("sync")
-        done = store.append(record(3))
-        with pytest.raises(StoreNotWritable, match="could not be synced"):
-            await store.wait_flushed(done.physical_offset + done.size)
-        with pytest.raises(StoreNotWritable):
-            await store.wait_flushed(done.physical_offset + done.size)
-        store.tick(stores.clock.now)
-        assert not store.is_writable
-        with pytest.raises(StoreNotWritable, match="the disk failed"):
-            store.append(record(4))
-        stores.fs.failing.clear()
-        store.close()
-        assert stores.fs.size(store.layout.abort) is not None
-        assert numbers(read_queue(stores.open())) == [0, 1, 2, 3]
-
-    asyncio.run(scenario())
+async def test_a_failed_sync_fails_all_waiters_and_stops_the_store(stores):
+    store = stores.open(SYNC)
+    fill(store, 3)
+    stores.fs.failing.add("sync")
+    done = store.append(record(3))
+    with pytest.raises(StoreNotWritable, match="could not be synced"):
+        await store.wait_flushed(done.physical_offset + done.size)
+    with pytest.raises(StoreNotWritable):
+        await store.wait_flushed(done.physical_offset + done.size)
+    store.tick(stores.clock.now)
+    assert not store.is_writable
+    with pytest.raises(StoreNotWritable, match="the disk failed"):
+        store.append(record(4))
+    stores.fs.failing.clear()
+    store.close()
+    assert stores.fs.size(store.layout.abort) is not None
+    assert numbers(read_queue(stores.open())) == [0, 1, 2, 3]
 
 
-def test_a_cancelled_waiter_is_ignored(stores):
-    async def scenario():
-        store = stores.open(SYNC)
-        done = [store.append(record(i)) for i in range(2)]
-        first = store.flushed(done[0].physical_offset + 1)
-        assert first is not None
-        first.cancel()
-        await store.wait_flushed(done[1].physical_offset + done[1].size)
-
-    asyncio.run(scenario())
+async def test_a_cancelled_waiter_is_ignored(stores):
+    store = stores.open(SYNC)
+    done = [store.append(record(i)) for i in range(2)]
+    first = store.flushed(done[0].physical_offset + 1)
+    assert first is not None
+    first.cancel()
+    await store.wait_flushed(done[1].physical_offset + done[1].size)
 
 
 def wait_idle(store):
