@@ -135,16 +135,17 @@ def queue_of(request: Command) -> MessageQueue:
     return MessageQueue(request.ext["b"], request.ext["n"], int(request.ext["e"]))
 
 
-def made_by(
-    run: Callable[..., object], count: int = 1
-) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., None]]]:
+Decorator = Callable[[Callable[..., Any]], Callable[..., None]]
+
+
+def made_by(run: Callable[..., object], count: int = 1) -> Callable[..., Decorator]:
     """Makes a decorator ``@with_it(options)`` of ``run(function, options)``.
 
     ``run`` calls an async function with what it has made: the first ``count`` arguments of a test. The others are
     fixtures.
     """
 
-    def with_it(*args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    def with_it(*args: Any, **options: Any) -> Decorator:
         def decorate(test: Callable[..., Any]) -> Callable[..., None]:
             @functools.wraps(test)
             def wrapped(**fixtures: Any) -> None:

@@ -16,7 +16,7 @@ from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.record import decode_record, encode_record
-from tests.unit.client.scripted import ScriptedNetwork, route_answer
+from tests.unit.client.scripted import ScriptedNetwork, made_by, route_answer
 
 GROUP, TOPIC = "g", "T"
 NS, BROKER = "ns:1", "b:1"
@@ -107,239 +107,209 @@ def scenario(function):
     asyncio.run(run())
 
 
-def test_a_pull_has_the_lite_flag_and_the_subscription_and_no_commit():
-    async def run(broker):
-        member = broker.consumer()
-        member.subscribe(TOPIC, "a || b")
-        async with member:
-            ext = (await broker.pull(0)).ext
-            beat = HeartbeatData.decode(broker.asked(Code.HEART_BEAT)[-1].body).consumer_data_set[0]
-        assert {name: ext.get(name) for name in ("sysFlag", "commitOffset", "subVersion", "maxMsgNums")} == {
-            "sysFlag": "22",
-            "commitOffset": "0",
-            "subVersion": "0",
-            "maxMsgNums": "10",
-        }
-        assert (ext["subscription"], ext["expressionType"], ext["suspendTimeoutMillis"]) == ("a || b", "TAG", "20000")
-        assert (beat.consume_type, beat.consume_from_where) == ("CONSUME_ACTIVELY", "CONSUME_FROM_LAST_OFFSET")
-        assert [subscription.topic for subscription in beat.subscription_data_set] == [TOPIC]  # no retry topic
-        assert not broker.asked(Code.PULL_MESSAGE)
-        assert broker.network.codes(BROKER)[-1] == Code.UNREGISTER_CLIENT
+with_broker = made_by(scenario)
+"""Decorates a test whose first argument is the scripted broker."""
 
-    scenario(run)
+
+@with_broker()
+async def test_a_pull_has_the_lite_flag_and_the_subscription_and_no_commit(broker):
+    member = broker.consumer()
+    member.subscribe(TOPIC, "a || b")
+    async with member:
+        ext = (await broker.pull(0)).ext
+        beat = HeartbeatData.decode(broker.asked(Code.HEART_BEAT)[-1].body).consumer_data_set[0]
+    assert {name: ext.get(name) for name in ("sysFlag", "commitOffset", "subVersion", "maxMsgNums")} == {
+        "sysFlag": "22",
+        "commitOffset": "0",
+        "subVersion": "0",
+        "maxMsgNums": "10",
+    }
+    assert (ext["subscription"], ext["expressionType"], ext["suspendTimeoutMillis"]) == ("a || b", "TAG", "20000")
+    assert (beat.consume_type, beat.consume_from_where) == ("CONSUME_ACTIVELY", "CONSUME_FROM_LAST_OFFSET")
+    assert [subscription.topic for subscription in beat.subscription_data_set] == [TOPIC]  # no retry topic
+    assert not broker.asked(Code.PULL_MESSAGE)
+    assert broker.network.codes(BROKER)[-1] == Code.UNREGISTER_CLIENT
 
 
 @pytest.mark.parametrize(("mode", "start"), [("LAST_OFFSET", 40), ("FIRST_OFFSET", 0), ("TIMESTAMP", 25)])
-def test_a_group_without_offsets_starts_at_the_configured_position(mode, start):
-    async def run(broker):
-        broker.stored = None
-        broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
-        broker.special[Code.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: Command(0, ext={"offset": "25"})
-        async with broker.assigned(consume_from=ConsumeFromWhere[mode]) as member:
-            await broker.pull(start)
+@with_broker()
+async def test_a_group_without_offsets_starts_at_the_configured_position(broker, mode, start):
+    broker.stored = None
+    broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
+    broker.special[Code.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: Command(0, ext={"offset": "25"})
+    async with broker.assigned(consume_from=ConsumeFromWhere[mode]) as member:
+        await broker.pull(start)
+        await member.commit()
+        assert await member.committed(QUEUE) == start
+
+
+@with_broker()
+async def test_local_commits_take_precedence_over_offsets_of_the_broker(broker):
+    broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
+    async with broker.assigned() as member:
+        await member.poll()
+        await member.commit()
+        member.assign([MessageQueue(TOPIC, "b", 1)])
+        member.assign([QUEUE])
+        await broker.pull(2, times=2)
+    assert len(broker.asked(Code.QUERY_CONSUMER_OFFSET, queueId="0")) == 1
+
+
+@with_broker()
+async def test_an_answer_that_comes_after_a_seek_is_not_delivered(broker):
+    broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
+    broker.special[Code.GET_MIN_OFFSET] = lambda request: Command(0, ext={"offset": "0"})
+    async with broker.assigned() as member:
+        held = await broker.pull(0)
+        await member.seek(QUEUE, 30)
+        second = await broker.pull(30)
+        broker.answer_late(held, pulled(0, 1, record(0)))
+        broker.answer_late(second, pulled(0, 31, record(30)))
+        assert [m.queue_offset for m in await member.poll()] == [30]
+    stored = broker.asked(Code.UPDATE_CONSUMER_OFFSET)[-1]
+    assert (stored.ext["commitOffset"], stored.is_oneway) == ("31", False)
+
+
+@with_broker()
+async def test_an_offset_outside_the_queue_is_replaced_by_that_of_the_broker(broker, caplog):
+    broker.stored = 3
+    broker.pulls[3] = [pulled(ResponseCode.PULL_OFFSET_MOVED, 7)]
+    async with broker.assigned():
+        await broker.pull(7)
+    assert "offset 3 of T@b:0 lies outside the queue or was reset: on from 7" in caplog.text
+
+
+@with_broker()
+async def test_a_reset_queue_is_delivered_from_its_new_offset(broker):
+    broker.pulls[0] = [pulled(0, 5, b"".join(record(i) for i in range(5)))]
+    async with broker.assigned() as member:
+        broker.answer_late(await broker.pull(5), pulled(ResponseCode.PULL_OFFSET_MOVED, 1))
+        broker.answer_late(await broker.pull(1), pulled(0, 3, record(1) + record(2)))
+        await broker.pull(3)
+        assert [m.queue_offset for m in await member.poll()] == [1, 2]
+        await member.commit()
+        assert await member.committed(QUEUE) == 3
+
+
+@with_broker()
+async def test_brokers_can_query_its_state_and_reset_it(broker):
+    broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
+    async with broker.assigned() as member:
+        await member.poll()
+        await member.commit()
+        assert member.consume_offsets(TOPIC) == {QUEUE: 2}
+        info = member.running_info()
+        assert info["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+        assert info["mqTable"][QUEUE]["commitOffset"] == 2
+        await member.reset_offsets({QUEUE: 0, MessageQueue(TOPIC, "b", 7): 0})
+        await broker.pull(0, times=2)
+        assert await member.committed(QUEUE) == 0
+        answer = await member.consume_directly(decode_record(record(0), 0))
+        assert (answer["consumeResult"], "no listener" in answer["remark"]) == ("CR_THROW_EXCEPTION", True)
+
+
+@with_broker()
+async def test_the_next_pull_is_sent_before_the_messages_are_polled(broker):
+    broker.pulls[0] = [pulled(0, 1, record(0))]
+    broker.pulls[1] = [pulled(0, 2, record(1))]
+    async with broker.assigned() as member:
+        await broker.pull(2)
+        assert [[m.queue_offset for m in await member.poll()] for _ in range(2)] == [[0], [1]]
+
+
+@with_broker()
+async def test_a_full_queue_is_pulled_again_when_it_is_polled(broker):
+    broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
+    async with broker.assigned(pull_threshold_for_queue=1) as member:
+        assert len(await member.poll()) == 2
+        await broker.pull(2)
+
+
+@with_broker()
+async def test_hash_collisions_are_filtered_and_the_offset_moves(broker):
+    broker.pulls[0] = [pulled(0, 1, record(0, b"TAGS\x01BB"))]
+    member = broker.consumer()
+    member.assign([QUEUE], "Aa")
+    async with member:
+        await broker.pull(1)
+        assert await member.poll(0) == []
+        await member.commit()
+        assert await member.committed(QUEUE) == 1
+
+
+@with_broker()
+async def test_an_sql_filter_is_checked_first_and_pulled_with_its_version(broker):
+    member = broker.consumer()
+    member.subscribe(TOPIC, sql="a > 1")
+    async with member:
+        ext = (await broker.pull(0)).ext
+        version = member._subscription(TOPIC).sub_version
+    assert broker.asked(Code.CHECK_CLIENT_CONFIG)
+    assert (ext["subscription"], ext["expressionType"]) == ("a > 1", "SQL92")
+    assert 0 < int(ext["subVersion"]) <= version
+
+
+@with_broker()
+async def test_a_broker_without_sql_filters_fails_the_start(broker):
+    broker.special[Code.CHECK_CLIENT_CONFIG] = lambda request: Command(1, remark="not enabled")
+    member = broker.consumer()
+    member.assign([QUEUE], sql="a > 1")
+    with pytest.raises(ConfigError, match="enablePropertyFilter"):
+        await member.start()
+
+
+@with_broker()
+async def test_a_failed_pull_is_logged_once_and_retried(broker, caplog):
+    refused = Command(ResponseCode.NO_PERMISSION, remark="lite pull is forbidden")
+    broker.pulls[0] = [refused, Command(16, remark="still"), pulled(0, 1, b"garbage"), pulled(0, 1, record(0))]
+    async with broker.assigned() as member:
+        assert len(await member.poll(PATIENCE)) == 1
+    told = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+    assert "pulling T@b:0 at 0 failed, again in 0.001 s: code 16 from b:1: lite pull is forbidden" in told
+    assert not any("still" in message for message in told)
+    assert "pulling T@b:0 works again" in told
+
+
+@with_broker()
+async def test_an_unknown_start_offset_is_requested_again(broker):
+    answers = [Command(1, remark="not now"), Command(0, ext={"offset": "5"})]
+    broker.special[Code.QUERY_CONSUMER_OFFSET] = lambda request: answers.pop(0)
+    async with broker.assigned():
+        await broker.pull(5)
+
+
+@with_broker()
+async def test_a_failed_commit_raises(broker):
+    broker.special[Code.UPDATE_CONSUMER_OFFSET] = lambda request: Command(1, remark="disk full")
+    async with broker.assigned() as member:
+        await broker.pull(0)
+        with pytest.raises(Exception, match="disk full"):
             await member.commit()
-            assert await member.committed(QUEUE) == start
-
-    scenario(run)
 
 
-def test_local_commits_take_precedence_over_offsets_of_the_broker():
-    async def run(broker):
-        broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
-        async with broker.assigned() as member:
-            await member.poll()
-            await member.commit()
-            member.assign([MessageQueue(TOPIC, "b", 1)])
-            member.assign([QUEUE])
-            await broker.pull(2, times=2)
-        assert len(broker.asked(Code.QUERY_CONSUMER_OFFSET, queueId="0")) == 1
-
-    scenario(run)
+@with_broker()
+async def test_a_failed_start_releases_everything(broker):
+    broker.network.unreachable.add(NS)
+    member = broker.assigned()
+    with pytest.raises(NetworkError):
+        await member.start()
+    assert broker.instance.members == []
 
 
-def test_an_answer_that_comes_after_a_seek_is_not_delivered():
-    async def run(broker):
-        broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
-        broker.special[Code.GET_MIN_OFFSET] = lambda request: Command(0, ext={"offset": "0"})
-        async with broker.assigned() as member:
-            held = await broker.pull(0)
-            await member.seek(QUEUE, 30)
-            second = await broker.pull(30)
-            broker.answer_late(held, pulled(0, 1, record(0)))
-            broker.answer_late(second, pulled(0, 31, record(30)))
-            assert [m.queue_offset for m in await member.poll()] == [30]
-        stored = broker.asked(Code.UPDATE_CONSUMER_OFFSET)[-1]
-        assert (stored.ext["commitOffset"], stored.is_oneway) == ("31", False)
-
-    scenario(run)
-
-
-def test_an_offset_outside_the_queue_is_replaced_by_that_of_the_broker(caplog):
-    async def run(broker):
-        broker.stored = 3
-        broker.pulls[3] = [pulled(ResponseCode.PULL_OFFSET_MOVED, 7)]
-        async with broker.assigned():
-            await broker.pull(7)
-        assert "offset 3 of T@b:0 lies outside the queue or was reset: on from 7" in caplog.text
-
-    scenario(run)
-
-
-def test_a_reset_queue_is_delivered_from_its_new_offset():
-    async def run(broker):
-        broker.pulls[0] = [pulled(0, 5, b"".join(record(i) for i in range(5)))]
-        async with broker.assigned() as member:
-            broker.answer_late(await broker.pull(5), pulled(ResponseCode.PULL_OFFSET_MOVED, 1))
-            broker.answer_late(await broker.pull(1), pulled(0, 3, record(1) + record(2)))
-            await broker.pull(3)
-            assert [m.queue_offset for m in await member.poll()] == [1, 2]
-            await member.commit()
-            assert await member.committed(QUEUE) == 3
-
-    scenario(run)
-
-
-def test_brokers_can_query_its_state_and_reset_it():
-    async def run(broker):
-        broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
-        async with broker.assigned() as member:
-            await member.poll()
-            await member.commit()
-            assert member.consume_offsets(TOPIC) == {QUEUE: 2}
-            info = member.running_info()
-            assert info["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
-            assert info["mqTable"][QUEUE]["commitOffset"] == 2
-            await member.reset_offsets({QUEUE: 0, MessageQueue(TOPIC, "b", 7): 0})
-            await broker.pull(0, times=2)
-            assert await member.committed(QUEUE) == 0
-            answer = await member.consume_directly(decode_record(record(0), 0))
-            assert (answer["consumeResult"], "no listener" in answer["remark"]) == ("CR_THROW_EXCEPTION", True)
-
-    scenario(run)
-
-
-def test_the_next_pull_is_sent_before_the_messages_are_polled():
-    async def run(broker):
-        broker.pulls[0] = [pulled(0, 1, record(0))]
-        broker.pulls[1] = [pulled(0, 2, record(1))]
-        async with broker.assigned() as member:
-            await broker.pull(2)
-            assert [[m.queue_offset for m in await member.poll()] for _ in range(2)] == [[0], [1]]
-
-    scenario(run)
-
-
-def test_a_full_queue_is_pulled_again_when_it_is_polled():
-    async def run(broker):
-        broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
-        async with broker.assigned(pull_threshold_for_queue=1) as member:
-            assert len(await member.poll()) == 2
-            await broker.pull(2)
-
-    scenario(run)
-
-
-def test_hash_collisions_are_filtered_and_the_offset_moves():
-    async def run(broker):
-        broker.pulls[0] = [pulled(0, 1, record(0, b"TAGS\x01BB"))]
-        member = broker.consumer()
-        member.assign([QUEUE], "Aa")
-        async with member:
-            await broker.pull(1)
-            assert await member.poll(0) == []
-            await member.commit()
-            assert await member.committed(QUEUE) == 1
-
-    scenario(run)
-
-
-def test_an_sql_filter_is_checked_first_and_pulled_with_its_version():
-    async def run(broker):
-        member = broker.consumer()
-        member.subscribe(TOPIC, sql="a > 1")
-        async with member:
-            ext = (await broker.pull(0)).ext
-            version = member._subscription(TOPIC).sub_version
-        assert broker.asked(Code.CHECK_CLIENT_CONFIG)
-        assert (ext["subscription"], ext["expressionType"]) == ("a > 1", "SQL92")
-        assert 0 < int(ext["subVersion"]) <= version
-
-    scenario(run)
-
-
-def test_a_broker_without_sql_filters_fails_the_start():
-    async def run(broker):
-        broker.special[Code.CHECK_CLIENT_CONFIG] = lambda request: Command(1, remark="not enabled")
-        member = broker.consumer()
-        member.assign([QUEUE], sql="a > 1")
-        with pytest.raises(ConfigError, match="enablePropertyFilter"):
-            await member.start()
-
-    scenario(run)
-
-
-def test_a_failed_pull_is_logged_once_and_retried(caplog):
-    async def run(broker):
-        refused = Command(ResponseCode.NO_PERMISSION, remark="lite pull is forbidden")
-        broker.pulls[0] = [refused, Command(16, remark="still"), pulled(0, 1, b"garbage"), pulled(0, 1, record(0))]
-        async with broker.assigned() as member:
-            assert len(await member.poll(PATIENCE)) == 1
-        told = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
-        assert "pulling T@b:0 at 0 failed, again in 0.001 s: code 16 from b:1: lite pull is forbidden" in told
-        assert not any("still" in message for message in told)
-        assert "pulling T@b:0 works again" in told
-
-    scenario(run)
-
-
-def test_an_unknown_start_offset_is_requested_again():
-    async def run(broker):
-        answers = [Command(1, remark="not now"), Command(0, ext={"offset": "5"})]
-        broker.special[Code.QUERY_CONSUMER_OFFSET] = lambda request: answers.pop(0)
-        async with broker.assigned():
-            await broker.pull(5)
-
-    scenario(run)
-
-
-def test_a_failed_commit_raises():
-    async def run(broker):
-        broker.special[Code.UPDATE_CONSUMER_OFFSET] = lambda request: Command(1, remark="disk full")
-        async with broker.assigned() as member:
-            await broker.pull(0)
-            with pytest.raises(Exception, match="disk full"):
-                await member.commit()
-
-    scenario(run)
-
-
-def test_a_failed_start_releases_everything():
-    async def run(broker):
-        broker.network.unreachable.add(NS)
-        member = broker.assigned()
-        with pytest.raises(NetworkError):
-            await member.start()
-        assert broker.instance.members == []
-
-    scenario(run)
-
-
-def test_offsets_are_persisted_periodically_and_for_lost_queues():
-    async def run(broker):
-        broker.pulls[0] = [pulled(0, 1, record(0))]
-        async with broker.assigned() as member:
-            await member.poll()
-            await member.commit()
-            member.assign([MessageQueue(TOPIC, "b", 1)])
-            await member.persist_offsets()
-            await broker.pull(0, times=2)
-            last = broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0")[-1]
-            assert (last.ext["commitOffset"], last.is_oneway) == ("1", True)
-            before = len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0"))
-            await member.persist_offsets()
-            assert len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0")) == before
-
-    scenario(run)
+@with_broker()
+async def test_offsets_are_persisted_periodically_and_for_lost_queues(broker):
+    broker.pulls[0] = [pulled(0, 1, record(0))]
+    async with broker.assigned() as member:
+        await member.poll()
+        await member.commit()
+        member.assign([MessageQueue(TOPIC, "b", 1)])
+        await member.persist_offsets()
+        await broker.pull(0, times=2)
+        last = broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0")[-1]
+        assert (last.ext["commitOffset"], last.is_oneway) == ("1", True)
+        before = len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0"))
+        await member.persist_offsets()
+        assert len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0")) == before
 
 
 @pytest.mark.parametrize(
@@ -352,86 +322,74 @@ def test_offsets_are_persisted_periodically_and_for_lost_queues():
         {"consume_timestamp": "yesterday"},
     ],
 )
-def test_invalid_options_are_refused(option):
-    async def run(broker):
-        with pytest.raises(ConfigError, match=next(iter(option))):
-            broker.consumer(**option)
-
-    scenario(run)
+@with_broker()
+async def test_invalid_options_are_refused(broker, option):
+    with pytest.raises(ConfigError, match=next(iter(option))):
+        broker.consumer(**option)
 
 
 # -- missing topics and brokers
 
 
-def test_a_poll_raises_when_none_of_the_topics_exists():
-    async def run(broker):
-        member = broker.consumer(rebalance_interval=0.01)
-        member.subscribe("missing")
-        async with member:
-            with pytest.raises(NoRouteError, match="missing"):
-                await member.poll(0.01)
-            assert not member.health().ok
-
-    scenario(run)
+@with_broker()
+async def test_a_poll_raises_when_none_of_the_topics_exists(broker):
+    member = broker.consumer(rebalance_interval=0.01)
+    member.subscribe("missing")
+    async with member:
+        with pytest.raises(NoRouteError, match="missing"):
+            await member.poll(0.01)
+        assert not member.health().ok
 
 
-def test_a_poll_raises_when_all_brokers_refuse_and_returns_messages_when_they_answer_again():
-    async def run(broker):
-        broker.pulls[0] = [Command(ResponseCode.NO_PERMISSION, remark="lite pull is forbidden")] * 1000
-        async with broker.assigned(pull_delay_after_error=0.001) as member:
-            with pytest.raises(PermissionDenied, match="forbidden"):
-                await member.poll(0.2)
-            assert not member.health().ok
-            broker.pulls[0] = [pulled(0, 1, record(0))]
-            assert len(await member.poll(PATIENCE)) == 1
-            assert member.health().ok
-
-    scenario(run)
+@with_broker()
+async def test_a_poll_raises_when_all_brokers_refuse_and_returns_messages_when_they_answer_again(broker):
+    broker.pulls[0] = [Command(ResponseCode.NO_PERMISSION, remark="lite pull is forbidden")] * 1000
+    async with broker.assigned(pull_delay_after_error=0.001) as member:
+        with pytest.raises(PermissionDenied, match="forbidden"):
+            await member.poll(0.2)
+        assert not member.health().ok
+        broker.pulls[0] = [pulled(0, 1, record(0))]
+        assert len(await member.poll(PATIENCE)) == 1
+        assert member.health().ok
 
 
-def test_a_poll_does_not_raise_while_one_queue_is_pulled():
-    async def run(broker):
-        member = broker.consumer()
-        member.assign([QUEUE, MessageQueue(TOPIC, "other", 0)])
-        async with member:
-            await broker.pull(0)
-            assert await member.poll(0.05) == []
-            assert not member.health().ok
-
-    scenario(run)
+@with_broker()
+async def test_a_poll_does_not_raise_while_one_queue_is_pulled(broker):
+    member = broker.consumer()
+    member.assign([QUEUE, MessageQueue(TOPIC, "other", 0)])
+    async with member:
+        await broker.pull(0)
+        assert await member.poll(0.05) == []
+        assert not member.health().ok
 
 
-def test_a_start_without_a_name_server_raises():
-    async def run(broker):
-        broker.network.unreachable.add(NS)
-        with pytest.raises(NetworkError, match="ns:1"):
-            await broker.assigned().start()
-        with pytest.raises(NetworkError, match="ns:1"):
-            await broker.consumer().start()
-
-    scenario(run)
+@with_broker()
+async def test_a_start_without_a_name_server_raises(broker):
+    broker.network.unreachable.add(NS)
+    with pytest.raises(NetworkError, match="ns:1"):
+        await broker.assigned().start()
+    with pytest.raises(NetworkError, match="ns:1"):
+        await broker.consumer().start()
 
 
 # -- the pull loop
 
 
-def test_a_wake_ends_the_pause_of_a_pull_loop():
-    async def run(broker):
-        member = broker.consumer(pull_threshold_for_queue=1)
-        member.assign([QUEUE])
-        broker.pulls[0] = [pulled(0, 3, record(0) + record(1) + record(2))]
-        async with member:
-            await member._wait(PATIENCE)
-            process = member._group.queues[QUEUE]
-            loop, _ = member._queues._loops[process]
-            held = loop._decide()
-            assert held.reason == "count"
-            pause = asyncio.ensure_future(loop._pause.wait(PATIENCE))
-            await asyncio.sleep(0)
-            loop.wake()
-            await asyncio.wait_for(pause, 5)
-
-    scenario(run)
+@with_broker()
+async def test_a_wake_ends_the_pause_of_a_pull_loop(broker):
+    member = broker.consumer(pull_threshold_for_queue=1)
+    member.assign([QUEUE])
+    broker.pulls[0] = [pulled(0, 3, record(0) + record(1) + record(2))]
+    async with member:
+        await member._wait(PATIENCE)
+        process = member._group.queues[QUEUE]
+        loop, _ = member._queues._loops[process]
+        held = loop._decide()
+        assert held.reason == "count"
+        pause = asyncio.ensure_future(loop._pause.wait(PATIENCE))
+        await asyncio.sleep(0)
+        loop.wake()
+        await asyncio.wait_for(pause, 5)
 
 
 @pytest.mark.parametrize("resume", [False, True])

@@ -20,7 +20,7 @@ from tests.unit.client.consumer.push.test_consumer import (
     Broker,
     pulled,
     record,
-    scenario,
+    with_broker,
 )
 
 
@@ -30,82 +30,70 @@ def consumer(broker: Broker, **options):
         return PullConsumer(GROUP, instance=broker.instance, **options)
 
 
-def test_a_pull_returns_messages_and_an_update_is_stored_at_the_end():
-    async def run(broker):
-        broker.pulls[TOPIC, 4] = [pulled(0, 5, record(4))]
-        async with consumer(broker) as member:
-            result = await member.pull(QUEUE, 4, "a || b")
-            assert result.status is PullStatus.FOUND
-            assert (result.next_offset, [m.queue_offset for m in result.messages]) == (
-                5,
-                [],
-            )  # it has another tag
-            [request] = broker.asked(Code.PULL_MESSAGE)
-            sent = {name: request.ext[name] for name in ("sysFlag", "subscription", "suspendTimeoutMillis")}
-            assert sent == {"sysFlag": "4", "subscription": "a || b", "suspendTimeoutMillis": "20000"}
-            member.update_offset(QUEUE, 5)
-            assert await member.committed(QUEUE) == 5
-            assert await member.committed(QUEUE, from_store=True) == 0
-        [stored] = broker.asked(Code.UPDATE_CONSUMER_OFFSET)
-        assert stored.ext["commitOffset"] == "5"
-
-    scenario(run)
+@with_broker()
+async def test_a_pull_returns_messages_and_an_update_is_stored_at_the_end(broker):
+    broker.pulls[TOPIC, 4] = [pulled(0, 5, record(4))]
+    async with consumer(broker) as member:
+        result = await member.pull(QUEUE, 4, "a || b")
+        assert result.status is PullStatus.FOUND
+        assert (result.next_offset, [m.queue_offset for m in result.messages]) == (
+            5,
+            [],
+        )  # it has another tag
+        [request] = broker.asked(Code.PULL_MESSAGE)
+        sent = {name: request.ext[name] for name in ("sysFlag", "subscription", "suspendTimeoutMillis")}
+        assert sent == {"sysFlag": "4", "subscription": "a || b", "suspendTimeoutMillis": "20000"}
+        member.update_offset(QUEUE, 5)
+        assert await member.committed(QUEUE) == 5
+        assert await member.committed(QUEUE, from_store=True) == 0
+    [stored] = broker.asked(Code.UPDATE_CONSUMER_OFFSET)
+    assert stored.ext["commitOffset"] == "5"
 
 
-def test_a_start_without_a_name_server_raises():
-    async def run(broker):
-        broker.network.unreachable.add(NS)
-        for topics in ((), (TOPIC,)):
-            with pytest.raises(NetworkError, match="ns:1"):
-                await consumer(broker, topics=topics).start()
-
-    scenario(run)
+@with_broker()
+async def test_a_start_without_a_name_server_raises(broker):
+    broker.network.unreachable.add(NS)
+    for topics in ((), (TOPIC,)):
+        with pytest.raises(NetworkError, match="ns:1"):
+            await consumer(broker, topics=topics).start()
 
 
-def test_a_pull_of_a_topic_that_does_not_exist_raises():
-    async def run(broker):
-        async with consumer(broker) as member:
-            with pytest.raises(NoRouteError, match="missing"):
-                await member.pull(MessageQueue("missing", "b", 0), 0)
-            with pytest.raises(NoRouteError, match="missing"):
-                await member.queues("missing")
-
-    scenario(run)
+@with_broker()
+async def test_a_pull_of_a_topic_that_does_not_exist_raises(broker):
+    async with consumer(broker) as member:
+        with pytest.raises(NoRouteError, match="missing"):
+            await member.pull(MessageQueue("missing", "b", 0), 0)
+        with pytest.raises(NoRouteError, match="missing"):
+            await member.queues("missing")
 
 
-def test_a_pull_from_a_broker_that_is_away_or_refuses_raises():
-    async def run(broker):
-        async with consumer(broker) as member:
-            await member.queues(TOPIC)
-            broker.network.unreachable.add(BROKER)
-            with pytest.raises(NetworkError, match="b:1"):
-                await member.pull(QUEUE, 0)
-            broker.network.unreachable.clear()
-            broker.pulls[TOPIC, 0] = [Command(ResponseCode.NO_PERMISSION, remark="not for you")]
-            with pytest.raises(PermissionDenied, match="not for you"):
-                await member.pull(QUEUE, 0)
-
-    scenario(run)
+@with_broker()
+async def test_a_pull_from_a_broker_that_is_away_or_refuses_raises(broker):
+    async with consumer(broker) as member:
+        await member.queues(TOPIC)
+        broker.network.unreachable.add(BROKER)
+        with pytest.raises(NetworkError, match="b:1"):
+            await member.pull(QUEUE, 0)
+        broker.network.unreachable.clear()
+        broker.pulls[TOPIC, 0] = [Command(ResponseCode.NO_PERMISSION, remark="not for you")]
+        with pytest.raises(PermissionDenied, match="not for you"):
+            await member.pull(QUEUE, 0)
 
 
-def test_a_missing_registered_topic_is_a_problem_until_it_exists():
-    async def run(broker):
-        del broker.routes[TOPIC]
-        async with consumer(broker, topics=[TOPIC], rebalance_interval=0.01) as member:
-            assert not member.health().ok
-            broker.routes[TOPIC] = {"b": 1}
-            await eventually(lambda: member.assignment() == [QUEUE])
-            assert member.health().ok
-
-    scenario(run)
+@with_broker()
+async def test_a_missing_registered_topic_is_a_problem_until_it_exists(broker):
+    del broker.routes[TOPIC]
+    async with consumer(broker, topics=[TOPIC], rebalance_interval=0.01) as member:
+        assert not member.health().ok
+        broker.routes[TOPIC] = {"b": 1}
+        await eventually(lambda: member.assignment() == [QUEUE])
+        assert member.health().ok
 
 
-def test_a_group_change_rebalances_at_once():
-    async def run(broker):
-        async with consumer(broker, topics=[TOPIC]) as member:
-            asked = len(broker.asked(Code.GET_CONSUMER_LIST_BY_GROUP))
-            await member.on_ids_changed()
-            async with asyncio.timeout(10):
-                await broker.until(lambda: len(broker.asked(Code.GET_CONSUMER_LIST_BY_GROUP)) > asked)
-
-    scenario(run)
+@with_broker()
+async def test_a_group_change_rebalances_at_once(broker):
+    async with consumer(broker, topics=[TOPIC]) as member:
+        asked = len(broker.asked(Code.GET_CONSUMER_LIST_BY_GROUP))
+        await member.on_ids_changed()
+        async with asyncio.timeout(10):
+            await broker.until(lambda: len(broker.asked(Code.GET_CONSUMER_LIST_BY_GROUP)) > asked)

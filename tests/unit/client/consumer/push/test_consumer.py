@@ -16,7 +16,7 @@ from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteD
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.record import encode_record
-from tests.unit.client.scripted import ScriptedNetwork, route_answer
+from tests.unit.client.scripted import ScriptedNetwork, made_by, route_answer
 
 GROUP, TOPIC, RETRY = "g", "T", "%RETRY%g"
 NS, BROKER, SLAVE = "ns:1", "b:1", "b:2"
@@ -119,60 +119,58 @@ def scenario(function, **stored):
     asyncio.run(run())
 
 
-def test_it_sends_a_heartbeat_before_it_rebalances_and_pulls_with_the_same_version():
-    async def run(broker):
-        async with broker.consumer():
-            pull = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE)))[0]
-            codes = [code for code in broker.network.codes(BROKER) if code != Code.QUERY_CONSUMER_OFFSET]
-            assert codes[:2] == [Code.HEART_BEAT, Code.GET_CONSUMER_LIST_BY_GROUP]
-            beats = [HeartbeatData.decode(r.body) for r in broker.asked(Code.HEART_BEAT)]
-            told = {s.topic: s for s in beats[-1].consumer_data_set[0].subscription_data_set}
-            assert set(told) == {TOPIC, RETRY}
-            assert pull.ext["subVersion"] == str(told[TOPIC].sub_version)
-            assert (pull.ext["sysFlag"], pull.ext["maxMsgNums"], pull.ext["suspendTimeoutMillis"]) == (
-                "2",
-                "32",
-                "15000",
-            )
-            assert "subscription" not in pull.ext
-        end = broker.network.codes(BROKER)[-1]
-        assert end == Code.UNREGISTER_CLIENT
+with_broker = made_by(scenario)
+"""Decorates a test whose first argument is the scripted broker."""
 
-    scenario(run)
+
+@with_broker()
+async def test_it_sends_a_heartbeat_before_it_rebalances_and_pulls_with_the_same_version(broker):
+    async with broker.consumer():
+        pull = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE)))[0]
+        codes = [code for code in broker.network.codes(BROKER) if code != Code.QUERY_CONSUMER_OFFSET]
+        assert codes[:2] == [Code.HEART_BEAT, Code.GET_CONSUMER_LIST_BY_GROUP]
+        beats = [HeartbeatData.decode(r.body) for r in broker.asked(Code.HEART_BEAT)]
+        told = {s.topic: s for s in beats[-1].consumer_data_set[0].subscription_data_set}
+        assert set(told) == {TOPIC, RETRY}
+        assert pull.ext["subVersion"] == str(told[TOPIC].sub_version)
+        assert (pull.ext["sysFlag"], pull.ext["maxMsgNums"], pull.ext["suspendTimeoutMillis"]) == (
+            "2",
+            "32",
+            "15000",
+        )
+        assert "subscription" not in pull.ext
+    end = broker.network.codes(BROKER)[-1]
+    assert end == Code.UNREGISTER_CLIENT
 
 
 @pytest.mark.parametrize(
     ("mode", "main", "retry"),
     [("LAST_OFFSET", 40, 0), ("FIRST_OFFSET", 0, 0), ("TIMESTAMP", 25, 40)],
 )
-def test_a_group_without_offsets_starts_at_the_configured_position(mode, main, retry):
-    async def run(broker):
-        broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
-        broker.special[Code.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: Command(0, ext={"offset": "25"})
-        async with broker.consumer(consume_from=ConsumeFromWhere[mode], consume_timestamp="20250102030405"):
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE) and broker.asked(Code.PULL_MESSAGE, RETRY))
-        assert broker.asked(Code.PULL_MESSAGE)[0].ext["queueOffset"] == str(main)
-        assert broker.asked(Code.PULL_MESSAGE, RETRY)[0].ext["queueOffset"] == str(retry)
-
-    scenario(run, **{TOPIC: None, RETRY: None})
+@with_broker(**{TOPIC: None, RETRY: None})
+async def test_a_group_without_offsets_starts_at_the_configured_position(broker, mode, main, retry):
+    broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
+    broker.special[Code.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: Command(0, ext={"offset": "25"})
+    async with broker.consumer(consume_from=ConsumeFromWhere[mode], consume_timestamp="20250102030405"):
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE) and broker.asked(Code.PULL_MESSAGE, RETRY))
+    assert broker.asked(Code.PULL_MESSAGE)[0].ext["queueOffset"] == str(main)
+    assert broker.asked(Code.PULL_MESSAGE, RETRY)[0].ext["queueOffset"] == str(retry)
 
 
-def test_pulls_commit_offsets_and_close_stores_them():
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [pulled(0, 2, record(0) + record(1))]
-        async with broker.consumer() as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="2"))
-            await broker.until(lambda: member.consume_offsets(TOPIC) == {QUEUE: 2})
-            broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 2)))
-            third = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="2")[1:]))[0]
-            assert (third.ext["commitOffset"], third.ext["sysFlag"]) == ("2", "3")
-            broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 2)))
-            fourth = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="2")[2:]))[0]
-            assert (fourth.ext["commitOffset"], fourth.ext["sysFlag"]) == ("0", "2"), "the third has told it"
-        stored = broker.asked(Code.UPDATE_CONSUMER_OFFSET)[-1]
-        assert (stored.ext["commitOffset"], stored.is_oneway) == ("2", False)
-
-    scenario(run)
+@with_broker()
+async def test_pulls_commit_offsets_and_close_stores_them(broker):
+    broker.pulls[TOPIC, 0] = [pulled(0, 2, record(0) + record(1))]
+    async with broker.consumer() as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="2"))
+        await broker.until(lambda: member.consume_offsets(TOPIC) == {QUEUE: 2})
+        broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 2)))
+        third = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="2")[1:]))[0]
+        assert (third.ext["commitOffset"], third.ext["sysFlag"]) == ("2", "3")
+        broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 2)))
+        fourth = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="2")[2:]))[0]
+        assert (fourth.ext["commitOffset"], fourth.ext["sysFlag"]) == ("0", "2"), "the third has told it"
+    stored = broker.asked(Code.UPDATE_CONSUMER_OFFSET)[-1]
+    assert (stored.ext["commitOffset"], stored.is_oneway) == ("2", False)
 
 
 def late_answer(broker, answer, topic=TOPIC):
@@ -181,93 +179,79 @@ def late_answer(broker, answer, topic=TOPIC):
     return encode_command(answer)
 
 
-def test_filtered_messages_move_the_offset_of_an_empty_queue():
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [pulled(20, 7)]
-        async with broker.consumer() as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="7"))
-            assert member.consume_offsets(TOPIC) == {QUEUE: 7}
-
-    scenario(run)
+@with_broker()
+async def test_filtered_messages_move_the_offset_of_an_empty_queue(broker):
+    broker.pulls[TOPIC, 0] = [pulled(20, 7)]
+    async with broker.consumer() as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="7"))
+        assert member.consume_offsets(TOPIC) == {QUEUE: 7}
 
 
-def test_it_reads_from_the_suggested_slave_without_committing_there():
-    async def run(broker):
-        data = TopicRouteData(
-            queue_datas=[QueueData(broker_name="b", read_queue_nums=1, write_queue_nums=1, perm=6)],
-            broker_datas=[BrokerData(broker_name="b", broker_addrs={0: BROKER, 1: SLAVE})],
-        )
-        broker.special[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: Command(0, body=data.encode())
-        broker.pulls[TOPIC, 5] = [pulled(20, 6, suggestWhichBrokerId="1")]
-        async with broker.consumer():
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="6"))
-        pulls = [(where, r.ext) for where, r in broker.network.requests if r.ext.get("queueOffset") in ("5", "6")]
-        assert [(where, ext["sysFlag"]) for where, ext in pulls] == [(BROKER, "3"), (SLAVE, "2")]
-
-    scenario(run, **{TOPIC: 5})
+@with_broker(**{TOPIC: 5})
+async def test_it_reads_from_the_suggested_slave_without_committing_there(broker):
+    data = TopicRouteData(
+        queue_datas=[QueueData(broker_name="b", read_queue_nums=1, write_queue_nums=1, perm=6)],
+        broker_datas=[BrokerData(broker_name="b", broker_addrs={0: BROKER, 1: SLAVE})],
+    )
+    broker.special[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: Command(0, body=data.encode())
+    broker.pulls[TOPIC, 5] = [pulled(20, 6, suggestWhichBrokerId="1")]
+    async with broker.consumer():
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="6"))
+    pulls = [(where, r.ext) for where, r in broker.network.requests if r.ext.get("queueOffset") in ("5", "6")]
+    assert [(where, ext["sysFlag"]) for where, ext in pulls] == [(BROKER, "3"), (SLAVE, "2")]
 
 
-def test_a_broker_without_our_subscription_gets_a_heartbeat():
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [Command(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark="who?")]
-        async with broker.consumer() as member:
-            member._group.announced_at -= 1.0
-            beats = len(broker.asked(Code.HEART_BEAT))
-            await broker.until(lambda: len(broker.asked(Code.PULL_MESSAGE, queueOffset="0")) == 2)
-            assert len(broker.asked(Code.HEART_BEAT)) > beats
-
-    scenario(run)
+@with_broker()
+async def test_a_broker_without_our_subscription_gets_a_heartbeat(broker):
+    broker.pulls[TOPIC, 0] = [Command(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark="who?")]
+    async with broker.consumer() as member:
+        member._group.announced_at -= 1.0
+        beats = len(broker.asked(Code.HEART_BEAT))
+        await broker.until(lambda: len(broker.asked(Code.PULL_MESSAGE, queueOffset="0")) == 2)
+        assert len(broker.asked(Code.HEART_BEAT)) > beats
 
 
 @pytest.mark.parametrize("code", [ResponseCode.FLOW_CONTROL, ResponseCode.SYSTEM_ERROR])
-def test_a_failed_pull_is_retried(code, caplog):
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [Command(code, remark="not now"), pulled(0, 1, record(0))]
-        async with broker.consumer():
-            await asyncio.wait_for(broker.arrived.wait(), PATIENCE)
-        assert f"pulling T@b:0 at 0 failed, again in {'0.02' if code == 215 else '0.001'} s" in caplog.text
-
-    scenario(run)
+@with_broker()
+async def test_a_failed_pull_is_retried(broker, code, caplog):
+    broker.pulls[TOPIC, 0] = [Command(code, remark="not now"), pulled(0, 1, record(0))]
+    async with broker.consumer():
+        await asyncio.wait_for(broker.arrived.wait(), PATIENCE)
+    assert f"pulling T@b:0 at 0 failed, again in {'0.02' if code == 215 else '0.001'} s" in caplog.text
 
 
-def test_a_corrupt_pull_answer_loses_no_message(caplog):
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [pulled(0, 1, b"garbage"), pulled(0, 1, record(0))]
-        async with broker.consumer():
-            await asyncio.wait_for(broker.arrived.wait(), PATIENCE)
-        assert [m.queue_offset for m in broker.seen] == [0]
-        assert "pulling T@b:0 at 0 failed" in caplog.text
-
-    scenario(run)
+@with_broker()
+async def test_a_corrupt_pull_answer_loses_no_message(broker, caplog):
+    broker.pulls[TOPIC, 0] = [pulled(0, 1, b"garbage"), pulled(0, 1, record(0))]
+    async with broker.consumer():
+        await asyncio.wait_for(broker.arrived.wait(), PATIENCE)
+    assert [m.queue_offset for m in broker.seen] == [0]
+    assert "pulling T@b:0 at 0 failed" in caplog.text
 
 
-def test_a_group_change_notification_triggers_a_rebalance():
-    async def run(broker):
-        async with broker.consumer() as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            ids = [*broker.client_ids, "0-comes-first"]
-            broker.special[Code.GET_CONSUMER_LIST_BY_GROUP] = lambda request: Command(
-                0, body=json.dumps({"consumerIdList": ids}).encode()
-            )
-            broker.push(Code.NOTIFY_CONSUMER_IDS_CHANGED, oneway=True, consumerGroup=GROUP)
-            stored = await broker.until(lambda: broker.asked(Code.UPDATE_CONSUMER_OFFSET, RETRY))
-            assert stored[0].is_oneway
-            assert member.queues == []
-
-    scenario(run)
+@with_broker()
+async def test_a_group_change_notification_triggers_a_rebalance(broker):
+    async with broker.consumer() as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        ids = [*broker.client_ids, "0-comes-first"]
+        broker.special[Code.GET_CONSUMER_LIST_BY_GROUP] = lambda request: Command(
+            0, body=json.dumps({"consumerIdList": ids}).encode()
+        )
+        broker.push(Code.NOTIFY_CONSUMER_IDS_CHANGED, oneway=True, consumerGroup=GROUP)
+        stored = await broker.until(lambda: broker.asked(Code.UPDATE_CONSUMER_OFFSET, RETRY))
+        assert stored[0].is_oneway
+        assert member.queues == []
 
 
-def test_an_unknown_member_sends_a_heartbeat_and_keeps_its_queues():
-    async def run(broker):
-        async with broker.consumer() as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            beats = len(broker.asked(Code.HEART_BEAT))
-            broker.special[Code.GET_CONSUMER_LIST_BY_GROUP] = lambda request: Command(1, remark="no consumer")
-            broker.push(Code.NOTIFY_CONSUMER_IDS_CHANGED, oneway=True, consumerGroup=GROUP)
-            await broker.until(lambda: len(broker.asked(Code.HEART_BEAT)) > beats)
-            assert len(member.queues) == 2
-
-    scenario(run)
+@with_broker()
+async def test_an_unknown_member_sends_a_heartbeat_and_keeps_its_queues(broker):
+    async with broker.consumer() as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        beats = len(broker.asked(Code.HEART_BEAT))
+        broker.special[Code.GET_CONSUMER_LIST_BY_GROUP] = lambda request: Command(1, remark="no consumer")
+        broker.push(Code.NOTIFY_CONSUMER_IDS_CHANGED, oneway=True, consumerGroup=GROUP)
+        await broker.until(lambda: len(broker.asked(Code.HEART_BEAT)) > beats)
+        assert len(member.queues) == 2
 
 
 OFFSETS = {f'{{"brokerName":"b","queueId":0,"topic":"{TOPIC}"}}': 3}
@@ -280,25 +264,23 @@ AS_LIST = json.dumps({"offsetTable": ITEMS}).encode()
 
 
 @pytest.mark.parametrize("body", [json.dumps({"offsetTable": OFFSETS}).encode(), AS_TABLE, AS_LIST])
-def test_a_broker_can_reset_offsets(body):
-    async def run(broker):
-        broker.special[Code.UPDATE_CONSUMER_OFFSET] = lambda request: (
-            broker.stored.__setitem__(request.ext["topic"], int(request.ext["commitOffset"])) or Command(0)
+@with_broker(**{TOPIC: 8})
+async def test_a_broker_can_reset_offsets(broker, body):
+    broker.special[Code.UPDATE_CONSUMER_OFFSET] = lambda request: (
+        broker.stored.__setitem__(request.ext["topic"], int(request.ext["commitOffset"])) or Command(0)
+    )
+    async with broker.consumer():
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="8"))
+        broker.push(
+            Code.RESET_CONSUMER_CLIENT_OFFSET,
+            body,
+            oneway=True,
+            topic=TOPIC,
+            group=GROUP,
+            timestamp="0",
+            isForce="true",
         )
-        async with broker.consumer():
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="8"))
-            broker.push(
-                Code.RESET_CONSUMER_CLIENT_OFFSET,
-                body,
-                oneway=True,
-                topic=TOPIC,
-                group=GROUP,
-                timestamp="0",
-                isForce="true",
-            )
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="3"))
-
-    scenario(run, **{TOPIC: 8})
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="3"))
 
 
 def answers(broker):
@@ -312,84 +294,72 @@ async def ask(broker, code, body=b"", **ext):
     return answer.code, answer.remark, answer.body
 
 
-def test_a_broker_can_ask_for_offsets_and_state():
-    async def run(broker):
-        async with broker.consumer():
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            code, _, body = await ask(broker, Code.GET_CONSUMER_STATUS_FROM_CLIENT, topic=TOPIC, group=GROUP)
-            assert (code, body) == (0, b'{"messageQueueTable":{{"brokerName":"b","queueId":0,"topic":"T"}:8}}')
-            broker.network.requests.clear()
-            code, _, body = await ask(broker, Code.GET_CONSUMER_RUNNING_INFO, consumerGroup=GROUP, clientId="me")
-            assert b'"mqTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"commitOffset":8,' in body
-            assert b'"PROP_CONSUME_TYPE":"CONSUME_PASSIVELY"' in body
-
-    scenario(run, **{TOPIC: 8})
+@with_broker(**{TOPIC: 8})
+async def test_a_broker_can_ask_for_offsets_and_state(broker):
+    async with broker.consumer():
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        code, _, body = await ask(broker, Code.GET_CONSUMER_STATUS_FROM_CLIENT, topic=TOPIC, group=GROUP)
+        assert (code, body) == (0, b'{"messageQueueTable":{{"brokerName":"b","queueId":0,"topic":"T"}:8}}')
+        broker.network.requests.clear()
+        code, _, body = await ask(broker, Code.GET_CONSUMER_RUNNING_INFO, consumerGroup=GROUP, clientId="me")
+        assert b'"mqTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"commitOffset":8,' in body
+        assert b'"PROP_CONSUME_TYPE":"CONSUME_PASSIVELY"' in body
 
 
 @pytest.mark.parametrize(("fails", "result"), [(False, "CR_SUCCESS"), (True, "CR_LATER")])
-def test_a_broker_can_have_one_message_consumed(fails, result):
-    async def run(broker):
-        def listen(message):
-            broker.seen.append(message)
-            if fails:
-                raise ValueError("on purpose")
+@with_broker()
+async def test_a_broker_can_have_one_message_consumed(broker, fails, result):
+    def listen(message):
+        broker.seen.append(message)
+        if fails:
+            raise ValueError("on purpose")
 
-        async with broker.consumer(listen):
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            _, _, body = await ask(broker, Code.CONSUME_MESSAGE_DIRECTLY, record(4, b"now"), consumerGroup=GROUP)
-            assert json.loads(body)["consumeResult"] == result
-            assert [m.body for m in broker.seen] == [b"now"]
-
-    scenario(run)
+    async with broker.consumer(listen):
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        _, _, body = await ask(broker, Code.CONSUME_MESSAGE_DIRECTLY, record(4, b"now"), consumerGroup=GROUP)
+        assert json.loads(body)["consumeResult"] == result
+        assert [m.body for m in broker.seen] == [b"now"]
 
 
-def test_requests_for_an_unknown_group_are_answered():
-    async def run(broker):
-        async with broker.consumer():
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            code, remark, _ = await ask(broker, Code.GET_CONSUMER_RUNNING_INFO, consumerGroup="other", clientId="me")
-            assert (code, "has no consumer of group other" in remark) == (1, True)
-
-    scenario(run)
+@with_broker()
+async def test_requests_for_an_unknown_group_are_answered(broker):
+    async with broker.consumer():
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        code, remark, _ = await ask(broker, Code.GET_CONSUMER_RUNNING_INFO, consumerGroup="other", clientId="me")
+        assert (code, "has no consumer of group other" in remark) == (1, True)
 
 
-def test_tags_can_be_changed_while_it_runs():
-    async def run(broker):
-        async with broker.consumer() as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            member.subscribe(TOPIC, "a || b")
-            await member._group.announce()
-            assert b'"tagsSet":["a","b"]' in broker.asked(Code.HEART_BEAT)[-1].body
-            broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 8)))
-            version = str(member._group.subscriptions[TOPIC].sub_version)
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE)[-1].ext["subVersion"] == version)
-
-    scenario(run)
+@with_broker()
+async def test_tags_can_be_changed_while_it_runs(broker):
+    async with broker.consumer() as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        member.subscribe(TOPIC, "a || b")
+        await member._group.announce()
+        assert b'"tagsSet":["a","b"]' in broker.asked(Code.HEART_BEAT)[-1].body
+        broker.network.transports[BROKER].deliver(late_answer(broker, pulled(19, 8)))
+        version = str(member._group.subscriptions[TOPIC].sub_version)
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE)[-1].ext["subVersion"] == version)
 
 
-def test_offsets_are_persisted_periodically_without_waiting_for_an_answer():
-    async def run(broker):
-        async with broker.consumer() as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            member._group.offsets.update(MessageQueue(TOPIC, "b", 7), 3)  # of a queue that is no longer ours
-            await member.persist_offsets()
-            [sent] = await broker.until(lambda: broker.asked(Code.UPDATE_CONSUMER_OFFSET))
-            assert sent.is_oneway
-            assert (sent.ext["queueId"], sent.ext["commitOffset"]) == ("0", "8")
-
-    scenario(run, **{TOPIC: 8})
+@with_broker(**{TOPIC: 8})
+async def test_offsets_are_persisted_periodically_without_waiting_for_an_answer(broker):
+    async with broker.consumer() as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        member._group.offsets.update(MessageQueue(TOPIC, "b", 7), 3)  # of a queue that is no longer ours
+        await member.persist_offsets()
+        [sent] = await broker.until(lambda: broker.asked(Code.UPDATE_CONSUMER_OFFSET))
+        assert sent.is_oneway
+        assert (sent.ext["queueId"], sent.ext["commitOffset"]) == ("0", "8")
 
 
-def test_a_broker_without_a_route_triggers_a_lookup():
-    async def run(broker):
-        elsewhere = MessageQueue(TOPIC, "c", 0)
-        await broker.instance.routes.get(TOPIC)
-        with pytest.raises(NoRouteError, match="no route names broker 'c'"):
-            await broker_of(broker.instance, elsewhere)
-        broker.routes[TOPIC] = {"b": 1, "c": 1}
-        assert await broker_of(broker.instance, elsewhere) == "c:1"
-
-    scenario(run)
+@with_broker()
+async def test_a_broker_without_a_route_triggers_a_lookup(broker):
+    elsewhere = MessageQueue(TOPIC, "c", 0)
+    await broker.instance.routes.get(TOPIC)
+    with pytest.raises(NoRouteError, match="no route names broker 'c'"):
+        await broker_of(broker.instance, elsewhere)
+    broker.routes[TOPIC] = {"b": 1, "c": 1}
+    assert await broker_of(broker.instance, elsewhere) == "c:1"
 
 
 def test_it_pulls_from_the_chosen_replica():

@@ -19,6 +19,7 @@ from tests.unit.client.consumer.push.test_consumer import (
     pulled,
     record,
     scenario,
+    with_broker,
 )
 
 
@@ -44,26 +45,24 @@ def topics_of(requests):
     return [{queue["topic"] for queue in json.loads(request.body)["mqSet"]} for request in requests]
 
 
-def test_a_queue_is_locked_before_it_is_pulled_and_unlocked_after_its_offset_is_stored():
-    async def run(broker):
-        locks_for(broker)
-        broker.pulls[TOPIC, 0] = [pulled(ResponseCode.SUCCESS, 1, record(0))]
-        async with broker.consumer(orderly=True) as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="1"))
-            codes = broker.network.codes()
-            assert codes.index(Code.LOCK_BATCH_MQ) < codes.index(Code.QUERY_CONSUMER_OFFSET)
-            assert codes.index(Code.QUERY_CONSUMER_OFFSET) < codes.index(Code.PULL_MESSAGE)
-            lock = json.loads(broker.asked(Code.LOCK_BATCH_MQ)[0].body)
-            assert (lock["consumerGroup"], lock["clientId"], lock["onlyThisBroker"]) == (GROUP, member.client_id, False)
-            assert lock["mqSet"] == [{"topic": TOPIC, "brokerName": "b", "queueId": 0}]
-            assert not broker.asked(Code.UNLOCK_BATCH_MQ)
+@with_broker()
+async def test_a_queue_is_locked_before_it_is_pulled_and_unlocked_after_its_offset_is_stored(broker):
+    locks_for(broker)
+    broker.pulls[TOPIC, 0] = [pulled(ResponseCode.SUCCESS, 1, record(0))]
+    async with broker.consumer(orderly=True) as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="1"))
         codes = broker.network.codes()
-        assert codes.index(Code.UPDATE_CONSUMER_OFFSET) < codes.index(Code.UNLOCK_BATCH_MQ)
-        assert codes.index(Code.UNLOCK_BATCH_MQ) < codes.index(Code.UNREGISTER_CLIENT)
-        [unlock] = topics_of(broker.asked(Code.UNLOCK_BATCH_MQ))
-        assert unlock == {TOPIC, RETRY}
-
-    scenario(run)
+        assert codes.index(Code.LOCK_BATCH_MQ) < codes.index(Code.QUERY_CONSUMER_OFFSET)
+        assert codes.index(Code.QUERY_CONSUMER_OFFSET) < codes.index(Code.PULL_MESSAGE)
+        lock = json.loads(broker.asked(Code.LOCK_BATCH_MQ)[0].body)
+        assert (lock["consumerGroup"], lock["clientId"], lock["onlyThisBroker"]) == (GROUP, member.client_id, False)
+        assert lock["mqSet"] == [{"topic": TOPIC, "brokerName": "b", "queueId": 0}]
+        assert not broker.asked(Code.UNLOCK_BATCH_MQ)
+    codes = broker.network.codes()
+    assert codes.index(Code.UPDATE_CONSUMER_OFFSET) < codes.index(Code.UNLOCK_BATCH_MQ)
+    assert codes.index(Code.UNLOCK_BATCH_MQ) < codes.index(Code.UNREGISTER_CLIENT)
+    [unlock] = topics_of(broker.asked(Code.UNLOCK_BATCH_MQ))
+    assert unlock == {TOPIC, RETRY}
 
 
 @pytest.mark.parametrize("why", ["refused", "an error"])
@@ -92,18 +91,16 @@ def test_a_queue_that_cannot_be_locked_is_not_pulled_until_it_can(why, caplog):
         assert [text.split(" at ")[0] for text in told] == ["1 queues cannot be locked", "queues can be locked"], "once"
 
 
-def test_a_reset_moves_the_offset_and_the_queue_is_locked_again():
-    async def run(broker):
-        locks_for(broker)
-        broker.pulls[TOPIC, 0] = [pulled(ResponseCode.PULL_OFFSET_MOVED, 7)]
-        async with broker.consumer(orderly=True):
-            await broker.until(lambda: broker.asked(Code.UNLOCK_BATCH_MQ))
-            codes = broker.network.codes()
-            assert codes.index(Code.UPDATE_CONSUMER_OFFSET) < codes.index(Code.UNLOCK_BATCH_MQ)
-            broker.stored[TOPIC] = 7
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="7"))
-
-    scenario(run)
+@with_broker()
+async def test_a_reset_moves_the_offset_and_the_queue_is_locked_again(broker):
+    locks_for(broker)
+    broker.pulls[TOPIC, 0] = [pulled(ResponseCode.PULL_OFFSET_MOVED, 7)]
+    async with broker.consumer(orderly=True):
+        await broker.until(lambda: broker.asked(Code.UNLOCK_BATCH_MQ))
+        codes = broker.network.codes()
+        assert codes.index(Code.UPDATE_CONSUMER_OFFSET) < codes.index(Code.UNLOCK_BATCH_MQ)
+        broker.stored[TOPIC] = 7
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="7"))
 
 
 def test_running_info_shows_locks_and_uncommitted_messages():
@@ -147,23 +144,21 @@ def test_a_broker_can_request_direct_consumption(returns, result, is_async):
     scenario(run)
 
 
-def test_a_broadcasting_consumer_requests_no_members_offsets_or_retries(tmp_path):
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [pulled(ResponseCode.SUCCESS, 1, record(0))]
-        options = {"message_model": MessageModel.BROADCASTING, "local_offset_dir": tmp_path}
-        broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "0"})
-        async with broker.consumer(**options) as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="1"))
-            assert member.topics() == {TOPIC}
-            assert member.queues == [QUEUE]
-            [consumer] = HeartbeatData.decode(broker.asked(Code.HEART_BEAT)[0].body).consumer_data_set
-            assert consumer.message_model == "BROADCASTING"
-            assert {request.ext["commitOffset"] for request in broker.asked(Code.PULL_MESSAGE)} == {"0"}
-        asked = set(broker.network.codes())
-        assert not asked & {
-            Code.GET_CONSUMER_LIST_BY_GROUP, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET,
-            Code.LOCK_BATCH_MQ,
-        }  # fmt: skip
-        assert (tmp_path / member.client_id / GROUP / "offsets.json").exists()
-
-    scenario(run)
+@with_broker()
+async def test_a_broadcasting_consumer_requests_no_members_offsets_or_retries(broker, tmp_path):
+    broker.pulls[TOPIC, 0] = [pulled(ResponseCode.SUCCESS, 1, record(0))]
+    options = {"message_model": MessageModel.BROADCASTING, "local_offset_dir": tmp_path}
+    broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "0"})
+    async with broker.consumer(**options) as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="1"))
+        assert member.topics() == {TOPIC}
+        assert member.queues == [QUEUE]
+        [consumer] = HeartbeatData.decode(broker.asked(Code.HEART_BEAT)[0].body).consumer_data_set
+        assert consumer.message_model == "BROADCASTING"
+        assert {request.ext["commitOffset"] for request in broker.asked(Code.PULL_MESSAGE)} == {"0"}
+    asked = set(broker.network.codes())
+    assert not asked & {
+        Code.GET_CONSUMER_LIST_BY_GROUP, Code.QUERY_CONSUMER_OFFSET, Code.UPDATE_CONSUMER_OFFSET,
+        Code.LOCK_BATCH_MQ,
+    }  # fmt: skip
+    assert (tmp_path / member.client_id / GROUP / "offsets.json").exists()

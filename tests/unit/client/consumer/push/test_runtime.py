@@ -22,6 +22,7 @@ from tests.unit.client.consumer.push.test_consumer import (
     pulled,
     record,
     scenario,
+    with_broker,
 )
 
 
@@ -38,55 +39,47 @@ def lines(caplog, text, level=logging.WARNING):
 # -- health
 
 
-def test_a_missing_topic_is_a_problem_until_it_exists(caplog):
-    async def run(broker):
-        del broker.routes[TOPIC]
-        async with broker.consumer(rebalance_interval=0.01) as member:
-            assert not member.health().ok
-            assert "no route for topic 'T'" in member.health().problems[0]
-            broker.routes[TOPIC] = {"b": 1}
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            await eventually(lambda: member.health().ok)
-        assert len(lines(caplog, "topic T is not consumed for now")) == 1
-        assert lines(caplog, "topic T is consumed again")
-
-    scenario(run)
+@with_broker()
+async def test_a_missing_topic_is_a_problem_until_it_exists(broker, caplog):
+    del broker.routes[TOPIC]
+    async with broker.consumer(rebalance_interval=0.01) as member:
+        assert not member.health().ok
+        assert "no route for topic 'T'" in member.health().problems[0]
+        broker.routes[TOPIC] = {"b": 1}
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        await eventually(lambda: member.health().ok)
+    assert len(lines(caplog, "topic T is not consumed for now")) == 1
+    assert lines(caplog, "topic T is consumed again")
 
 
-def test_a_missing_topic_that_is_unsubscribed_is_no_problem():
-    async def run(broker):
-        async with broker.consumer(rebalance_interval=0.01) as member:
-            member.subscribe("other", listener=broker.take)
-            await eventually(lambda: not member.health().ok)
-            member.unsubscribe("other")
-            await eventually(lambda: member.health().ok)
-
-    scenario(run)
+@with_broker()
+async def test_a_missing_topic_that_is_unsubscribed_is_no_problem(broker):
+    async with broker.consumer(rebalance_interval=0.01) as member:
+        member.subscribe("other", listener=broker.take)
+        await eventually(lambda: not member.health().ok)
+        member.unsubscribe("other")
+        await eventually(lambda: member.health().ok)
 
 
-def test_a_retry_topic_that_does_not_exist_yet_is_no_problem():
-    async def run(broker):
-        del broker.routes[RETRY]
-        async with broker.consumer() as member:
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-            assert member.health().ok
-
-    scenario(run)
+@with_broker()
+async def test_a_retry_topic_that_does_not_exist_yet_is_no_problem(broker):
+    del broker.routes[RETRY]
+    async with broker.consumer() as member:
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        assert member.health().ok
 
 
-def test_a_broker_that_refuses_pulls_is_a_problem_until_it_answers(caplog):
-    async def run(broker):
-        refused = [Command(ResponseCode.NO_PERMISSION, remark="not for you")] * 3
-        broker.pulls[TOPIC, 0] = [*refused, pulled(0, 1, record(0))]
-        async with broker.consumer(pull_delay_after_error=0.05) as member:
-            await eventually(lambda: any("not for you" in problem for problem in member.health().problems))
-            assert not member.health().ok
-            await broker.arrived.wait()
-            await eventually(lambda: member.health().ok)
-        assert len(lines(caplog, "not for you")) == 1
-        assert lines(caplog, "pulling T@b:0 works again")
-
-    scenario(run)
+@with_broker()
+async def test_a_broker_that_refuses_pulls_is_a_problem_until_it_answers(broker, caplog):
+    refused = [Command(ResponseCode.NO_PERMISSION, remark="not for you")] * 3
+    broker.pulls[TOPIC, 0] = [*refused, pulled(0, 1, record(0))]
+    async with broker.consumer(pull_delay_after_error=0.05) as member:
+        await eventually(lambda: any("not for you" in problem for problem in member.health().problems))
+        assert not member.health().ok
+        await broker.arrived.wait()
+        await eventually(lambda: member.health().ok)
+    assert len(lines(caplog, "not for you")) == 1
+    assert lines(caplog, "pulling T@b:0 works again")
 
 
 def test_a_frozen_broker_is_a_problem(monkeypatch):
@@ -100,27 +93,23 @@ def test_a_frozen_broker_is_a_problem(monkeypatch):
     scenario(run)
 
 
-def test_a_released_queue_leaves_no_problem():
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [Command(ResponseCode.NO_PERMISSION, remark="no")] * 1000
-        async with broker.consumer() as member:
-            await eventually(lambda: not member.health().ok)
-            member.unsubscribe(TOPIC)
-            await eventually(lambda: member.health().ok)
-
-    scenario(run)
+@with_broker()
+async def test_a_released_queue_leaves_no_problem(broker):
+    broker.pulls[TOPIC, 0] = [Command(ResponseCode.NO_PERMISSION, remark="no")] * 1000
+    async with broker.consumer() as member:
+        await eventually(lambda: not member.health().ok)
+        member.unsubscribe(TOPIC)
+        await eventually(lambda: member.health().ok)
 
 
-def test_a_topic_deleted_at_its_master_is_a_problem_until_it_is_pulled_again():
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [Command(ResponseCode.TOPIC_NOT_EXIST, remark="topic[T] not exist")]
-        async with broker.consumer(rebalance_interval=0.01) as member:
-            await eventually(lambda: any("not exist" in problem for problem in member.health().problems))
-            broker.pulls[TOPIC, 0] = [pulled(0, 1, record(0))]
-            await broker.arrived.wait()
-            await eventually(lambda: member.health().ok)
-
-    scenario(run)
+@with_broker()
+async def test_a_topic_deleted_at_its_master_is_a_problem_until_it_is_pulled_again(broker):
+    broker.pulls[TOPIC, 0] = [Command(ResponseCode.TOPIC_NOT_EXIST, remark="topic[T] not exist")]
+    async with broker.consumer(rebalance_interval=0.01) as member:
+        await eventually(lambda: any("not exist" in problem for problem in member.health().problems))
+        broker.pulls[TOPIC, 0] = [pulled(0, 1, record(0))]
+        await broker.arrived.wait()
+        await eventually(lambda: member.health().ok)
 
 
 def test_members_with_other_subscriptions_are_a_problem_until_they_agree(caplog):
@@ -174,14 +163,12 @@ def test_flow_control_is_logged_when_it_begins_and_when_it_ends(option, limit, c
     scenario(run)
 
 
-def test_short_flow_control_is_not_logged(caplog):
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [pulled(0, 3, record(0) + record(1) + record(2))]
-        async with broker.consumer(pull_threshold_for_queue=1):
-            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="3"))
-        assert not lines(caplog, "flow control", logging.INFO)
-
-    scenario(run)
+@with_broker()
+async def test_short_flow_control_is_not_logged(broker, caplog):
+    broker.pulls[TOPIC, 0] = [pulled(0, 3, record(0) + record(1) + record(2))]
+    async with broker.consumer(pull_threshold_for_queue=1):
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="3"))
+    assert not lines(caplog, "flow control", logging.INFO)
 
 
 # -- dead letters
@@ -203,14 +190,12 @@ def test_a_dead_letter_is_logged_as_one(level, caplog):
     scenario(run)
 
 
-def test_a_message_with_retries_left_is_no_dead_letter(caplog):
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [pulled(0, 1, record(0))]
-        async with broker.consumer(lambda message: ConsumeResult.RECONSUME_LATER, max_reconsume_times=1):
-            await broker.until(lambda: broker.asked(Code.CONSUMER_SEND_MSG_BACK))
-        assert not lines(caplog, "dead letter")
-
-    scenario(run)
+@with_broker()
+async def test_a_message_with_retries_left_is_no_dead_letter(broker, caplog):
+    broker.pulls[TOPIC, 0] = [pulled(0, 1, record(0))]
+    async with broker.consumer(lambda message: ConsumeResult.RECONSUME_LATER, max_reconsume_times=1):
+        await broker.until(lambda: broker.asked(Code.CONSUMER_SEND_MSG_BACK))
+    assert not lines(caplog, "dead letter")
 
 
 # -- close
@@ -262,23 +247,19 @@ def test_the_end_of_a_with_block_waits_for_close_timeout(caplog):
     scenario(run)
 
 
-def test_the_rebalance_interval_is_an_option():
-    async def run(broker):
-        async with broker.consumer(rebalance_interval=0.01):
-            await broker.until(lambda: len(broker.network.codes(BROKER)) and
-                               broker.network.codes(BROKER).count(Code.GET_CONSUMER_LIST_BY_GROUP) > 6)  # fmt: skip
-
-    scenario(run)
+@with_broker()
+async def test_the_rebalance_interval_is_an_option(broker):
+    async with broker.consumer(rebalance_interval=0.01):
+        await broker.until(lambda: len(broker.network.codes(BROKER)) and
+                           broker.network.codes(BROKER).count(Code.GET_CONSUMER_LIST_BY_GROUP) > 6)  # fmt: skip
 
 
-def test_a_queue_whose_topic_is_not_subscribed_is_logged_once(caplog):
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [pulled(ResponseCode.PULL_NOT_FOUND, 0)]
-        async with broker.consumer() as member:
-            known = member._group.announced.pop(TOPIC)
-            await eventually(lambda: lines(caplog, "T@b:0 is not pulled: topic T is not subscribed"))
-            await asyncio.sleep(0.05)
-            member._group.announced[TOPIC] = known
-        assert len(lines(caplog, "is not subscribed")) == 1
-
-    scenario(run)
+@with_broker()
+async def test_a_queue_whose_topic_is_not_subscribed_is_logged_once(broker, caplog):
+    broker.pulls[TOPIC, 0] = [pulled(ResponseCode.PULL_NOT_FOUND, 0)]
+    async with broker.consumer() as member:
+        known = member._group.announced.pop(TOPIC)
+        await eventually(lambda: lines(caplog, "T@b:0 is not pulled: topic T is not subscribed"))
+        await asyncio.sleep(0.05)
+        member._group.announced[TOPIC] = known
+    assert len(lines(caplog, "is not subscribed")) == 1
