@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from rocketmq_py.remoting.portal import Portal
+from tests.chaoskit.audit import Ledger, Mark
 from tests.chaoskit.chaos import Member
-from tests.chaoskit.ledger import Ledger, Mark
 from tests.chaoskit.load import ORDERED, PLAIN, READERS, Load
 from tests.chaoskit.member import Orders
 from tests.interop.javapeer import PEER, JavaPeer, free_port_block

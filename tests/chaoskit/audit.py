@@ -1,8 +1,7 @@
-"""The books of a test that makes life hard: what producers were promised, what consumers did, and whether that agrees.
+"""The audit of a chaos run: compares acknowledgements of producers with what consumers did.
 
-Knows acknowledgements, deliveries and committed offsets, each with the time it happened, and the rules they must keep.
-Refuses to know how they came about: no sockets, no
-clocks.
+Gets acknowledgements, deliveries and committed offsets with their times, and checks the rules they must follow. It has
+no sockets and no clock.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ from typing import NamedTuple
 from rocketmq_py.model import MessageQueue
 
 
-class Mark(NamedTuple):
-    """Which message it is: the ``number``-th of its ``lane``. Lanes whose messages are consumed in order count without
-    gaps.
-    """
+class MessageId(NamedTuple):
+    """The ``number``-th message of its ``lane``. Numbers of ordered lanes have no gaps."""
 
     lane: str
     number: int
@@ -30,10 +27,10 @@ class Mark(NamedTuple):
         return f"{self.lane}/{self.number}"
 
     @classmethod
-    def of(cls, body: bytes | str) -> Mark:
-        """The mark a message's body holds.
+    def of(cls, body: bytes | str) -> MessageId:
+        """The id in the body of a message.
 
-        :raises ValueError: it holds none.
+        :raises ValueError: the body contains none.
         """
         text = body.decode() if isinstance(body, bytes) else body
         lane, _, number = text.partition("/")
@@ -44,7 +41,7 @@ class Acknowledged(NamedTuple):
     """A broker has confirmed a message. Times are seconds of the machine's monotonic clock, here and below."""
 
     at: float
-    mark: Mark
+    message_id: MessageId
     queue: MessageQueue
     offset: int
 
@@ -68,7 +65,7 @@ class Report(NamedTuple):
     step: Step
     queue: MessageQueue = MessageQueue("", "", 0)
     offset: int = 0
-    mark: Mark = Mark("", 0)
+    message_id: MessageId = MessageId("", 0)
 
 
 class Committed(NamedTuple):
@@ -93,7 +90,7 @@ class Figures:
     """From an acknowledgement to the end of the first consumption."""
 
 
-class Ledger:
+class Audit:
     """Takes events as they happen, from any thread, and holds each against all before it.
 
     :param ordered: topics whose messages are consumed in order.
@@ -102,7 +99,7 @@ class Ledger:
     def __init__(self, ordered: Iterable[str] = ()) -> None:
         self.changed = threading.Condition()
         """Held while anything here changes; notified of every acknowledgement and consumption."""
-        self.open: set[Mark] = set()
+        self.open: set[MessageId] = set()
         """What was acknowledged and has not been consumed."""
         self.acknowledged_by: Counter[str] = Counter()
         """Acknowledgements by topic, by broker, and by lane."""
@@ -112,20 +109,20 @@ class Ledger:
         self._reports: list[Report] = []
         self._committed: list[Committed] = []
         self._ordered = frozenset(ordered)
-        self._seen: set[Mark] = set()
-        self._places: dict[tuple[MessageQueue, int], Mark] = {}
-        self._done: dict[Mark, float] = {}
+        self._seen: set[MessageId] = set()
+        self._places: dict[tuple[MessageQueue, int], MessageId] = {}
+        self._done: dict[MessageId, float] = {}
         self._queues: dict[MessageQueue, _Queue] = defaultdict(_Queue)
         self._lanes: dict[str, int] = defaultdict(int)
         self._figures = Figures()
 
-    def acknowledge(self, promise: Acknowledged) -> None:
+    def acknowledge(self, ack: Acknowledged) -> None:
         """Take down that a broker has confirmed a message."""
         with self.changed:
-            self._acknowledged.append(promise)
-            if promise.mark not in self._seen:
-                self.open.add(promise.mark)
-            self.acknowledged_by.update((promise.queue.topic, promise.queue.broker_name, promise.mark.lane))
+            self._acknowledged.append(ack)
+            if ack.message_id not in self._seen:
+                self.open.add(ack.message_id)
+            self.acknowledged_by.update((ack.queue.topic, ack.queue.broker_name, ack.message_id.lane))
             self.changed.notify_all()
 
     def report(self, report: Report) -> None:
@@ -133,9 +130,9 @@ class Ledger:
         with self.changed:
             self._reports.append(report)
             if report.step is Step.END:
-                self._seen.add(report.mark)
-                self.open.discard(report.mark)
-                self.consumed_from.update((report.queue.topic, report.queue.broker_name, report.mark.lane))
+                self._seen.add(report.message_id)
+                self.open.discard(report.message_id)
+                self.consumed_from.update((report.queue.topic, report.queue.broker_name, report.message_id.lane))
                 self.changed.notify_all()
 
     def commit(self, committed: Committed) -> None:
@@ -143,7 +140,7 @@ class Ledger:
         with self.changed:
             self._committed.append(committed)
 
-    def judge(self) -> tuple[list[str], Figures]:
+    def finish(self) -> tuple[list[str], Figures]:
         """Hold what was taken down since the last call against the rules.
 
         To be called when nothing is under way. Every acknowledged message must have been consumed by now, at the place
@@ -157,25 +154,25 @@ class Ledger:
             reports, self._reports = self._reports, []
             committed, self._committed = self._committed, []
         self._figures = Figures(acknowledged=len(acknowledged))
-        faults = [fault for promise in acknowledged for fault in self._promise(promise)]
+        faults = [fault for ack in acknowledged for fault in self._acknowledge(ack)]
         events: list[Report | Committed] = [*reports, *committed]
         for event in sorted(events, key=attrgetter("at")):
             faults += self._commit(event) if isinstance(event, Committed) else self._step(event)
-        for promise in acknowledged:
-            done = self._done.get(promise.mark)
+        for ack in acknowledged:
+            done = self._done.get(ack.message_id)
             if done is None:
-                faults.append(f"{promise.mark}, acknowledged at {_place(promise)}, was never consumed")
+                faults.append(f"{ack.message_id}, acknowledged at {_place(ack)}, was never consumed")
             else:
-                self._figures.longest_wait = max(self._figures.longest_wait, done - promise.at)
+                self._figures.longest_wait = max(self._figures.longest_wait, done - ack.at)
         return faults, self._figures
 
     # -- the rules
 
-    def _promise(self, promise: Acknowledged) -> list[str]:
-        other = self._places.setdefault((promise.queue, promise.offset), promise.mark)
-        if other == promise.mark:
+    def _acknowledge(self, ack: Acknowledged) -> list[str]:
+        other = self._places.setdefault((ack.queue, ack.offset), ack.message_id)
+        if other == ack.message_id:
             return []
-        return [f"{_place(promise)} was acknowledged for {promise.mark} and holds {other}"]
+        return [f"{_place(ack)} was acknowledged for {ack.message_id} and holds {other}"]
 
     def _step(self, report: Report) -> list[str]:
         if report.step is Step.BEGIN:
@@ -183,39 +180,41 @@ class Ledger:
         if report.step is Step.END:
             self._finish(report)
         else:
-            self._let_go(report.member)
+            self._cancel_calls(report.member)
         return []
 
     def _begin(self, report: Report) -> list[str]:
         faults = []
-        other = self._places.setdefault((report.queue, report.offset), report.mark)
-        if other != report.mark:
-            faults.append(f"{report.member} got {report.mark} at {_place(report)}, where {other} belongs")
+        other = self._places.setdefault((report.queue, report.offset), report.message_id)
+        if other != report.message_id:
+            faults.append(f"{report.member} got {report.message_id} at {_place(report)}, where {other} belongs")
         if report.queue.topic in self._ordered:
             queue = self._queues[report.queue]
             if queue.busy is not None and queue.busy[0] != report.member:
                 faults.append(
-                    f"{report.member} began {report.mark} at {_place(report)} while {queue.busy[0]} was still at work "
-                    f"on offset {queue.busy[1]}"
+                    f"{report.member} began {report.message_id} at {_place(report)} while {queue.busy[0]} was still "
+                    f"at work on offset {queue.busy[1]}"
                 )
             queue.busy = (report.member, report.offset)
-            last = self._lanes[report.mark.lane]
-            if report.mark.number > last + 1:
-                faults.append(f"{report.member} began {report.mark} at {_place(report)}, the last one done was {last}")
+            last = self._lanes[report.message_id.lane]
+            if report.message_id.number > last + 1:
+                faults.append(
+                    f"{report.member} began {report.message_id} at {_place(report)}, the last one done was {last}"
+                )
         return faults
 
     def _finish(self, report: Report) -> None:
-        self._figures.consumed += report.mark not in self._done
-        self._figures.duplicates += report.mark in self._done
-        self._done.setdefault(report.mark, report.at)
+        self._figures.consumed += report.message_id not in self._done
+        self._figures.duplicates += report.message_id in self._done
+        self._done.setdefault(report.message_id, report.at)
         queue = self._queues[report.queue]
         queue.done(report.offset)
         if queue.busy == (report.member, report.offset):
             queue.busy = None
-        if report.queue.topic in self._ordered and report.mark.number == self._lanes[report.mark.lane] + 1:
-            self._lanes[report.mark.lane] += 1
+        if report.queue.topic in self._ordered and report.message_id.number == self._lanes[report.message_id.lane] + 1:
+            self._lanes[report.message_id.lane] += 1
 
-    def _let_go(self, member: str) -> None:
+    def _cancel_calls(self, member: str) -> None:
         for queue in self._queues.values():
             if queue.busy is not None and queue.busy[0] == member:
                 queue.busy = None

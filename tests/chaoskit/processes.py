@@ -245,7 +245,7 @@ class Server:
         """SIGSTOP: it does nothing any more, and nobody is told."""
         self._running().signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
+    def unfreeze(self) -> None:
         """SIGCONT: it goes on, as if no time had passed. Harmless when it is not frozen."""
         self._running().signal(signal.SIGCONT)
 
@@ -310,7 +310,7 @@ class Slave(Server):
         self.link.stop()
 
 
-class Machines:
+class ClusterProcesses:
     """Name servers and brokers, each a process of its own with a proxy in front of it.
 
     :param work: a directory for stores and logs.
@@ -405,7 +405,7 @@ class Machines:
         """Everything runs, nothing is frozen, cut off, slow or full. Clocks stay as they are."""
         for server in self.all:
             if server.runs:
-                server.thaw()
+                server.unfreeze()
                 if server.has_seams:
                     server.free_disk()
             server.begin()
