@@ -1,4 +1,4 @@
-"""A slave that acts as master while there is none: how it hears of that, what it does then, and how it ends."""
+"""A slave acts as master while there is none, and stops when the master is back."""
 
 from __future__ import annotations
 

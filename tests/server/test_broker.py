@@ -1,4 +1,4 @@
-"""A broker on real sockets: its life, its name servers, and what waits for something to happen."""
+"""A broker on real sockets: start and stop, name servers, and held requests."""
 
 from __future__ import annotations
 

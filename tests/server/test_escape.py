@@ -1,4 +1,4 @@
-"""What waits at a broker whose master is gone: its slave hands it to another master when it is due."""
+"""A slave hands due messages of its lost master to another master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pop noted at one broker whose messages are at another: they are fetched there, whatever is here in their place."""
+"""A checkpoint whose messages are at another broker: they are fetched there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The push consumer over time, against our own broker: its share of the queues, its workers, and who is told."""
+"""The push consumer over time: its share of the queues, its workers, and notifications."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""A master and its slave, and nobody else, restarted in good order under load: what clients notice of it."""
+"""A rolling restart of a master and its slave under load, as clients see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of work for all who want its result at the same time."""
+"""Concurrent callers share one run of a coroutine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has expired goes: by time, by how full the disk is, and never more than may go."""
+"""Expired files are removed by time and disk usage, within the limits."""
 
 import datetime
 import threading

@@ -1,4 +1,4 @@
-"""Signatures: what is signed, in which order, and that secrets stay secret."""
+"""Signatures: the signed content and its order, and that secrets are not shown."""
 
 from __future__ import annotations
 

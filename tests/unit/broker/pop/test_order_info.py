@@ -1,4 +1,4 @@
-"""Orderly pops, and looking at what could be popped."""
+"""Orderly pops, and peeking."""
 
 from __future__ import annotations
 

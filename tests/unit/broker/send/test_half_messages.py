@@ -1,4 +1,4 @@
-"""Half messages that are alike: stored and ended together, and nothing of it can be told from one by one."""
+"""Half messages of one form are stored and ended together, with the same result as one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a crash, or a stop in good order, leaves of transactions."""
+"""Transactions after a crash or a clean stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a message, derived from offsets."""
+"""The status of a message, derived from offsets."""
 
 import pytest
 

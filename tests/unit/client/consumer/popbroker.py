@@ -1,4 +1,4 @@
-"""Scripted brokers that serve POP: what they have to give, and what they were asked."""
+"""Scripted brokers that serve POP and record requests."""
 
 import asyncio
 import json

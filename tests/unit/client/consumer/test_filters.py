@@ -1,4 +1,4 @@
-"""Subscriptions by SQL expression: what is refused here, what brokers are asked, what old brokers are kept from."""
+"""Subscriptions by SQL expression: checks at the client, checks at brokers, old brokers."""
 
 from __future__ import annotations
 

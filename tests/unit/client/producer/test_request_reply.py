@@ -1,4 +1,4 @@
-"""What travels with a request and its reply, and who hears of a reply."""
+"""Properties of requests and replies, and how replies complete requests."""
 
 from __future__ import annotations
 

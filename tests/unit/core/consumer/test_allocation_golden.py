@@ -1,4 +1,4 @@
-"""Who owns which queue, against the tables the Java strategies gave."""
+"""Allocation equals the tables recorded from Java's strategies."""
 
 from __future__ import annotations
 

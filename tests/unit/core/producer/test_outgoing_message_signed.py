@@ -1,4 +1,4 @@
-"""Signed send requests: the short way of making them signs what the long way would."""
+"""Signed send requests: the fast encoder signs all fields."""
 
 import itertools
 

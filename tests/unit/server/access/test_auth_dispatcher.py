@@ -1,4 +1,4 @@
-"""What a server's access control lets in: the lists of codes that need no signature or no permission."""
+"""Access control of a server: codes that need no signature or no permission."""
 
 import pytest
 

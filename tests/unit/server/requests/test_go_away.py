@@ -1,4 +1,4 @@
-"""Clients are sent away: who, from what, and until when."""
+"""GO_AWAY: which clients and requests get it, and until when."""
 
 from __future__ import annotations
 

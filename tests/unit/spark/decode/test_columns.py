@@ -1,4 +1,4 @@
-"""Decoding many records at once with NumPy gives what the plain record codec gives, for regular and irregular ones."""
+"""Decoding with NumPy equals the plain record codec, for regular and irregular records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled decoder gives what the plain record codec gives, or refuses; nothing it is fed gets it to do more."""
+"""The compiled decoder equals the plain record codec or refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When bytes reach the disk, and who waits for it."""
+"""When bytes reach the disk, and which callers wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under SYNC_FLUSH nobody sees a message before it is on disk."""
+"""Under SYNC_FLUSH a message is readable only when it is on disk."""
 
 from __future__ import annotations
 

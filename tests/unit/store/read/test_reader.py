@@ -1,4 +1,4 @@
-"""What a read gives: the statuses and limits of Java's getMessage, searches by time and by key."""
+"""Reads: the statuses and limits of Java's getMessage, searches by time and by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of timers: the log over several files, what a crash leaves of it, and what is no wheel."""
+"""Timer files: the log over several files, recovery, and the wheel."""
 
 from __future__ import annotations
 

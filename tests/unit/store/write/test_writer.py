@@ -1,4 +1,4 @@
-"""What an append puts where."""
+"""Bytes and positions of appended messages."""
 
 from __future__ import annotations
 

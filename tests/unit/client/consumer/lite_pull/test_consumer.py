@@ -1,4 +1,4 @@
-"""The lite pull consumer against a scripted broker: what it asks, and what it makes of the answers."""
+"""The lite pull consumer against a scripted broker: its requests and what it returns."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Offset files of broadcasting consumers: Java's path and format, and what happens when one is broken."""
+"""Offset files of broadcasting consumers: Java's path and format, and damaged files."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The push consumer against a scripted broker: what it asks, in which order, and what it makes of the answers."""
+"""The push consumer against a scripted broker: its requests, their order, and how it uses the answers."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Orderly and broadcasting consumers against a scripted broker: what they ask, in which order."""
+"""Orderly and broadcasting consumers against a scripted broker: their requests and their order."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The push consumer in POP mode against scripted brokers: what it is assigned, pops, acks and keeps invisible."""
+"""The push consumer in POP mode against scripted brokers: assignments, pops, acks, invisible times."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a push consumer reports when something is wrong: health, log lines, and a close that waits."""
+"""Problems of a push consumer: health, log lines, and a waiting close."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The simple consumer against scripted brokers: what it asks, in which order, and what it makes of the answers."""
+"""The simple consumer against scripted brokers: its requests, their order, and what it returns."""
 
 import asyncio
 import contextlib
