@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from rocketmq_py.remoting.portal import Portal
-from tests.chaoskit.audit import Audit, Mark
+from tests.chaoskit.audit import Audit, MessageId
 from tests.chaoskit.chaos import Member
 from tests.chaoskit.load import ORDERED, PLAIN, READERS, Load
 from tests.chaoskit.member import MemberOptions
@@ -140,7 +140,7 @@ class Clients:
         with self.audit.changed:
             self.audit.changed.wait_for(lambda: not self.audit.open, SECONDS)
 
-    def rows(self) -> list[tuple[Mark, int, int]]:
+    def rows(self) -> list[tuple[MessageId, int, int]]:
         """What the query has written."""
         assert self._query is not None
         deadline = time.monotonic() + SECONDS
@@ -153,7 +153,7 @@ class Clients:
                 self._query = self._started_query()
         self._query.stop()
         found = self._spark.read.parquet(str(self._work / "rows")).collect()
-        return [(Mark.of(row.body), row.queueId, row.queueOffset) for row in found]
+        return [(MessageId.of(row.body), row.queueId, row.queueOffset) for row in found]
 
     def close(self) -> None:
         if self._query is not None:
@@ -186,7 +186,7 @@ def test_commands_of_a_section_work(java: JavaPeer, spark: SparkSession, tmp_pat
             clients.go_on()
         clients.rest()
         promised = {one.mark for one in clients.audit._acknowledged if one.queue.topic == PLAIN}
-        assert clients.audit.judge()[0] == []
+        assert clients.audit.finish()[0] == []
         rows = clients.rows()
         assert {mark for mark, _, _ in rows} >= promised
         assert len({(queue_id, offset) for _, queue_id, offset in rows}) == len(rows), "a row came twice"
