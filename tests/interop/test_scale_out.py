@@ -185,7 +185,7 @@ def test_commands_of_a_section_work(java: JavaPeer, spark: SparkSession, tmp_pat
                 shell.run(block)
             clients.go_on()
         clients.rest()
-        promised = {one.mark for one in clients.audit._acknowledged if one.queue.topic == PLAIN}
+        promised = {one.message_id for one in clients.audit._acknowledged if one.queue.topic == PLAIN}
         assert clients.audit.finish()[0] == []
         rows = clients.rows()
         assert {mark for mark, _, _ in rows} >= promised
