@@ -80,6 +80,10 @@ class Run:
         self._log = work / f"{client.name}.log"
         self._more = 0
 
+    @property
+    def before_restart(self) -> tuple[str, ...]:
+        return tuple(mode for mode in self.modes if mode != "steady")
+
     def __enter__(self) -> Self:
         command = self.client.command()
         with Admin(self._namesrv) as admin:
