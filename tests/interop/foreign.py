@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -24,7 +26,7 @@ from tests.interop.foreign_modes import BROADCASTS, FED_BY_US, INPUTS, READ_BY_U
 RESULTS = PROGRAMS / "results.toml"
 QUEUES = 4
 BROKER = "broker-a"
-END_SECONDS = 60.0
+END_SECONDS = 15.0
 TOOLS = {"java": ("java", "mvn"), "cpp": (), "node": ("node", "npm"), "go": ("go",), "rust": ("cargo",)}
 
 
@@ -32,8 +34,9 @@ TOOLS = {"java": ("java", "mvn"), "cpp": (), "node": ("node", "npm"), "go": ("go
 class Client:
     """A line of results.toml: a version of a client, and what was seen of each mode.
 
-    ``modes`` has an empty text for a mode that works and a reason for one that does not; a mode that the client does not
-    offer is not there. ``quick`` clients are part of every run of the tests.
+    ``modes`` has an empty text for a mode that works and a reason for one that does not; what the client does not offer
+    is not there. ``quick`` clients are part of every run of the tests. Modes ``apart`` run in a process
+    of their own, since they disturb the others.
     """
 
     language: str
@@ -42,16 +45,16 @@ class Client:
     modes: dict[str, str]
     quick: bool = False
     program: str = ""
+    apart: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return f"{self.package.rpartition('/')[2].rpartition(':')[2]}-{self.version}"
+        short = self.package.removesuffix("/v2").rpartition("/")[2].rpartition(":")[2]
+        return f"{short}-{self.version}"
 
     def missing(self) -> str | None:
         """Why the program cannot be built here, or None."""
-        from shutil import which
-
-        absent = [tool for tool in TOOLS[self.program] if which(tool) is None]
+        absent = [tool for tool in TOOLS[self.program] if shutil.which(tool) is None]
         return f"not on PATH: {', '.join(absent)}" if absent else None
 
     def command(self) -> list[str]:
@@ -79,6 +82,7 @@ class Run:
         self._work = work
         self._log = work / f"{client.name}.log"
         self._more = 0
+        self._processes: list[tuple[subprocess.Popen[str], threading.Thread]] = []
 
     @property
     def before_restart(self) -> tuple[str, ...]:
@@ -99,29 +103,43 @@ class Run:
                 self._reader.subscribe(self._topic(mode), listener=self._stored)
             if mode in FED_BY_US:
                 self._feed(mode)
-        self._reader.start()
+        if any(mode in READ_BY_US for mode in self.modes):
+            self._reader.start()
         home = self._work / "home"
         home.mkdir(parents=True, exist_ok=True)
-        environment = os.environ | {"HOME": str(home), "JAVA_TOOL_OPTIONS": f"-Duser.home={home}", "NODE_ENV": "production"}
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, self._namesrv, self._prefix, *self.modes], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=log, env=environment, cwd=home, text=True, start_new_session=True,
-            )  # fmt: skip
-        self._lines = threading.Thread(target=self._read_lines, daemon=True)
-        self._lines.start()
+        environment = os.environ | {
+            "HOME": str(home),
+            "JAVA_TOOL_OPTIONS": f"-Duser.home={home}",
+            "NODE_ENV": "production",
+        }
+        together = [mode for mode in self.modes if mode not in self.client.apart]
+        for modes in [together, *([mode] for mode in self.client.apart)]:
+            self._start([*command, self._namesrv, self._prefix, *modes], environment, home)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def _start(self, command: list[str], environment: dict[str, str], home: Path) -> None:
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=home,
+                text=True, start_new_session=True,
+            )  # fmt: skip
+        lines = threading.Thread(target=self._read_lines, args=[process], daemon=True)
+        lines.start()
+        self._processes.append((process, lines))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._reader.close()
         self._producer.close()
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._lines.join()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        for process, lines in self._processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            lines.join()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
 
     def _topic(self, mode: str) -> str:
         return f"{self._prefix}-{mode}"
@@ -138,12 +156,11 @@ class Run:
             "late": message.store_timestamp - message.born_timestamp,
         })  # fmt: skip
 
-    def _read_lines(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+    def _read_lines(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
             if line.startswith('{"'):
                 self.add(json.loads(line))
-        self.add({"mode": "all", "kind": "ended"})
 
     def add(self, row: Row) -> None:
         with self._changed:
@@ -163,7 +180,7 @@ class Run:
 
     def _broadcast(self) -> None:
         """One more message: a consumer that broadcasts begins where it finds the end of its queues."""
-        if "broadcast" in self.modes and self._more < 20 * BROADCASTS and self._process.poll() is None:
+        if "broadcast" in self.modes and self._more < 20 * BROADCASTS:
             self._more += 1
             self._producer.send_oneway(Message(self._topic("broadcast"), str(self._more)))
 
@@ -174,11 +191,14 @@ class Run:
         with self._changed:
             return verdicts(self.rows, modes)
 
-    def end(self) -> int:
-        """The exit status after the end of its input; ends in good order or the test fails."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        return self._process.wait(END_SECONDS)
+    def end(self) -> None:
+        """Asks the programs to close their clients, which need not work: some fail in their own destructors."""
+        for process, _ in self._processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process, _ in self._processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
 
     def said(self) -> str:
         return self._log.read_text(errors="replace")[-3000:]

@@ -31,7 +31,13 @@ class BuildError(RuntimeError):
 
 def run(args: Iterable[str], cwd: Path | None = None) -> None:
     done = subprocess.run(
-        list(args), cwd=cwd, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS, stdin=subprocess.DEVNULL
+        list(args),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=BUILD_SECONDS,
+        stdin=subprocess.DEVNULL,
     )
     if done.returncode != 0:
         raise BuildError(f"{' '.join(args)}:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -94,7 +100,9 @@ def go(package: str, version: str) -> list[str]:
 
 def go_program(sources: Path) -> Path:
     """A program of Go, built; go downloads the client once."""
-    folder = built(sources, f"go-{sources.name}", lambda folder: run(["go", "build", "-o", str(folder / "probe"), "."], sources))
+    folder = built(
+        sources, f"go-{sources.name}", lambda folder: run(["go", "build", "-o", str(folder / "probe"), "."], sources)
+    )
     return folder / "probe"
 
 

@@ -22,7 +22,8 @@ DELAY_LEVELS = "1s 2s 1s 1s 1s 1s"
 BROADCASTS = 5
 
 INPUTS = [(str(i), "ABC"[i % 3], f"k-{i}") for i in range(RECEIVED)]
-"""Body, tag and key of the messages that a receiving mode finds; number i is in queue i % 4 and has the property a=i."""
+"""Body, tag and key of the messages that a receiving mode finds; number i is in queue i % 4 and has the
+property a=i."""
 
 
 def of(rows: list[Row], kind: str) -> list[Row]:
@@ -114,7 +115,9 @@ def delivered_again(rows: list[Row]) -> str:
 def received_by_each(rows: list[Row]) -> str:
     seen = [{row["body"] for row in of(rows, "got") if row["who"] == who} for who in (0, 1)]
     common = len(seen[0] & seen[1])
-    return "" if common >= BROADCASTS else f"the two consumers got {len(seen[0])} and {len(seen[1])}, {common} in common"
+    return (
+        "" if common >= BROADCASTS else f"the two consumers got {len(seen[0])} and {len(seen[1])}, {common} in common"
+    )
 
 
 def came_back(rows: list[Row]) -> str:

@@ -59,7 +59,9 @@ def seen(some: list[Client], machine: Restartable, work: Path) -> dict[str, dict
         ]
         found = {
             run.client.name: done
-            for run, done in zip(runs, pool.map(lambda run: run.verdicts(run.before_restart, SECONDS), runs), strict=True)
+            for run, done in zip(
+                runs, pool.map(lambda run: run.verdicts(run.before_restart, SECONDS), runs), strict=True
+            )
         }
         server.kill()
         for run in runs:

@@ -1,4 +1,4 @@
-"""Uses a cluster through the C++ client's C functions; ``librocketmq.so`` and their types are in the package on the path.
+"""Uses a cluster through the C++ client's C functions; the package on the path has ``librocketmq.so`` and their types.
 
 The package's own classes are of no use here: its push consumer reports success when the listener raises an exception.
 """
@@ -20,6 +20,7 @@ from rocketmq import ffi
 SENT = 10
 ORDERED = 12
 SUCCESS, LATER = 0, 1
+COMMIT, ROLLBACK, UNKNOWN = range(3)
 C = ffi.dll
 _print = threading.Lock()
 
@@ -61,6 +62,10 @@ class Probe:
         try:
             if mode in ("send", "oneway", "batch", "ordered", "delay"):
                 self._send(mode)
+            elif mode == "async":
+                self._send_async(mode)
+            elif mode == "transaction":
+                self._transactions(mode)
             elif mode == "pull":
                 self._pull(mode)
             elif mode == "steady":
@@ -128,6 +133,43 @@ class Probe:
         place = ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p)  # null is refused
         check(C.SendMessageOrderly(producer, message, chosen, place, 3, ctypes.byref(result)), "ordered")
 
+    def _send_async(self, mode: str) -> None:
+        producer = self._producer(mode)
+        for i in range(SENT):
+            done = ffi.SEND_SUCCESS_CALLBACK(functools.partial(self._done, mode, i))
+            failed = ffi.SEND_EXCEPTION_CALLBACK(lambda error: say(mode, "error", text=text(error.msg)))
+            self._kept += [done, failed]
+            check(C.SendMessageAsync(producer, self._message(mode, i), done, failed), "async")
+
+    def _done(self, mode: str, i: int, result: Any) -> None:
+        self._sent(mode, i, result.contents)
+
+    def _transactions(self, mode: str) -> None:
+        """Types of these functions are in no package: the library is newer than what calls it."""
+        state = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        C.CreateTransactionProducer.restype = ctypes.c_void_p
+        C.CreateTransactionProducer.argtypes = [ctypes.c_char_p, state, ctypes.c_void_p]
+        C.SendMessageTransaction.argtypes = [*[ctypes.c_void_p] * 2, state, ctypes.c_void_p, ctypes.c_void_p]
+
+        def check_state(_producer: int, message: int, _argument: int) -> int:
+            body = text(C.GetMessageBody(message))
+            say(mode, "checked", body=body)
+            return ROLLBACK if body == "rollback" else COMMIT
+
+        checker = state(check_state)
+        producer = C.CreateTransactionProducer(self.topic(mode), checker, None)
+        check(C.SetProducerNameServerAddress(producer, self.namesrv), "name server")
+        check(C.StartProducer(producer), "start")
+        self._closing.append(functools.partial(C.ShutdownProducer, producer))
+        for body, answer in (("rollback", ROLLBACK), ("commit", COMMIT), ("unknown", UNKNOWN)):
+            message = C.CreateMessage(self.topic(mode))
+            C.SetMessageBody(message, body.encode())
+            execute = state(lambda _producer, _message, _argument, answer=answer: answer)
+            self._kept += [checker, execute]
+            result = ffi._CSendResult()
+            check(C.SendMessageTransaction(producer, message, execute, None, ctypes.byref(result)), "transaction")
+            say(mode, "sent", body=body)
+
     @staticmethod
     def _sent(mode: str, i: int, result: Any) -> None:
         say(mode, "sent", body=str(i), id=text(result.msgId), offset=result.offset, text=str(result.sendStatus))
@@ -172,9 +214,7 @@ class Probe:
         check(C.StartPullConsumer(consumer), "start")
         self._closing.append(functools.partial(C.ShutdownPullConsumer, consumer))
         queues, count = ctypes.POINTER(ffi._CMessageQueue)(), ctypes.c_int()
-        found = C.FetchSubscriptionMessageQueues(
-            consumer, self.topic(mode), ctypes.byref(queues), ctypes.byref(count)
-        )
+        found = C.FetchSubscriptionMessageQueues(consumer, self.topic(mode), ctypes.byref(queues), ctypes.byref(count))
         check(found, "queues")
         offsets = [0] * count.value
         while not self.ended.wait(0.05):

@@ -5,6 +5,7 @@ const [ folder, namesrv, prefix, ...modes ] = process.argv.slice(2);
 const { Consumer, Producer, Message } = require(folder);
 
 const SENT = 10;
+const ORDERED = 12;
 const Generators = Object.getPrototypeOf(function* () {}).constructor;
 const olds = Producer.prototype.send instanceof Generators; // package rocketmq knows no promises
 const promised = olds ? require(require.resolve('co', { paths: [ folder ] })) : value => value;
@@ -44,9 +45,10 @@ async function sendOne(made, mode, message, body) {
 
 async function send(mode) {
   const made = await producer(mode);
-  for (let i = 0; i < SENT; i++) {
+  for (let i = 0; i < (mode === 'ordered' ? ORDERED : SENT); i++) {
     const message = new Message(topic(mode), 'AB'[i % 2], String(i));
     message.keys = [ `k-${i}` ];
+    if (mode === 'ordered') message.shardingKey = `shard-${i % 3}`;
     if (mode === 'delay') message.delayTimeLevel = 2;
     await sendOne(made, mode, message, String(i));
     if (mode === 'delay') break;
@@ -85,7 +87,7 @@ async function steady(mode) {
 
 async function run(mode) {
   try {
-    if (mode === 'send' || mode === 'delay') await send(mode);
+    if ([ 'send', 'ordered', 'delay' ].includes(mode)) await send(mode);
     else if (mode === 'steady') await steady(mode);
     else {
       await consume(mode, 0);

@@ -66,7 +66,7 @@ public final class Probe {
         try {
             switch (mode) {
                 case "send": case "async": case "oneway": case "batch": case "delay": case "ordered": send(mode); break;
-                case "transaction": Transactions.run(namesrv, topic(mode), open); break;
+                case "transaction": transactions(mode); break;
                 case "pull": pull(mode); break;
                 case "steady": steady(mode); break;
                 case "broadcast": consume(mode, 0); consume(mode, 1); break;
@@ -91,6 +91,14 @@ public final class Probe {
         made.start();
         open.add(made::shutdown);
         return made;
+    }
+
+    private void transactions(String mode) throws Exception {
+        try {
+            Transactions.run(namesrv, topic(mode), open);
+        } catch (NoClassDefFoundError e) {
+            OldTransactions.run(namesrv, topic(mode), open);
+        }
     }
 
     private static void sent(String mode, Message message, SendResult result) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rocketmq_client_rust::{
     ClientConfig, ClientError, ClientResult, ClientRuntime, ClientRuntimeConfig, ConsumeConcurrentlyContext,
-    ConsumeConcurrentlyStatus, ConsumeOrderlyContext, ConsumeOrderlyStatus, DefaultMQProducer, DefaultMQPushConsumer,
+    ConsumeConcurrentlyStatus, ConsumeOrderlyContext, ConsumeOrderlyStatus, DefaultLitePullConsumer, DefaultMQProducer, DefaultMQPushConsumer,
     LocalTransactionState, MQPushConsumer, MessageListenerConcurrently, MessageListenerOrderly, MessageSelector,
     SendResult, TransactionListener, TransactionMQProducer,
 };
@@ -151,6 +151,7 @@ impl Probe {
         match mode {
             "send" | "async" | "oneway" | "batch" | "ordered" | "delay" => self.send(mode).await,
             "transaction" => self.transactions(mode).await,
+            "pull" => self.pull(mode).await,
             "steady" => self.steady(mode).await,
             _ => self.receive(mode).await,
         }
@@ -216,7 +217,7 @@ impl Probe {
             .name_server_addr(self.namesrv.clone()).message_model(model)
             .consume_from_where(ConsumeFromWhere::ConsumeFromFirstOffset).build();
         match mode {
-            "sql" => made.subscribe_with_selector(self.topic(mode), Some(MessageSelector::by_sql("a > 4"))).await?,
+            "sql" => made.subscribe_with_selector(&self.topic(mode), Some(MessageSelector::by_sql("a > 4"))).await?,
             "tags" => made.subscribe(self.topic(mode), "A || B").await?,
             _ => made.subscribe(self.topic(mode), "*").await?,
         };
@@ -239,6 +240,21 @@ impl Probe {
         for each in &mut open {
             each.shutdown().await;
         }
+        Ok(())
+    }
+
+    async fn pull(&self, mode: &str) -> Outcome {
+        let consumer = DefaultLitePullConsumer::builder(self.runtime.clone()).consumer_group(self.topic(mode))
+            .name_server_addr(self.namesrv.clone()).consume_from_where(ConsumeFromWhere::ConsumeFromFirstOffset)
+            .instance_name(mode).build()?;
+        consumer.subscribe(&self.topic(mode)).await?;
+        consumer.start().await?;
+        while !self.ended.load(Ordering::Acquire) {
+            for one in consumer.poll_with_timeout(500).await {
+                got(mode, 0, &one);
+            }
+        }
+        consumer.shutdown().await;
         Ok(())
     }
 
