@@ -35,8 +35,8 @@ A dot means that the client does not offer it. The columns:
 - **delay**: a message with a delay level comes in time. **transaction**: commit, roll back, and the broker's question
   about a transaction that is left open.
 - **push**, **pull**: all messages arrive. **tags**, **SQL**: those that match. **orderly**: in order, also after a
-  failed attempt. **retry**: a message that fails is delivered again and says so. **broadcast**: each of two consumers gets all
-  messages.
+  failed attempt. **retry**: a message that fails is delivered again and says so. **broadcast**: each of two consumers
+  gets all messages.
 - **restart**: the broker and the name server are killed and started again on their store. The client sends and
   receives again by itself, and nothing that was confirmed is missing.
 
