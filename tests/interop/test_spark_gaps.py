@@ -11,11 +11,11 @@ pytest.importorskip("pyarrow")
 
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.ranges import QueueRange
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings
 from rocketmq_py.spark.remoting.filters import message_filter
 from rocketmq_py.spark.remoting.pull_window import Pull, Segment
-from rocketmq_py.spark.source.plan import QueueRange
 from tests.interop.javapeer import JavaPeer
 
 PLAIN, COMPACTED = "gaps-plain", "gaps-compacted"
@@ -49,13 +49,13 @@ def fetcher(namesrv: str, topic: str, tags: tuple[str, ...] = ()) -> Fetcher:
     return Fetcher(QueueRange(queue, 0, N), addresses, settings)
 
 
-def test_a_topic_is_known_to_be_compacted_or_not(namesrv: str) -> None:
+def test_compacted_topics_are_recognised(namesrv: str) -> None:
     for topic, is_compacted in ((PLAIN, False), (COMPACTED, True)):
         with closing(fetcher(namesrv, topic)) as one:
             assert one.is_compacted() is is_compacted
 
 
-def test_a_read_that_nothing_matches_is_told_from_messages_that_cannot_be_read(namesrv: str) -> None:
+def test_a_read_without_matches_differs_from_unreadable_messages(namesrv: str) -> None:
     with closing(fetcher(namesrv, PLAIN, ("nobody-has-this",))) as one:
         assert [chunk for chunks in one.chunks() for chunk in chunks] == []
         connection = one._connect()

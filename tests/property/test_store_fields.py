@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.store.write import dispatch_fields
+from rocketmq_py.store.codec import dispatch_fields
 
 pieces = st.lists(st.sampled_from([b"TAGS", b"KEYS", b"xTAGS", b"\x01", b"\x02", b"v", b"TAGS\x01", b"\x02TAGS\x01w"]))
 
@@ -19,7 +19,7 @@ def test_parsed_properties_are_those_of_the_decoder(parts):
 
 
 @given(pieces)
-def test_a_value_is_found_where_the_parser_finds_it(parts):
+def test_a_property_lookup_equals_the_parser(parts):
     raw = b"".join(parts)
     for name in (dispatch_fields.TAGS, dispatch_fields.KEYS):
         span = dispatch_fields.value_span(raw, name)

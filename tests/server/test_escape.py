@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rocketmq_py.broker import Broker
 from rocketmq_py.broker.broker import wall_clock
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
@@ -105,7 +105,7 @@ async def left_alone(root: Path, clock: LaterClock, **config: object) -> AsyncIt
         yield master, slave, other
 
 
-def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_path: Path) -> None:
+def test_due_messages_go_to_another_master_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = LaterClock()
         async with left_alone(tmp_path, clock, enable_remote_escape=True) as (master, slave, other):

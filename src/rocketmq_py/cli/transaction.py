@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, with_admin
-from rocketmq_py.cli.output.listing import listing
+from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.output.times import now_ms, show_span, show_time
 
@@ -23,7 +23,7 @@ def command() -> None:
     """Transactions: ls, resume.
 
     A half message holds the message of a transaction until its producer commits or rolls back. Brokers check old half
-    messages with the producer group, and give up after transactionCheckMax checks.
+    messages with the producer group, and drop them after transactionCheckMax checks.
     """
 
 

@@ -25,7 +25,7 @@ class TopicRoute:
     :raises BadHeader: the route has more queues than a topic may have.
     """
 
-    __slots__ = ("brokers", "data", "provisional", "read_queues", "topic", "write_queues")
+    __slots__ = ("brokers", "data", "provisional", "read_queues", "topic", "write_brokers", "write_queues")
 
     def __init__(self, topic: str, data: TopicRouteData, *, provisional: bool = False) -> None:
         check_queues(topic, data)
@@ -42,6 +42,7 @@ class TopicRoute:
             if data.order_topic_conf
             else _write_queues(topic, queue_datas, self.brokers)
         )
+        self.write_brokers = frozenset(queue.broker_name for queue in self.write_queues)
 
     @property
     def lacks_master(self) -> bool:

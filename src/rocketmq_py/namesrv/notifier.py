@@ -22,7 +22,7 @@ _CONNECT_SECONDS = 3.0
 
 
 class Notifier:
-    """Tells brokers, each as soon as it can be connected to. Brokers find out by themselves, too, only later.
+    """Notifies brokers, each as soon as it can be reached. Brokers also detect changes themselves, but later.
 
     :param tls: the context of connections to them; None goes without TLS.
     """
@@ -31,24 +31,24 @@ class Notifier:
         self._outward = RpcClient(tls)
         self._telling = Background()
 
-    def tell(self, change: MinIdChanged) -> None:
-        """Tell all who are concerned; returns at once."""
+    def notify(self, change: MinIdChanged) -> None:
+        """Notify all brokers of the change in the background."""
         log.info("of broker %s, id %d at %s is the smallest now", change.broker_name, change.min_id, change.min_address)
         header = NotifyMinBrokerIdChange(
             min_broker_id=change.min_id, broker_name=change.broker_name, min_broker_addr=change.min_address,
             offline_broker_addr=change.offline_address, ha_broker_addr=change.ha_address,
         )  # fmt: skip
         command = Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, ext=header.to_ext())
-        for address in change.tell:
+        for address in change.notify:
             self._telling.start(self._tell(address, command))
 
     async def _tell(self, address: str, command: Command) -> None:
         try:
             await self._outward.oneway(address, command, _CONNECT_SECONDS)
         except NetworkError as e:
-            log.warning("broker at %s is not told who has the smallest id now: %s", address, e)
+            log.warning("broker at %s could not be notified of the smallest id: %s", address, e)
 
     async def close(self) -> None:
-        """Tell nobody any more."""
+        """Cancel all notifications."""
         await self._telling.stop()
         self._outward.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ from rocketmq_py.wire.signing import Credentials
 from tests.unit.client.scripted import Answerer, ScriptedNetwork
 
 
-def made(answer: Answerer, credentials: Credentials | None = None) -> tuple[RpcClient, ScriptedNetwork]:
-    client, network = RpcClient(credentials=credentials), ScriptedNetwork(answer)
+def made(answer: Answerer, credentials: Credentials | None = None, **options: Any) -> tuple[RpcClient, ScriptedNetwork]:
+    client, network = RpcClient(credentials=credentials, **options), ScriptedNetwork(answer)
     network.carry(client._pool)
     return client, network
 
@@ -62,7 +63,7 @@ def test_a_oneway_request_is_marked_as_such() -> None:
     asyncio.run(main())
 
 
-def test_no_answer_in_time_is_named_with_the_request() -> None:
+def test_a_timeout_names_the_request() -> None:
     async def main() -> None:
         client, _ = made(lambda *_: None)
         with pytest.raises(RequestTimeout, match=r"h:1 did not answer REGISTER_BROKER \(103\) within 0\.01 s"):
@@ -72,11 +73,10 @@ def test_no_answer_in_time_is_named_with_the_request() -> None:
     asyncio.run(main())
 
 
-def test_only_a_connection_lost_to_the_other_end_is_reported() -> None:
+def test_only_a_connection_lost_by_the_peer_is_reported() -> None:
     async def main() -> None:
         lost: list[str] = []
-        client, network = made(lambda *_: None)
-        client.on_lost = lost.append
+        client, network = made(lambda *_: None, on_lost=lost.append)
         waiting = asyncio.ensure_future(client.invoke("h:1", Command(1), 5.0))
         await asyncio.sleep(0.01)
         connection = network.connections["h:1"]

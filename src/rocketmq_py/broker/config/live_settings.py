@@ -29,15 +29,15 @@ from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
 
 _log = logging.getLogger(__name__)
 
-_NEVER_FROM_AFAR = PATH_KEYS | {"configBlackList"}
+_LOCAL_KEYS = PATH_KEYS | {"configBlackList"}
 
 
 def is_kept_from(key: str, black_list: str) -> bool:
-    """Whether a setting may not be changed from afar: who may decides where a broker reads and writes files.
+    """True if requests cannot change a setting, such as paths of files that the broker reads and writes.
 
-    :param black_list: keys an administrator has added, between semicolons.
+    :param black_list: further keys, separated by semicolons.
     """
-    return key in _NEVER_FROM_AFAR or "path" in key.lower() or key in black_list.split(";")
+    return key in _LOCAL_KEYS or "path" in key.lower() or key in black_list.split(";")
 
 
 AT_START = frozenset({
@@ -65,6 +65,7 @@ class LiveSettings:
     :param broker: changed in place. :param store: changed in place, too.
     :param port: where the broker listens.
     :param clock: the time in milliseconds, for the version.
+    :param on_change: called with the keys that have been changed.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class LiveSettings:
         port: int,
         clock: Callable[[], int],
         fs: FileSystem | None = None,
+        *,
+        on_change: Callable[[frozenset[str]], None] = lambda _: None,
     ) -> None:
         self._broker = broker
         self._store = store
@@ -82,8 +85,7 @@ class LiveSettings:
         self._fs = fs or OsFileSystem()
         self._waiting: dict[str, str] = {}
         self.version = DataVersion(timestamp=clock())
-        self.on_change: Callable[[frozenset[str]], None] = lambda _: None
-        """Hears which keys have been changed."""
+        self._on_change = on_change
 
     @property
     def path(self) -> Path:
@@ -113,7 +115,7 @@ class LiveSettings:
         """Take over ``key=value`` lines and keep them.
 
         :returns: the keys that wait for the next start.
-        :raises BrokerError: NO_PERMISSION, a key may not be changed from afar; INVALID_PARAMETER, a key that is not
+        :raises BrokerError: NO_PERMISSION, requests cannot change a key; INVALID_PARAMETER, a key that is not
             known or a value it cannot have: nothing is changed then.
         """
         changes = read_properties(split_lines(text), strict=False)
@@ -129,7 +131,7 @@ class LiveSettings:
         _log.info(
             "settings changed: %s%s", shown, f"; from the next start on: {', '.join(sorted(later))}" if later else ""
         )
-        self.on_change(frozenset(changes.keys() - later))
+        self._on_change(frozenset(changes.keys() - later))
         return frozenset(later)
 
     def _checked(self, changes: Mapping[str, str]) -> tuple[BrokerConfig, StoreConfig]:

@@ -11,14 +11,15 @@ from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.access import DeleteAcl, ListAcls, ListUsers, SubjectHeader, UserHeader
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
-from rocketmq_py.server.access_control import AccessControl, info_of, user_of
+from rocketmq_py.server.access.conversion import info_of, user_of
+from rocketmq_py.server.access.table import AccessTable
 from rocketmq_py.wire import fastjson
 
 
 class AccessHandlers:
     """Handlers of the codes 3001 to 3010."""
 
-    def __init__(self, access: AccessControl) -> None:
+    def __init__(self, access: AccessTable) -> None:
         self._access = access
 
     @handles(Code.AUTH_CREATE_USER)
@@ -106,7 +107,7 @@ class AccessHandlers:
         return Reply(body=_all(self._access.acls(header.subject_filter or "", header.resource_filter or "")))
 
     def _super_only(self, header: UserHeader, why: str) -> None:
-        """Refuse the request of a user who is no super user. Unsigned requests pass: access control is off then."""
+        """Refuse the request of a user that is not a super user. Unsigned requests pass: access control is off then."""
         asker = self._access.user(header.access_key) if header.access_key else None
         if header.access_key and (asker is None or not asker.is_super):
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, why)

@@ -27,15 +27,15 @@ from rocketmq_py.protocol.headers.pop import (
 )
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
-from rocketmq_py.server.requests.reply import Buffer
+from rocketmq_py.server.reply import Buffer
 
 _PEEKING = "peeking message"
 
 
 class PeekService:
-    """Answers requests that change nothing.
+    """Answers peeks, notifications and statistics, which change nothing.
 
-    :param polling: holds the notifications, and knows how many pops are held.
+    :param polling: holds notification requests and counts held pops.
     :param clock: the time in milliseconds.
     """
 

@@ -1,4 +1,4 @@
-"""Reading queues for pops: where a group's next pop begins, and the records a pop answers with.
+"""Reads queues for pops: the offset at which a group's next pop begins, and the records of its response.
 
 The group's offset in a queue and its initial value, and the form in which messages of retry topics are returned
 (PopMessageProcessor).
@@ -12,8 +12,8 @@ from typing import Protocol
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.offsets import NOT_FOUND
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.send.message_properties import decode, encode
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.message_properties import decode, encode
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.bodies.topic import TopicConfig

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rocketmq_py.broker import remarks
-from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.broker.stats import Meter
 from rocketmq_py.broker.timer.delay_levels import DelayService, asks_for_level
 from rocketmq_py.broker.timer.timed_columns import Together, deliver_together
@@ -58,10 +58,10 @@ class _Reading(NamedTuple):
 
 
 class Timers:
-    """Keeps timed messages waiting and delivers them.
+    """Stores timed messages until they are due, and delivers them.
 
     :param delay: stores messages with a delay level.
-    :param revive_topic: its messages never wait; those left by a Java broker are moved at the start.
+    :param revive_topic: messages of this topic are not delayed; those of a Java broker are moved at the start.
     :param clock: the time in milliseconds.
     """
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.offsets import NOT_FOUND, ConsumerOffsets
-from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
-from rocketmq_py.broker.transaction.half_batches import real_batch
-from rocketmq_py.broker.transaction.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.send.half_batches import real_batch
+from rocketmq_py.broker.send.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.recovery import committed
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.queue_limits import parse_queue_id
@@ -71,7 +71,7 @@ def _as_sent(half: StoredRecord) -> NewRecord:
 
 
 class Transactions:
-    """Ends transactions, and knows which are open.
+    """Ends transactions, and stores which are open.
 
     :param cache: recently stored half messages.
     :param redirect: sends a record whose properties ask for a delay to the schedule or timer topic.
@@ -381,7 +381,7 @@ class Transactions:
         self._add_ended(self.table.end(half, outcome))
 
     def _add_ended(self, places: Sequence[int]) -> None:
-        """Remember ended half messages, by their offsets, for the next op message."""
+        """Store the offsets of ended half messages until the next op message."""
         self._unwritten += places
         self._unwritten_size += sum([len(str(place)) + 1 for place in places])
         config = self._config

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.requests.reply import Hold, Reply
+from rocketmq_py.server.reply import Hold, Reply
 
 Outcome: TypeAlias = Reply | Hold | None
 """What a handler returns: an answer, the wish to answer later, or no answer at all."""

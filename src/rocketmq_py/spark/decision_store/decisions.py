@@ -20,7 +20,7 @@ from typing import Any
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.properties import Property
 from rocketmq_py.spark.decision_store.stores import DecisionStore, store_at
-from rocketmq_py.spark.sink.rows import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
+from rocketmq_py.spark.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Decision:
         try:
             found: dict[str, Any] = json.loads(raw)
             if found["form"] != _FORM:
-                raise DecisionError(f"it has form {found['form']}, this version knows {_FORM}: use a newer version")
+                raise DecisionError(f"it has form {found['form']}, this version reads {_FORM}: use a newer version")
             return Decision(
                 str(found["query"]), int(found["batch"]), frozenset(map(str, found["attempts"])),
                 {str(row): str(key) for row, key in found["resent"].items()}, tuple(map(str, found["topics"])),

@@ -11,17 +11,14 @@ from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
 from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.spark.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
 COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId", "delayLevel", "deliverAt")
 """The columns of a sink; only ``body`` is always required."""
 
-QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
-"""Properties that identify a row: the same three values when its micro-batch is written again."""
 ROW_KEY_DIGITS = 9
 """Digits of a row's number in its key. Keys of one length are stored faster."""
-ATTEMPT = "SPARK_ATTEMPT"
-"""Property of exactly-once rows: the task attempt that wrote the row."""
 
 DELAYS = frozenset({Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS})
 """Properties that ask for a delay; a sink has columns for that."""
@@ -199,7 +196,7 @@ def _user_properties(value: Mapping[str, str] | Iterable[tuple[str, str]] | None
     properties: dict[str, str] = {}
     for name, text in dict(value or {}).items():
         if name in DELAYS:
-            raise MessageIllegal(f"property {name} asks for a delay: use column delayLevel or deliverAt")
+            raise MessageIllegal(f"property {name} is a delay: use column delayLevel or deliverAt")
         if text and name not in NOT_COPIED:
             properties[_plain("properties", name)] = _plain(name, text)
     return properties
@@ -218,7 +215,7 @@ def check_columns(columns: Sequence[str], topic: str | None, *, exactly_once: bo
     """
     strangers = [name for name in columns if name not in COLUMNS]
     if strangers:
-        raise ConfigError(f"a sink does not know column {strangers[0]!r}; it takes {', '.join(COLUMNS)}")
+        raise ConfigError(f"a sink has no column {strangers[0]!r}; it has {', '.join(COLUMNS)}")
     if "body" not in columns:
         raise ConfigError("a sink needs a column body (binary or string)")
     if topic is None and "topic" not in columns:

@@ -15,16 +15,17 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketmq_py.errors import NoRouteError
+from rocketmq_py.spark.fetched import FetchedChunk
 from rocketmq_py.spark.options.offsets import Boundary, Offsets
 from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, prefetched
-from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import message_filter
 from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.runtime.workers import keep_imports
 from rocketmq_py.spark.schema import arrow_schema
-from rocketmq_py.spark.source.plan import DataLossError, QueueRange, SourcePlan, batch_plan, beyond_the_end, split
+from rocketmq_py.spark.source.plan import SourcePlan, batch_plan, beyond_the_end, split
 from rocketmq_py.spark.source.positions import locate
 from rocketmq_py.spark.source.pruning import Pruning, prune
 
@@ -111,14 +112,15 @@ class QueueRanges:
     ) -> Generator[Any, None, int]:
         """The record batches of one queue; returns how many offsets gave no row and are not reported as lost."""
         # Arrow and NumPy take long to import, and planners do without.
-        from rocketmq_py.spark.decode import Decoder
+        from rocketmq_py.spark.decode import BodyLimits, Decoder
         from rocketmq_py.spark.source.corrupt_records import CorruptRecords
 
         keep_imports()
         wanted, rows = partition.range, 0
         options, schema = self.options, arrow_schema(self._schema)
         name, crc = wanted.queue.broker_name, options.check_crc
-        decoder = Decoder(schema, name, options.tags, check_crc=crc, choice=options.decoder)
+        limits = BodyLimits(options.max_decompressed_body, options.max_decompressed_batch)
+        decoder = Decoder(schema, name, options.tags, check_crc=crc, choice=options.decoder, limits=limits)
         corrupt = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options)
         for chunks in coalesce(fetcher.chunks(), _DECODE_BYTES):
             for batch in decoder.decode(chunks, corrupt.rescue):

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
 from rocketmq_py.store.index.index_file import IndexFile
 from rocketmq_py.store.index.key_hash import key_hash, key_hashes
 from rocketmq_py.store.settings import StoreConfig
-from rocketmq_py.store.write import dispatch_fields
 from rocketmq_py.wire.java_hash import string_hash
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class MessageIndex:
     # -- files
 
     def load(self, *, trusted_until: int | None) -> list[Path]:
-        """Open the files; returns those that may be damaged and must be removed.
+        """Open the files; return those that may be damaged and must be removed.
 
         :param trusted_until: store timestamp of the checkpoint after a crash: files with newer entries are not trusted
             (Java's rule); in the others, entries added after their last sync are removed. None trusts all files.

@@ -11,7 +11,7 @@ import pytest
 
 from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.pop.inflight import InflightPop
 from rocketmq_py.errors import BrokerError, ConnectError, NoRouteError, RocketMQError
 from rocketmq_py.properties import decode_properties
@@ -209,7 +209,7 @@ def test_messages_gone_from_another_broker_are_finished(
 
 
 @pytest.mark.parametrize("why", [ConnectError("no"), NoRouteError("unknown"), BrokerError.of(17, "no topic")])
-def test_unfetched_messages_are_tried_again(
+def test_unfetched_messages_are_retried(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None],
     why: RocketMQError,
 ) -> None:  # fmt: skip

@@ -42,7 +42,7 @@ def test_messages_come_with_the_range_of_the_queue(client: Client) -> None:
     assert [message.queue_offset for message in decode_records(answer.body)] == [1, 2]
 
 
-def test_a_message_and_its_pull_in_one_read(client: Client) -> None:
+def test_a_pull_in_the_read_of_its_message_is_answered(client: Client) -> None:
     answers = client.read(
         [
             Command(Code.SEND_MESSAGE_V2, 1, ext=send().to_ext(), body=b"body"),
@@ -61,14 +61,16 @@ def test_a_message_and_its_pull_in_one_read(client: Client) -> None:
         (-1, 21, "OFFSET_TOO_SMALL", "0"),
     ],
 )
-def test_offsets_without_a_message(client: Client, offset: int, code: int, remark: str, next_offset: str) -> None:
+def test_offsets_without_a_message_are_corrected(
+    client: Client, offset: int, code: int, remark: str, next_offset: str
+) -> None:
     put(client, 3)
     answer = client.ask(Code.PULL_MESSAGE, pull(offset=offset))
     assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (code, remark, next_offset)
 
 
 @pytest.mark.parametrize(("offset", "code"), [(0, 19), (5, 21)])
-def test_a_queue_that_never_had_a_message(running: InProcess, client: Client, offset: int, code: int) -> None:
+def test_an_empty_queue_has_no_messages(running: InProcess, client: Client, offset: int, code: int) -> None:
     make_topic(running)
     answer = client.ask(Code.PULL_MESSAGE, pull(offset=offset))
     assert (answer.code, answer.remark) == (code, "NO_MATCHED_LOGIC_QUEUE")
@@ -192,11 +194,11 @@ def test_without_long_polling_the_wait_is_short(tmp_path: Path) -> None:
         assert [answer.code for answer in client.heard] == [19]
 
 
-def test_the_sweep_finds_a_pull_that_missed_its_arrival(running: InProcess) -> None:
+def test_the_sweep_finds_a_pull_that_missed_its_arrival(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     consumer, producer = running.connect(), running.connect()
     put(producer)
     consumer.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
-    running.services.store.on_arrival = None
+    monkeypatch.setattr(running.services.pull_request_hold, "arrived", lambda _: None)
     put(producer)
     running.turn()
     assert consumer.heard == []

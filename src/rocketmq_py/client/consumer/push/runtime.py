@@ -7,10 +7,10 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
+from rocketmq_py.client.consumer.calls.pop_calls import PopCalls
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.concurrent import ConcurrentDispatcher, Listeners, SendBack
 from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
-from rocketmq_py.client.consumer.pop_calls import PopCalls
 from rocketmq_py.client.consumer.push.listener_watch import ListenerWatch
 from rocketmq_py.client.consumer.push.pop_orderly import OrderlyPopDelivery
 from rocketmq_py.client.consumer.push.pop_strategy import ConcurrentPopDelivery, PopAcks, PopDelivery, PopStrategy
@@ -49,7 +49,9 @@ class PushRuntime:
             self.dispatcher, self.queue_lock = self._orderly(listeners, failures)
         else:
             self.dispatcher, self.queue_lock = self._concurrent(listeners, failures), NoQueueLock(group)
-        calls = PopCalls(group.instance, group.name, group.options.filter_hooks, group.namespace)
+        calls = PopCalls(
+            group.instance, group.name, group.options.filter_hooks, group.namespace, group.options.body_rules
+        )
         self._acks = PopAcks(group, calls, failures.dead_letter)
         self.fetcher = MessageFetcher(
             PullStrategy(group, self.dispatcher, self),

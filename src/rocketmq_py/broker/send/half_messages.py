@@ -1,0 +1,127 @@
+"""A cache of half messages that were stored recently, so that most transactions end without a read from the store.
+
+Transactions that are not in the cache are looked up in the store.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from rocketmq_py.broker.records.message_properties import WrittenProperties, encode
+from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.headers.transaction import EndTransaction
+from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketmq_py.store import Appended, NewRecord
+
+QUEUE = 0
+"""The only queue of the half topic and of the op topic that is written."""
+_MOST_BYTES = 64 << 20
+_EACH_BYTES = 1024
+"""The approximate size of an entry without body and properties, in bytes."""
+
+
+def to_half_message(record: NewRecord, properties: dict[str, str]) -> None:
+    """Make a record a half message, which cannot be consumed.
+
+    :param properties: the record's own properties, decoded.
+    """
+    added = _added(record.topic, record.queue_id, record.uniq_key)
+    if properties.keys().isdisjoint(added):
+        record.properties += encode(added).encode()
+    else:  # the message was in a transaction before
+        record.properties = encode(properties | added).encode()
+    record.topic, record.queue_id = names.HALF_TOPIC, QUEUE
+    record.sys_flag &= ~TRANSACTION_MASK
+
+
+def _added(topic: str, queue_id: int, uniq_key: str | None) -> dict[str, str]:
+    added = {Property.TRANSACTION_ID: uniq_key} if uniq_key else {}
+    return added | {Property.REAL_TOPIC: topic, Property.REAL_QUEUE_ID: str(queue_id)}
+
+
+def real_place(topic: str, queue_id: str) -> bytes:
+    """The last properties of a half message: its real topic and queue."""
+    return f"{Property.REAL_TOPIC}\x01{topic}\x02{Property.REAL_QUEUE_ID}\x01{queue_id}\x02".encode()
+
+
+class CachedHalfMessage(msgspec.Struct, gc=False):
+    """A half message in the cache.
+
+    :ivar record: stored now. :ivar real: stored at a commit. :ivar group: the producer group that may end it.
+    """
+
+    record: NewRecord
+    real: NewRecord
+    group: str
+    queue_offset: int = -1
+
+    @property
+    def size(self) -> int:
+        return len(self.real.body) + len(self.real.properties) + _EACH_BYTES
+
+
+def make_half_message(
+    marked: WrittenProperties, target: SendTarget, header: SendHeader, body: bytes, born_host: bytes
+) -> CachedHalfMessage | None:
+    """Both records of a message whose properties only ask for a transaction; None for any other message."""
+    if marked.group is None:
+        return None
+    own = f"{marked.text}{Property.TRANSACTION_ID}\x01{marked.uniq_key}\x02".encode()
+    flags = header.sys_flag & ~(TRANSACTION_MASK | HOSTS_V6) | target.sys_flag
+    born, times = header.born_timestamp, header.reconsume_times or 0
+    record = NewRecord(
+        names.HALF_TOPIC, QUEUE, body, own + real_place(target.topic, target.queue_text), marked.tags_code, flags,
+        header.flag, born, born_host, times, 0, marked.uniq_key, marked.keys,
+    )  # fmt: skip
+    real = NewRecord(
+        target.topic, target.queue_id, body, own, marked.tags_code, flags | TRANSACTION_COMMIT, header.flag, born,
+        born_host, times, 0, marked.uniq_key, marked.keys,
+    )  # fmt: skip
+    return CachedHalfMessage(record, real, marked.group)
+
+
+class HalfMessageCache:
+    """Recent half messages by their position in the commit log; the oldest are evicted when the cache is full.
+
+    :param most_bytes: the capacity of the cache.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[int, CachedHalfMessage] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, half: CachedHalfMessage, stored: Appended) -> None:
+        """Add a half message that was stored."""
+        half.real.prepared_transaction_offset = stored.physical_offset
+        half.queue_offset = stored.queue_offset
+        half.record = half.real  # frees the stored record
+        self._kept[stored.physical_offset] = half
+        self._bytes += half.size
+        while self._bytes > self._most_bytes:
+            self._bytes -= self._kept.popitem(last=False)[1].size
+
+    def find(self, header: EndTransaction) -> CachedHalfMessage | None:
+        """The half message that the end of a transaction refers to; None unless all fields match."""
+        half = self._kept.get(header.commit_log_offset)
+        if (
+            half is None
+            or half.queue_offset != header.tran_state_table_offset
+            or half.group != header.producer_group
+            or (header.transaction_id and header.transaction_id != half.real.uniq_key)
+        ):
+            return None
+        return half
+
+    def remove(self, place: int) -> None:
+        """Remove a half message whose transaction has ended."""
+        half = self._kept.pop(place, None)
+        if half is not None:
+            self._bytes -= half.size

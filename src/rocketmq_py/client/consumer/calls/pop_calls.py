@@ -1,0 +1,304 @@
+"""POP requests: pop (200050), ack (200051, in batches 200151), extend (200053), wait for messages (200054).
+
+Sends them to the right broker and reads the answers. The consumers decide when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import math
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.filters import check_version
+from rocketmq_py.client.consumer.undecoded_log import log_undecoded
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook, filter_messages
+from rocketmq_py.core.consumer.pull_result import filter_by_tags
+from rocketmq_py.core.pop.receipts import GIVE_BACK, PoppedMessage, attach_receipts, batch_acks
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
+from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies.client import SubscriptionData
+from rocketmq_py.protocol.bodies.pop import BatchAckRequest
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.pop import (
+    AckMessage,
+    ChangeInvisibleTime,
+    ChangeInvisibleTimeResponse,
+    Notification,
+    NotificationResponse,
+    PopMessage,
+    PopResponse,
+)
+from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace, without_namespace
+from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, real_topic
+from rocketmq_py.wire.record import DEFAULT_RULES, BodyRules, decode_response
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT = 5.0
+"""Seconds to wait for the answer to an ack or to a change of the invisible time."""
+GRACE = 10.0
+"""Seconds to wait for the answer to a pop or notification, added to those the broker may hold the request."""
+MOST_MESSAGES = 32
+"""The most messages that a broker returns for one pop."""
+
+_NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND})
+
+
+class PopAnswer(NamedTuple):
+    """Popped messages; ``pop_time_ms`` is the broker's clock. ``unwanted`` ones are filtered away and only acked."""
+
+    popped: list[PoppedMessage]
+    unwanted: list[PoppedMessage]
+    pop_time_ms: int
+
+
+class AttemptIds:
+    """Attempt ids of the orderly pops of a queue: a pop has its own id; one without an answer is repeated with its id.
+
+    While a message of a queue is invisible, the broker returns no other message of the queue, but repeats the same
+    messages to a pop with the same attempt id.
+    """
+
+    def __init__(self) -> None:
+        self._lost: str | None = None
+
+    def next(self) -> str:
+        """The id of the next pop."""
+        lost, self._lost = self._lost, None
+        return lost or uuid.uuid4().hex
+
+    def lost(self, attempt_id: str) -> None:
+        """Use this id again: its pop got no answer, but the broker may have popped messages."""
+        self._lost = attempt_id
+
+
+class PopCalls:
+    """The POP requests of one consumer group.
+
+    :param filter_hooks: drop popped messages: those are only acked.
+    :param namespace: of the group; messages have topics without it.
+    :param rules: what is wanted of message bodies.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        filter_hooks: Sequence[FilterMessageHook] = (),
+        namespace: str | None = None,
+        rules: BodyRules = DEFAULT_RULES,
+    ) -> None:
+        self._rules = rules
+        self._instance = instance
+        self._group = group
+        self._filter_hooks = filter_hooks
+        self._namespace = namespace
+
+    async def master(self, broker_name: str, topic: str) -> str:
+        """The address of a broker's master, which alone knows the popped messages.
+
+        :raises NoRouteError: no route names a master, even after the route is refreshed.
+        """
+        address = self._instance.routes.master(broker_name)
+        if address is None:
+            await self._instance.routes.refresh(topic)
+            address = self._instance.routes.master(broker_name)
+        if address is None:
+            raise NoRouteError(
+                f"broker {broker_name!r} of topic {topic!r} has no master now: POP needs it; is it running, and "
+                "registered at the name server?"
+            )
+        return address
+
+    async def pop(
+        self,
+        queue: MessageQueue,
+        subscription: SubscriptionData,
+        *,
+        most: int,
+        invisible: float,
+        poll: float,
+        start: InitMode,
+        order: AttemptIds | None,
+    ) -> PopAnswer | None:
+        """Pop messages; returns None if there are none.
+
+        :param most: the most messages, up to 32.
+        :param invisible: seconds that they are invisible to other members.
+        :param poll: seconds that the broker may hold the request until a message comes.
+        :param start: where a group without a committed offset starts.
+        :param order: the attempt ids of an orderly pop; None for a concurrent one.
+        :raises BrokerError: the broker refuses; POLLING_FULL (209) if it holds too many requests already.
+        :raises NetworkError: the broker cannot be reached.
+        """
+        address = await self.master(queue.broker_name, queue.topic)
+        check_version(self._instance, address, subscription)
+        header = PopMessage(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, max_msg_nums=most,
+            invisible_time=_millis(invisible), poll_time=_millis(poll), init_mode=start, order=order is not None,
+            exp_type=subscription.expression_type, exp=subscription.sub_string, bname=queue.broker_name,
+            attempt_id=None if order is None else order.next(),
+        )  # fmt: skip
+        try:
+            answer = await self._instance.connections.invoke(
+                address, RequestCode.POP_MESSAGE, header, timeout=poll + GRACE, check=False
+            )
+        except NetworkError:
+            if order is not None and header.attempt_id is not None:
+                order.lost(header.attempt_id)
+            raise
+        if answer.code in _NOTHING:
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerError.of(answer.code, answer.remark, address)
+        response = PopResponse.from_ext(answer.ext)
+        popped, skipped = await self._decode(answer.body, queue, response, order=order is not None)
+        if not subscription.tags_set and not self._filter_hooks:
+            return PopAnswer(popped, skipped, response.pop_time)
+        messages = filter_by_tags([one.message for one in popped], subscription.tags_set)
+        shown = queue_without_namespace(self._namespace, queue)
+        wanted = set(filter_messages(self._filter_hooks, self._group, shown, messages))
+        return PopAnswer(
+            [one for one in popped if one.message in wanted],
+            [*skipped, *(one for one in popped if one.message not in wanted)], response.pop_time,
+        )  # fmt: skip
+
+    async def _decode(
+        self, body: bytes, queue: MessageQueue, response: PopResponse, *, order: bool
+    ) -> tuple[list[PoppedMessage], list[PoppedMessage]]:
+        """The messages of a pop, and those that cannot be decoded; there being no room for others, these are returned
+        to the broker.
+        """
+        messages, undecoded, postponed = decode_response(body, queue.broker_name, self._rules)
+        if undecoded or postponed:
+            messages = sorted(
+                [*messages, *(record.message for record in (*undecoded, *postponed))], key=lambda one: one.queue_offset
+            )
+        popped = attach_receipts(messages, queue.topic, queue.broker_name, response, order=order)
+        if self._namespace:
+            for message in messages:
+                message.topic = without_namespace(self._namespace, message.topic)
+        if not undecoded and not postponed:
+            return popped, []
+        log_undecoded(self._group, queue_without_namespace(self._namespace, queue), undecoded)
+        skipped, returned = {record.message for record in undecoded}, {record.message for record in postponed}
+        await self.give_back([one for one in popped if one.message in returned], GIVE_BACK)
+        whole = [one for one in popped if one.message not in skipped | returned]
+        return whole, [one for one in popped if one.message in skipped]
+
+    async def notified(self, queue: MessageQueue, *, poll: float, order: bool) -> bool:
+        """Let the broker hold a request until there may be a message to pop; returns True if there may be one.
+
+        :param poll: seconds that the broker may hold the request.
+        :raises BrokerError: the broker refuses.
+        :raises NetworkError: the broker cannot be reached.
+        """
+        address = await self.master(queue.broker_name, queue.topic)
+        header = Notification(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, poll_time=_millis(poll),
+            order=order, bname=queue.broker_name,
+        )  # fmt: skip
+        answer = await self._instance.connections.invoke(
+            address, RequestCode.NOTIFICATION, header, timeout=poll + GRACE
+        )
+        response = NotificationResponse.from_ext(answer.ext)
+        if response.polling_full:
+            raise BrokerError.of(ResponseCode.POLLING_FULL, "too many consumers wait already", address)
+        return response.has_msg
+
+    async def ack(self, messages: Iterable[PoppedMessage]) -> list[tuple[Sequence[PoppedMessage], RocketMQError]]:
+        """Ack messages with one request per broker; returns those that failed, each with its error."""
+        by_broker: dict[str, list[PoppedMessage]] = defaultdict(list)
+        for one in messages:
+            by_broker[one.receipt.broker_name].append(one)
+        parts = list(by_broker.items())
+        results = await asyncio.gather(*(self._ack(*part) for part in parts))
+        return [(part, error) for (_, part), error in zip(parts, results, strict=True) if error is not None]
+
+    async def _ack(self, broker_name: str, messages: Sequence[PoppedMessage]) -> RocketMQError | None:
+        try:
+            address = await self.master(broker_name, self._topic_of(messages[0].message))
+            if len(messages) == 1:
+                header = self._ack_header(messages[0])
+                await self._instance.connections.invoke(address, RequestCode.ACK_MESSAGE, header, timeout=TIMEOUT)
+            else:
+                await self._ack_batch(broker_name, address, messages)
+        except RocketMQError as e:
+            return e
+        return None
+
+    async def _ack_batch(self, broker_name: str, address: str, messages: Sequence[PoppedMessage]) -> None:
+        body = BatchAckRequest(
+            broker_name=broker_name, acks=batch_acks(self._group, map(self._named, messages))
+        ).encode()
+        connections = self._instance.connections
+        try:
+            await connections.invoke(address, RequestCode.BATCH_ACK_MESSAGE, None, body, timeout=TIMEOUT)
+        except RequestNotSupported:  # brokers of 5.0 know single acks only
+            for one in messages:
+                await connections.invoke(address, RequestCode.ACK_MESSAGE, self._ack_header(one), timeout=TIMEOUT)
+
+    def _ack_header(self, one: PoppedMessage) -> AckMessage:
+        message, receipt = one
+        return AckMessage(
+            consumer_group=self._group, topic=real_topic(self._topic_of(message), self._group, receipt.retry),
+            queue_id=receipt.queue_id, extra_info=receipt.encode(), offset=_offset(one), bname=receipt.broker_name,
+        )  # fmt: skip
+
+    async def extend(self, one: PoppedMessage, seconds: float) -> ExtraInfo:
+        """Keep a message invisible for ``seconds`` from now on; returns its new receipt.
+
+        :raises InvalidReceipt: the receipt is no longer valid.
+        :raises BrokerError: the broker refuses.
+        :raises NetworkError: the broker cannot be reached.
+        """
+        message, receipt = one
+        address = await self.master(receipt.broker_name, self._topic_of(message))
+        ack, offset = self._ack_header(one), _offset(one)
+        header = ChangeInvisibleTime(
+            consumer_group=ack.consumer_group, topic=ack.topic, queue_id=ack.queue_id,
+            extra_info=ack.extra_info, offset=offset, invisible_time=_millis(seconds), bname=ack.bname,
+        )  # fmt: skip
+        answer = await self._instance.connections.invoke(
+            address, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header, timeout=TIMEOUT
+        )
+        response = ChangeInvisibleTimeResponse.from_ext(answer.ext)
+        return receipt._replace(
+            start_offset=offset, pop_time=response.pop_time, invisible_ms=response.invisible_time,
+            revive_queue=response.revive_qid, offset=offset,
+        )  # fmt: skip
+
+    def _topic_of(self, message: MessageExt) -> str:
+        """The topic of a message at brokers."""
+        return with_namespace(self._namespace, message.topic)
+
+    def _named(self, one: PoppedMessage) -> PoppedMessage:
+        """A message with its topic at brokers; a copy if there is a namespace."""
+        if not self._namespace:
+            return one
+        message = copy.copy(one.message)
+        message.topic = self._topic_of(message)
+        return PoppedMessage(message, one.receipt)
+
+    async def give_back(self, messages: Iterable[PoppedMessage], seconds: float) -> None:
+        """Make popped messages visible again after ``seconds``; without it, that happens when their time ends."""
+        results = await asyncio.gather(*(self.extend(one, seconds) for one in messages), return_exceptions=True)
+        for result in results:
+            if isinstance(result, RocketMQError):
+                _log.info("a message of group %s comes again only after its invisible time: %s", self._group, result)
+            elif isinstance(result, BaseException):
+                raise result
+
+
+def _offset(one: PoppedMessage) -> int:
+    return one.message.queue_offset if one.receipt.offset is None else one.receipt.offset
+
+
+def _millis(seconds: float) -> int:
+    return math.ceil(seconds * 1000)

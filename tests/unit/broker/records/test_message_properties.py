@@ -1,0 +1,78 @@
+"""The fast path of writing properties agrees with parsing, or leaves the message to it."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings, strategies as st
+
+from rocketmq_py.broker.records.message_properties import PropertyWriter, decode
+from rocketmq_py.wire.java_hash import tags_code
+from tests.examples import examples
+
+NAMES = st.sampled_from(
+    [
+        "TAGS",
+        "KEYS",
+        "UNIQ_KEY",
+        "WAIT",
+        "DELAY",
+        "MYTAGS",
+        "XKEYS",
+        "NO_UNIQ_KEY",
+        "MSG_REGION",
+        "POP_CK",
+        "a",
+        "",
+        "TRAN_MSG",
+        "XTRAN_MSG",
+        "PGROUP",
+        "REAL_TOPIC",
+        "__transactionId__",
+    ]
+)
+VALUES = st.sampled_from(["", "1", "true", "TAGS", "KEYS", "A || B", "k1 k2", "Zürich"])
+ENTRIES = st.lists(st.tuples(NAMES, VALUES, st.sampled_from(["\x01", "\x01", "\x01", "", "\x01\x01"])), max_size=6)
+
+
+def property_writer() -> PropertyWriter:
+    return PropertyWriter("r", True, "c", lambda: "made")
+
+
+@given(ENTRIES, st.booleans())
+@settings(max_examples=examples(1_000))
+@example([("UNIQ_KEY", "1", "\x01"), ("KEYS", "k1 k2", "\x01")], True)
+@example([("X", "1", "\x01"), ("UNIQ_KEY", "1", "\x01"), ("KEYS", "1", "\x01")], False)
+def test_the_fast_and_the_parsed_path_agree(entries: list[tuple[str, str, str]], ends: bool) -> None:
+    text = "\x02".join(name + separator + value for name, value, separator in entries) + ("\x02" if ends else "")
+    subject = property_writer()
+    for is_half in (False, True, True):  # the last time it is remembered
+        short = subject.write_common(text, is_half=is_half)
+        if short is None:
+            continue
+        parsed = subject.parse(text)
+        in_transaction = parsed.get("TRAN_MSG") == "true"
+        assert short.group == (parsed["PGROUP"] if in_transaction else None)
+        assert is_half or not in_transaction
+        assert decode(short.text) == parsed
+        assert short.tags_code == tags_code(parsed.get("TAGS"))
+        assert (short.keys, short.uniq_key) == (parsed.get("KEYS"), parsed["UNIQ_KEY"])
+
+
+def test_properties_of_real_clients_take_the_fast_path() -> None:
+    java = "city\x01Zürich\x02KEYS\x01k-0 all\x02UNIQ_KEY\x01FD00\x02WAIT\x01true\x02TAGS\x01A\x02"
+    for text in (java, "UNIQ_KEY\x01U\x02", "TAGS\x01A\x02KEYS\x01k\x02WAIT\x01true\x02UNIQ_KEY\x01U\x02"):
+        assert property_writer().write_common(text) is not None
+
+
+def test_half_messages_of_real_clients_take_the_fast_path() -> None:
+    text = "UNIQ_KEY\x01U\x02WAIT\x01true\x02TAGS\x01A\x02TRAN_MSG\x01true\x02PGROUP\x01g\x02"
+    assert property_writer().write_common(text) is None
+    marked = property_writer().write_common(text, is_half=True)
+    assert marked is not None
+    assert (marked.group, marked.tags_code) == ("g", 65)
+
+
+def test_the_cache_is_bounded() -> None:
+    subject = property_writer()
+    for i in range(10_000):
+        assert subject.write_common(f"id\x01{i}\x02UNIQ_KEY\x01U\x02") is not None
+    assert len(subject._seen) <= 4096
