@@ -1,4 +1,4 @@
-"""One run of a coroutine for all who want its result at the same time."""
+"""One run of a coroutine for all concurrent callers with the same key."""
 
 from __future__ import annotations
 

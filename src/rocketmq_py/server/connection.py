@@ -44,7 +44,7 @@ class Owner(Protocol):
 
 
 class ServerConnection(asyncio.Protocol):
-    """Feeds what arrives to the dispatcher and writes what comes back, once per read."""
+    """Passes received frames to the dispatcher and writes its replies, once per read."""
 
     __slots__ = (
         "_feed", "_frames", "_owner", "_paused", "_rest", "_serve", "_transport", "_write", "_write_all", "peer",
@@ -199,6 +199,6 @@ class ServerConnection(asyncio.Protocol):
             self._owner.buffers.grown(self)
 
     def _fail(self, fault: CorruptFrame, data: bytes = b"") -> None:
-        hint = "; these bytes look like TLS, which this port does not speak" if data[:1] == b"\x16" else ""
+        hint = "; these bytes look like TLS, which this port does not accept" if data[:1] == b"\x16" else ""
         self._owner.fault_log.closing(self.peer, f"{fault}{hint}")
         self._transport.close()

@@ -58,7 +58,7 @@ class Server:
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
-    def __init__(  # noqa: PLR0913 - what a server can be told, by keyword
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         router: Router,
         *,
@@ -186,7 +186,7 @@ class Server:
         await go_away.wait(seconds)
 
     async def stop(self) -> None:
-        """Stop listening, let handlers finish, end all connections. Harmless when stopped already."""
+        """Stop listening, wait for handlers, close all connections. Does nothing if stopped already."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
@@ -224,7 +224,7 @@ class Server:
             self._on_disconnect(connection.peer)
 
     def _sweep_idle(self) -> None:
-        """Close connections that were silent for the idle timeout; one timer serves all connections."""
+        """Close connections without data for the idle timeout; one timer serves all connections."""
         for connection in tuple(self._connections):
             connection.quiet_sweeps += 1
             if connection.quiet_sweeps > _SWEEPS_PER_TIMEOUT:
