@@ -81,6 +81,14 @@ def test_a_send_without_a_queue_goes_to_a_queue_of_this_leader(static: Client) -
     assert (answer.code, answer.ext["queueId"]) == (0, "0")
 
 
+def test_the_offset_of_a_half_message_is_left_alone(static: Client) -> None:
+    """Producers end transactions with it: it is one of the half topic, not of the logical queue."""
+    answer = static.ask(
+        Code.SEND_MESSAGE_V2, send("t", 0, sys_flag=4, properties="TRAN_MSG\x01true\x02PGROUP\x01g\x02"), b"x"
+    )
+    assert (answer.code, answer.ext["queueId"], answer.ext["queueOffset"]) == (0, "0", "0")
+
+
 def test_a_pull_is_translated(static: Client) -> None:
     for _ in range(3):
         static.ask(Code.SEND_MESSAGE_V2, send("t", 0), b"x")
