@@ -84,7 +84,11 @@ class CorruptRecord(ProtocolError):
     """A stored message whose bytes contradict themselves."""
 
 
-class DecompressionLimit(CorruptRecord):
+class CorruptBody(CorruptRecord):
+    """A stored message whose body cannot be decompressed or unwrapped; the records around it can be read."""
+
+
+class DecompressionLimit(CorruptBody):
     """A compressed body that would take more memory than its reader allows."""
 
 

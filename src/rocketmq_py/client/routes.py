@@ -1,4 +1,4 @@
-"""The routes that a client knows, and how it refreshes them. ``core.route`` says what follows from a route."""
+"""The routes of a client, and their refresh. ``core.route`` has the rules about routes."""
 
 from __future__ import annotations
 

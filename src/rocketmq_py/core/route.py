@@ -27,7 +27,7 @@ class TopicRoute:
     :raises BadHeader: the route has more queues than a topic may have.
     """
 
-    __slots__ = ("brokers", "data", "leaders", "provisional", "read_queues", "topic", "write_queues")
+    __slots__ = ("brokers", "data", "leaders", "provisional", "read_queues", "topic", "write_brokers", "write_queues")
 
     def __init__(self, topic: str, data: TopicRouteData, *, provisional: bool = False) -> None:
         check_queues(topic, data)
@@ -53,6 +53,7 @@ class TopicRoute:
             if data.topic_queue_mapping_by_broker
             else _write_queues(topic, queue_datas, self.brokers)
         )
+        self.write_brokers = frozenset(map(self.broker_of, self.write_queues))
 
     def broker_of(self, queue: MessageQueue) -> str:
         """The name of the broker that serves a queue of this topic."""

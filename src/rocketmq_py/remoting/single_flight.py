@@ -1,4 +1,4 @@
-"""One run of a coroutine for all who want its result at the same time."""
+"""One run of a coroutine for all concurrent callers with the same key."""
 
 from __future__ import annotations
 
@@ -31,10 +31,7 @@ class SingleFlight(Generic[K, T]):
         :raises TimeoutError: the work is not done in time; it goes on.
         :raises WorkCancelled: the work was cancelled.
         """
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = self._flights[key] = _Flight(asyncio.ensure_future(self._work(key)))
-            flight.task.add_done_callback(lambda _: self._land(key))
+        flight = self.begin(key)
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         flight.waiters.add(waiter)
         try:
@@ -44,6 +41,14 @@ class SingleFlight(Generic[K, T]):
                 return await waiter
         finally:
             flight.waiters.discard(waiter)
+
+    def begin(self, key: K) -> _Flight[T]:
+        """The work for ``key`` that runs now; it is started if there is none."""
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = _Flight(asyncio.ensure_future(self._work(key)))
+            flight.task.add_done_callback(lambda _: self._land(key))
+        return flight
 
     @property
     def tasks(self) -> list[asyncio.Task[T]]:

@@ -58,10 +58,10 @@ class _Reading(NamedTuple):
 
 
 class Timers:
-    """Keeps timed messages waiting and delivers them.
+    """Stores timed messages until they are due, and delivers them.
 
     :param delay: stores messages with a delay level.
-    :param revive_topic: its messages never wait; those left by a Java broker are moved at the start.
+    :param revive_topic: messages of this topic are not delayed; those of a Java broker are moved at the start.
     :param clock: the time in milliseconds.
     """
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.lifetime import AsyncLifetime
 from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.client.queue_requests import ask_about_queue
 from rocketmq_py.core.route import MASTER_ID, pick_address
@@ -25,7 +25,7 @@ T = TypeVar("T")
 Refusals = tuple[type[BrokerError], ...]
 
 
-class AdminBase:
+class AdminBase(AsyncLifetime):
     """Connections and the choice of brokers. See :class:`~rocketmq_py.client.admin.admin.Admin`."""
 
     def __init__(
@@ -61,15 +61,6 @@ class AdminBase:
         """Close the connections. May be called more than once."""
         if self._own_instance:
             await self._instance.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def cluster(self) -> ClusterInfo:
         """The registered brokers, by name and by cluster."""

@@ -273,7 +273,7 @@ class PullOutcome(NamedTuple):
 def translate_pull(items: Items, current: MappingItem, asked: int, found: PullOutcome) -> tuple[PullOutcome, int]:
     """The answer of a pull from a physical queue as one from the logical queue, and the delta of its offsets.
 
-    A reader at the end of a physical queue goes on at the next one
+    A reader at the end of a physical queue continues at the next one
     (PullMessageProcessor.rewriteResponseForStaticTopic).
 
     :param asked: the physical offset of the pull. :param found: with physical offsets.

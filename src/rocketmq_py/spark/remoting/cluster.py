@@ -39,7 +39,7 @@ from rocketmq_py.spark.remoting.queues import (
 from rocketmq_py.spark.remoting.retry import new_retry
 
 AUTO_CREATE_QUEUES = 4
-"""Queues a topic gets that its first message creates, as Java's producer asks for."""
+"""Queues of a topic that its first message creates, as with Java's producer."""
 
 _AVOIDED_SECONDS = 5.0
 """For so long after a failed request, other brokers of the same name are asked first."""

@@ -346,7 +346,7 @@ class Fetcher:
         self._answered(segment, b"", stop)
 
     def _handle_offset_moved(self, segment: Segment, found: PullResponse) -> None:
-        """The broker does not have the offset: retention was faster, or the queue has been created anew."""
+        """The broker does not have the offset: it was deleted, or the queue was created again."""
         start = segment.start
         beyond = start >= found.max_offset
         if found.min_offset <= start < found.max_offset:  # the offset of the group was reset, for one
@@ -406,9 +406,9 @@ class Fetcher:
 
 
 def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
-    """The fetchers in order, each with the ones behind it having prefetched, and closed when its turn is over.
+    """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
 
-    :param limit: how many have prefetched and are not over. Answers that wait are in the buffers of their connections.
+    :param limit: maximum number of open fetchers. Their responses wait in the buffers of their connections.
     :raises RocketMQError: one of them cannot begin.
     """
     waiting = iter(fetchers)

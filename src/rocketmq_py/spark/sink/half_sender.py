@@ -148,7 +148,7 @@ class _Part:
 class HalfSender:
     """Sends the half messages of one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
 
-    :param settings: ``producer_group`` is who is asked how the transactions end.
+    :param settings: brokers check the transactions with members of ``producer_group``.
     :param unique_key: makes another unique key.
     :param bad: what to do about messages their broker refuses as illegal.
     :ivar prefix: encoded properties that make a message a half message.

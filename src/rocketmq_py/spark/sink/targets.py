@@ -23,9 +23,9 @@ class NoSuchQueue(BrokerError):
 
 
 def refusal(answer: Reply, address: str) -> BrokerError:
-    """The error of a send that the broker refused.
+    """Return the error for a send that the broker refused.
 
-    For a send, INVALID_PARAMETER means the queue id, which is no fault of the row: the queue came from a route.
+    For a send, INVALID_PARAMETER means the queue id, which came from a route; the row is not at fault.
     """
     build = NoSuchQueue if answer.code == ResponseCode.INVALID_PARAMETER else BrokerError.of
     return build(answer.code, answer.remark, address)

@@ -22,6 +22,7 @@ from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.group import GetConsumeStats
 from rocketmq_py.protocol.headers.offset import GetMaxOffset, QueryConsumerOffset, QueueHeader, UpdateConsumerOffset
 from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
+from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import dumps_java, loads
 from tests.unit.broker.harness import Client, InProcess, broker
@@ -83,9 +84,8 @@ def test_a_send_without_a_queue_goes_to_a_queue_of_this_leader(static: Client) -
 
 def test_the_offset_of_a_half_message_is_left_alone(static: Client) -> None:
     """Producers end transactions with it: it is one of the half topic, not of the logical queue."""
-    answer = static.ask(
-        Code.SEND_MESSAGE_V2, send("t", 0, sys_flag=4, properties="TRAN_MSG\x01true\x02PGROUP\x01g\x02"), b"x"
-    )
+    half = send("t", 0, {"TRAN_MSG": "true", "PGROUP": "g"}, sys_flag=TRANSACTION_PREPARED)
+    answer = static.ask(Code.SEND_MESSAGE_V2, half, b"x")
     assert (answer.code, answer.ext["queueId"], answer.ext["queueOffset"]) == (0, "0", "0")
 
 
@@ -201,7 +201,7 @@ def test_an_unreachable_broker_is_an_error_without_a_traceback(
 ) -> None:
     answer = ask_forwarded(static, Code.GET_MIN_OFFSET, QueueHeader(topic="t", queue_id=0))
     assert answer.code != 0
-    assert "no name server knows which brokers have topic t" in (answer.remark or "")
+    assert "no name server returned a route of topic t" in (answer.remark or "")
     assert "Traceback" not in caplog.text
 
 
@@ -314,8 +314,7 @@ class Brokers:
             body = dumps_java({"offsetTable": {tuple(place.items()): extent}})
         return RemoteReply(0, 1, fields=msgspec.Raw(b"{}"), body=body)
 
-    async def route(self, topic: str, *, age_ms: int) -> TopicRoute:
-        assert age_ms == 0
+    async def current_route(self, topic: str) -> TopicRoute:
         brokers = [BrokerData(broker_name=name, broker_addrs={0: f"{name}:1"}) for name in (A, "broker-b", "broker-c")]
         tree = msgspec.to_builtins(as_info(self._mapping), str_keys=True)
         return TopicRoute(topic, TopicRouteData(broker_datas=brokers, topic_queue_mapping_by_broker={"c": tree}))
@@ -326,7 +325,7 @@ def test_the_mapping_is_cleaned_up(running: InProcess, static: Client) -> None:
     moved_on = [item(0), item(1, 10_000, bname="broker-b"), item(2, 20_000, bname="broker-c")]
     brokers = Brokers(mapping({1: moved_on}, bname="broker-c"), end_at_b=40)
     running.services.forwarder.ask = brokers.ask  # type: ignore[method-assign]
-    running.services.forwarder.route = brokers.route  # type: ignore[method-assign]
+    running.services.forwarder.current_route = brokers.current_route  # type: ignore[method-assign]
     before = running.services.mappings.version
     asyncio.run(running.services.mapping_clean_up.run())
     assert brokers.asked == [("broker-b", Code.GET_TOPIC_STATS_INFO, False), ("broker-c", Code.GET_TOPIC_CONFIG, True)]
@@ -344,7 +343,7 @@ def test_a_mapping_stays_if_a_broker_does_not_answer(
     before = running.services.mappings.version
     asyncio.run(running.services.mapping_clean_up.run())
     assert running.services.mappings.version == before
-    assert "the mapping of static topic t is not cleaned up: no name server knows" in caplog.text
+    assert "the mapping of static topic t is not cleaned up: no name server returned" in caplog.text
 
 
 @pytest.mark.parametrize(("hours", "runs"), [("00;01;02;03;04;05;06;07;08;09;10;11", 1), ("12", 0)])

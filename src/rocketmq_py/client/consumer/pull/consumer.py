@@ -23,6 +23,7 @@ from rocketmq_py.client.consumer.pull_member import PullMember
 from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged, Rebalancer
 from rocketmq_py.client.consumer.send_message_back import SendMessageBack
+from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.client.queue_requests import ask_about_queue, broker_of
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -189,13 +190,16 @@ class PullConsumer(PullMember):
         reply = await self._ask(queue, subscription, header, timeout)
         found = PullResponse.from_ext(reply.ext)
         self._broker_ids[queue] = found.suggest_which_broker_id
-        messages: list[MessageExt] = []
+        messages, next_offset = list[MessageExt](), found.next_begin_offset
         if reply.code == ResponseCode.SUCCESS:
-            messages = pulled_messages(reply.body, found, queue, subscription.tags_set)
+            messages, next_offset, undecoded = pulled_messages(
+                reply.body, found, queue, subscription.tags_set, self._group.options.body_rules
+            )
+            log_undecoded(self.group, self._group.shown(queue), undecoded)
             self._group.show(messages)
             messages = filter_messages(self._options.filter_hooks, self.group, self._group.shown(queue), messages)
         self._group.stats(queue.topic).pulled.add(len(messages), 0.0)
-        return PullResult(_STATUS[reply.code], found.next_begin_offset, found.min_offset, found.max_offset, messages)
+        return PullResult(_STATUS[reply.code], next_offset, found.min_offset, found.max_offset, messages)
 
     async def _ask(
         self, queue: MessageQueue, subscription: SubscriptionData, header: PullMessage, timeout: float

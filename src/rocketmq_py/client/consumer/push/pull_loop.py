@@ -25,6 +25,7 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerSt
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
+from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer.flow_control import (
@@ -190,6 +191,8 @@ class PullLoop:
                     await asyncio.sleep(0)  # sends the next pull before the answer is decoded
                 if not self._queue.dropped:
                     await self._handle(answer)
+                    if pull is not None and pull.offset != self._offset:
+                        return  # some messages are pulled again
         finally:
             if pull is not None:
                 discard(pull)
@@ -273,19 +276,20 @@ class PullLoop:
     async def _handle(self, answer: PullAnswer) -> None:
         """Hand over the messages of an answer and move on to its next offset."""
         queue, header = self._queue, answer.header
+        next_offset = header.next_begin_offset
         if answer.code == FOUND:
-            messages = self._messages(answer)
+            messages, next_offset = self._messages(answer)
             self._group.stats(queue.queue.topic).pulled.add(len(messages), self._group.now() - answer.pull.sent_at)
             if messages:
                 queue.put(messages, header.max_offset)
                 self._dispatcher.submit(queue, messages)
             elif not queue.count:
-                self._group.offsets.update(queue.queue, header.next_begin_offset)  # all were filtered away
+                self._group.offsets.update(queue.queue, next_offset)  # all were filtered away
         elif answer.code == OFFSET_MOVED:
-            await self._events.offset_illegal(queue, self._offset or 0, header.next_begin_offset)
+            await self._events.offset_illegal(queue, self._offset or 0, next_offset)
         elif not queue.count:
-            self._group.offsets.update(queue.queue, header.next_begin_offset)
-        self._offset = header.next_begin_offset
+            self._group.offsets.update(queue.queue, next_offset)
+        self._offset = next_offset
         self._broker_id = self._next_broker(header)
 
     def _next_broker(self, header: PullResponse) -> int:
@@ -293,16 +297,19 @@ class PullLoop:
         chosen = self._group.options.pull_from_broker_id
         return header.suggest_which_broker_id if chosen is None else chosen
 
-    def _messages(self, answer: PullAnswer) -> list[MessageExt]:
-        source = self._queue.queue
+    def _messages(self, answer: PullAnswer) -> tuple[list[MessageExt], int]:
+        """The messages of an answer, and the offset to continue at."""
+        source, group = self._queue.queue, self._group
         # A pull that the broker held was filtered by the subscription of now, not by that of the request.
         wanted = self._group.subscriptions.get(source.topic, answer.pull.subscription)
-        messages = pulled_messages(answer.body, answer.header, source, wanted.tags_set)
+        messages, next_offset, undecoded = pulled_messages(
+            answer.body, answer.header, source, wanted.tags_set, group.options.body_rules
+        )
+        log_undecoded(group.name, group.shown(source), undecoded)
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
         elif self._group.is_pop_retry(source.topic):
             for message in messages:
                 message.topic = normal_topic(message.topic, self._group.name)
-        group = self._group
         group.show(messages)
-        return filter_messages(group.options.filter_hooks, group.name, group.shown(source), messages)
+        return filter_messages(group.options.filter_hooks, group.name, group.shown(source), messages), next_offset
