@@ -27,7 +27,7 @@ from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.requests.dispatcher import Authorize
 from rocketmq_py.server.tls import TlsSettings
-from rocketmq_py.store import FileSystem, StoreConfig
+from rocketmq_py.store import FileSystem, StoreConfig, Workers
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ class Broker:
     :param tls: TLS settings; None serves plain connections only.
     :param access: authentication and permissions; None opens the access file of the store with both switched off.
     :param fs: the file system; the operating system's by default.
+    :param workers: run blocking work on files; threads by default.
     """
 
     def __init__(
@@ -74,9 +75,11 @@ class Broker:
         tls: TlsSettings | None = None,
         access: AuthDispatcher | None = None,
         fs: FileSystem | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.config = config
         self._fs = fs
+        self._workers = workers
         self.store_config = store_config or StoreConfig()
         self.port = config.listen_port
         self._clock = clock
@@ -124,6 +127,7 @@ class Broker:
             self._fs,
             self._tls,
             store_ip=await _resolved(config.broker_ip1),
+            workers=self._workers,
         )
         services.open()
         slow_turns = services.slow_turns

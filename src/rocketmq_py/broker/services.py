@@ -85,7 +85,7 @@ from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.server.tls import TlsSettings
-from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
+from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig, Workers
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
 from rocketmq_py.store.settings import delay_levels
@@ -105,9 +105,10 @@ class Services:
     :param fs: the file system.
     :param tls: TLS settings, for replication.
     :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
+    :param workers: run blocking work on files; threads by default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a broker is made of
         self,
         config: BrokerConfig,
         store_config: StoreConfig,
@@ -119,6 +120,7 @@ class Services:
         tls: TlsSettings | None = None,
         *,
         store_ip: str | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.slow_turns = SlowTurns()
         """Long turns of the event loop; the listener and the periodic jobs report to it."""
@@ -135,8 +137,9 @@ class Services:
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
             on_arrival=self._arrived_at_slave if config.is_slave else self._arrived, on_written=self._written,
+            workers=workers,
         )  # fmt: skip
-        self.saver = ConfigFileSaver()
+        self.saver = ConfigFileSaver(self.store.workers.executor("rocketmq-config"))
         self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)

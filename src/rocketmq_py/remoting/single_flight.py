@@ -33,14 +33,14 @@ class SingleFlight(Generic[K, T]):
         """
         flight = self.begin(key)
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        flight.waiters.add(waiter)
+        flight.waiters[waiter] = None
         try:
             if timeout is None:
                 return await waiter
             async with asyncio.timeout(timeout):
                 return await waiter
         finally:
-            flight.waiters.discard(waiter)
+            flight.waiters.pop(waiter, None)
 
     def begin(self, key: K) -> _Flight[T]:
         """The work for ``key`` that runs now; it is started if there is none."""
@@ -81,7 +81,7 @@ class _Flight(Generic[T]):
 
     def __init__(self, task: asyncio.Task[T]) -> None:
         self.task = task
-        self.waiters: set[asyncio.Future[T]] = set()
+        self.waiters: dict[asyncio.Future[T], None] = {}  # a set in the order of arrival: first come, first served
 
 
 E = TypeVar("E", bound=BaseException)

@@ -96,7 +96,7 @@ class Server:
         self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
         self._sweep: asyncio.TimerHandle | None = None
         self._listeners: list[asyncio.Server | TlsAcceptor] = []
-        self._connections: set[ServerConnection] = set()
+        self._connections: dict[ServerConnection, None] = {}  # closed in the order they were opened
         self._all_gone = asyncio.Event()
 
     @property
@@ -214,10 +214,10 @@ class Server:
     # -- for connections
 
     def connected(self, connection: ServerConnection) -> None:
-        self._connections.add(connection)
+        self._connections[connection] = None
 
     def disconnected(self, connection: ServerConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         if not self._connections:
             self._all_gone.set()
         if self._on_disconnect is not None:

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SECONDS = 3.0
-_ROUTE_MS = 5_000
+ROUTE_MS = 5_000
 
 
 async def ask_name_servers(
@@ -71,17 +71,18 @@ class RouteCache:
         self._clock = clock
         self._known: dict[str, tuple[TopicRoute, int]] = {}
 
-    async def get(self, topic: str) -> TopicRoute:
+    async def get(self, topic: str, *, max_age_ms: int = ROUTE_MS) -> TopicRoute:
         """Return the route of a topic.
 
+        :param max_age_ms: how old it may be.
         :raises NoRouteError: no name server answers.
         """
-        route, until_ms = self._known.get(topic, (None, 0))
-        if route is None or until_ms <= self._clock():
+        route, since_ms = self._known.get(topic, (None, 0))
+        if route is None or since_ms + max_age_ms <= self._clock():
             route = await query_route(self._config, self._rpc_client, topic)
             if route is None:
                 raise NoRouteError(f"no name server returned a route of topic {topic}")
-            self._known[topic] = route, self._clock() + _ROUTE_MS
+            self._known[topic] = route, self._clock()
         return route
 
     def remove(self, topic: str) -> None:

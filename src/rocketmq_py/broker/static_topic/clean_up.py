@@ -114,7 +114,7 @@ class MappingCleanUp:
         numbers = led_elsewhere(detail)
         if not numbers:
             return
-        route = await self._forwarder.current_route(detail.topic)
+        route = await self._forwarder.route(detail.topic, max_age_ms=0)
         name = mock_broker_name(detail.scope)
         leaders = {number: route.broker_of(MessageQueue(detail.topic, name, number)) for number in numbers}
         known = [leader for leader in sorted(set(leaders.values())) if leader in route.brokers]

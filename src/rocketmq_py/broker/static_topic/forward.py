@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from rocketmq_py.broker.cluster.route_lookup import RouteCache
+from rocketmq_py.broker.cluster.route_lookup import ROUTE_MS, RouteCache
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.peer import Reply as RemoteReply
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
@@ -87,7 +87,7 @@ class Forwarder:
 
         :raises NoRouteError: no name server knows the broker. :raises NetworkError: the broker does not answer.
         """
-        route = await self._routes.get(topic)
+        route = await self.route(topic)
         addresses = route.brokers.get(broker_name)
         if not addresses:
             self._routes.remove(topic)
@@ -99,13 +99,13 @@ class Forwarder:
             self._routes.remove(topic)
             raise
 
-    async def current_route(self, topic: str) -> TopicRoute:
-        """The route of a topic as a name server has it now.
+    async def route(self, topic: str, *, max_age_ms: int = ROUTE_MS) -> TopicRoute:
+        """The route of a topic.
 
-        :raises NoRouteError: no name server answers.
+        :param max_age_ms: how old it may be.
+        :raises NoRouteError: no name server returned it.
         """
-        self._routes.remove(topic)
-        return await self._routes.get(topic)
+        return await self._routes.get(topic, max_age_ms=max_age_ms)
 
     async def stop(self) -> None:
         """Cancel running requests and close the connections."""

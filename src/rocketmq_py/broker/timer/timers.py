@@ -100,7 +100,8 @@ class Timers:
         if not self._config.timer_wheel_enable:
             return
         now = self._clock()
-        files = self._files = TimerFiles(self._fs, self._store.layout, self._config, messages_end)
+        thread = self._store.workers.executor("rocketmq-timer")
+        files = self._files = TimerFiles(self._fs, self._store.layout, self._config, messages_end, thread)
         self._read_ms = self._loaded_ms = self._first_slot(files, now)
         self._queue_offset = self._first_offset(files)
         if files.is_new:

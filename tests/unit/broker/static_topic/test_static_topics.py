@@ -314,7 +314,8 @@ class Brokers:
             body = dumps_java({"offsetTable": {tuple(place.items()): extent}})
         return RemoteReply(0, 1, fields=msgspec.Raw(b"{}"), body=body)
 
-    async def current_route(self, topic: str) -> TopicRoute:
+    async def route(self, topic: str, *, max_age_ms: int) -> TopicRoute:
+        assert max_age_ms == 0
         brokers = [BrokerData(broker_name=name, broker_addrs={0: f"{name}:1"}) for name in (A, "broker-b", "broker-c")]
         tree = msgspec.to_builtins(as_info(self._mapping), str_keys=True)
         return TopicRoute(topic, TopicRouteData(broker_datas=brokers, topic_queue_mapping_by_broker={"c": tree}))
@@ -325,7 +326,7 @@ def test_the_mapping_is_cleaned_up(running: InProcess, static: Client) -> None:
     moved_on = [item(0), item(1, 10_000, bname="broker-b"), item(2, 20_000, bname="broker-c")]
     brokers = Brokers(mapping({1: moved_on}, bname="broker-c"), end_at_b=40)
     running.services.forwarder.ask = brokers.ask  # type: ignore[method-assign]
-    running.services.forwarder.current_route = brokers.current_route  # type: ignore[method-assign]
+    running.services.forwarder.route = brokers.route  # type: ignore[method-assign]
     before = running.services.mappings.version
     asyncio.run(running.services.mapping_clean_up.run())
     assert brokers.asked == [("broker-b", Code.GET_TOPIC_STATS_INFO, False), ("broker-c", Code.GET_TOPIC_CONFIG, True)]

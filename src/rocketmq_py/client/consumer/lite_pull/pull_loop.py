@@ -223,9 +223,8 @@ class LitePullLoop:
         messages, next_offset = list[MessageExt](), answer.header.next_begin_offset
         if answer.code == FOUND:
             messages, next_offset, undecoded = pulled_messages(
-                answer.body, answer.header, queue, answer.pull.subscription.tags_set,
-                group.options.body_rules,
-            )  # fmt: skip
+                answer.body, answer.header, queue, answer.pull.subscription.tags_set, group.options.body_rules
+            )
             log_undecoded(group.name, group.shown(queue), undecoded)
         group.show(messages)
         messages = filter_messages(group.options.filter_hooks, group.name, group.shown(queue), messages)
