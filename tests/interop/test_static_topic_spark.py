@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rocketmq_py import Admin, ConsumeFromWhere, LitePullConsumer
-from rocketmq_py.errors import SystemError_
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
 from rocketmq_py.spark.datasource import RocketMQDataSource
@@ -25,7 +24,7 @@ from rocketmq_py.spark.sink.sender import BatchSender
 from rocketmq_py.spark.sink.targets import SendSettings
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
-from tests.interop.side import WAIT_SECONDS, eventually, group
+from tests.interop.side import WAIT_SECONDS, group
 from tests.interop.static_pairs import BLOCK, MOCK, QUEUES, Pair, start_pair
 
 pytestmark = pytest.mark.spark
@@ -44,19 +43,6 @@ def send(sender: BatchSender, topic: str, start: int) -> None:
     for number in range(start, start + NUMBER):
         sender.send(RowMessage(topic, b"%d" % number, b"", None, number % QUEUES))
         sender.flush()
-
-
-def await_forwarding(pair: Pair, topic: str) -> None:
-    """Until the leader finds the broker of the first physical queues; a Java broker looks for it every 10 s."""
-
-    def known() -> bool:
-        with Admin(pair.namesrv) as admin:
-            try:
-                return all(admin.min_offset(MessageQueue(topic, MOCK, number)) == 0 for number in range(QUEUES))
-            except SystemError_:
-                return False
-
-    eventually(known, bool)
 
 
 def read(reader: Any, partitions: Any) -> list[tuple[int, str, int, int]]:
@@ -78,13 +64,13 @@ def test_a_static_topic_is_written_and_read_while_its_queues_move(pair: Pair) ->
         send(sender, topic, 0)
         pair.remap(topic, "broker-b")
         send(sender, topic, NUMBER)
-    await_forwarding(pair, topic)
+    pair.await_forwarding(topic)
     options = {"namesrv": pair.namesrv, "subscribe": topic, "startingOffsets": "earliest"}
     source = RocketMQDataSource(options)
     reader = source.reader(source.schema())
     partitions = reader.partitions()
     pair.remap(topic, "broker-a")  # between the plan and the tasks
-    await_forwarding(pair, topic)
+    pair.await_forwarding(topic)
     found = read(reader, partitions)
     assert sorted(row[0] for row in found) == list(range(2 * NUMBER)), "each one once"
     each = NUMBER // QUEUES
@@ -104,7 +90,7 @@ def test_the_driver_follows_a_queue_that_moves(pair: Pair) -> None:
             admin.create_group(name)
         view.commit(name, dict.fromkeys(expected, 0), queues)
         pair.remap(topic, "broker-b")
-        await_forwarding(pair, topic)
+        pair.await_forwarding(topic)
         assert view.latest(queues) == dict.fromkeys(expected, BLOCK)
         assert view.committed(name, queues) == dict.fromkeys(expected, 0)
         assert {at.broker for at in queues.addresses.values()} == {"broker-b"}
