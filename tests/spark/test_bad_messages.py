@@ -1,4 +1,4 @@
-"""Messages that cannot be decoded, made so in the broker's log: what each mode of a read does about them.
+"""Undecodable messages in the broker's log: what each mode of a read does with them.
 
 The source as Spark calls it, without a session.
 """

@@ -1,4 +1,4 @@
-"""Fetching a range: what each answer of a broker, and a broken connection, leads to. No Spark needed."""
+"""Fetching a range: every answer of a broker, and broken connections. No Spark needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as messages: what a row becomes, what is refused."""
+"""Rows as messages: conversion and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets: what a batch read and a micro-batch cover, and what counts as lost."""
+"""Offsets: ranges of batch reads and micro-batches, and data loss."""
 
 from __future__ import annotations
 
