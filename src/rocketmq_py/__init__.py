@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rocketmq_py.model import (
         ConsumeFromWhere as ConsumeFromWhere,
         ConsumeResult as ConsumeResult,
+        DamagedMessage as DamagedMessage,
         Message as Message,
         MessageExt as MessageExt,
         MessageModel as MessageModel,
@@ -77,6 +78,7 @@ __all__ = [
     "ConsumeHook",
     "ConsumeResult",
     "Credentials",
+    "DamagedMessage",
     "FilterMessageHook",
     "ForkedError",
     "InvalidReceipt",
@@ -139,7 +141,7 @@ _HOMES = {
         "TooManySends",
     ),
     "model": (
-        "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",
+        "ConsumeFromWhere", "ConsumeResult", "DamagedMessage", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",
         "PullResult", "PullStatus", "SendResult", "SendStatus", "TransactionSendResult",
         "TransactionState",
     ),
