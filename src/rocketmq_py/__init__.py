@@ -141,7 +141,8 @@ _HOMES = {
         "TooManySends",
     ),
     "model": (
-        "ConsumeFromWhere", "ConsumeResult", "DamagedMessage", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",
+        "ConsumeFromWhere", "ConsumeResult", "DamagedMessage", "Message", "MessageExt", "MessageModel", "MessageQueue",
+        "OrderlyResult",
         "PullResult", "PullStatus", "SendResult", "SendStatus", "TransactionSendResult",
         "TransactionState",
     ),
