@@ -8,6 +8,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import Peer, Reply, Router, handles
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
+from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import Command, encode_command
 
@@ -66,6 +67,7 @@ class Owner:
     def __init__(self):
         self.dispatcher = Dispatcher(Router(Echo()))
         self.buffers = Buffers(1_000_000)
+        self.fault_log = FaultLog()
         self.events = []
 
     def connected(self, connection):
@@ -203,6 +205,16 @@ def test_a_fault_ends_the_connection_with_one_log_line(connection, data, said, c
     assert len(caplog.records) == 1
     assert "10.0.0.9:5" in caplog.text
     assert said in caplog.text
+
+
+def test_an_attack_is_a_few_lines_and_a_number(caplog):
+    owner = Owner()
+    for _ in range(1000):
+        attacked = ServerConnection(owner)
+        attacked.connection_made(Transport())
+        attacked.data_received(b"\x00\x00\x00\x06\x07\x00\x00\x02{}")
+        assert attacked._transport.done == ["close"]
+    assert len(caplog.records) == 3
 
 
 def test_requests_before_a_fault_are_answered(connection):

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from rocketmq_py.core.broker.static_topic import as_info
 from rocketmq_py.core.peer import Reply as RemoteReply
+from rocketmq_py.core.route import TopicRoute
+from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable
+from rocketmq_py.protocol.bodies.route import BrokerData, TopicRouteData
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingItem, MappingTable, TopicConfigAndMapping
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.group import GetConsumeStats
 from rocketmq_py.protocol.headers.offset import GetMaxOffset, QueryConsumerOffset, QueueHeader, UpdateConsumerOffset
 from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.fastjson import loads
+from rocketmq_py.wire.fastjson import dumps_java, loads
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pull, send
 
@@ -187,7 +193,7 @@ def test_an_unreachable_broker_is_an_error_without_a_traceback(
 ) -> None:
     answer = ask_forwarded(static, Code.GET_MIN_OFFSET, QueueHeader(topic="t", queue_id=0))
     assert answer.code != 0
-    assert "no name server knows which brokers have topic t" in (answer.remark or "")
+    assert "no name server returned a route of topic t" in (answer.remark or "")
     assert "Traceback" not in caplog.text
 
 
@@ -248,7 +254,9 @@ def test_an_older_mapping_is_refused_unless_forced(static: Client) -> None:
 
 
 def test_slaves_get_the_mappings(static: Client) -> None:
-    tree = loads(static.ask(Code.GET_ALL_TOPIC_CONFIG).body)
+    body = static.ask(Code.GET_ALL_TOPIC_CONFIG).body
+    assert b'"hostedQueues":{"0":[' in body, "Java's tools skip the mappings, and cannot skip bare keys"
+    tree = loads(body)
     assert sorted(map(int, tree["topicQueueMappingDetailMap"]["t"]["hostedQueues"])) == [0, 1, 2]
     assert tree["mappingDataVersion"]["counter"] == 1
 
@@ -258,3 +266,98 @@ def test_a_topic_without_a_mapping_is_untouched(running: InProcess, static: Clie
     answer = static.ask(Code.SEND_MESSAGE_V2, send("plain", 0), b"x")
     assert (answer.code, answer.ext["queueOffset"]) == (0, "0")
     assert "offsetDelta" not in static.ask(Code.PULL_MESSAGE, pull("plain")).ext
+
+
+def test_a_held_pull_is_answered_when_its_queue_moves(running: InProcess, static: Client) -> None:
+    waiting = running.connect()
+    assert waiting.call(Code.PULL_MESSAGE, pull("t", 10_000, 0, sys_flag=4 | 2, suspend_timeout_millis=15_000)) is None
+    queues = running.services.mappings.table["t"].hosted_queues
+    moved = mapping({**queues, 0: [*queues[0], item(2, -1, bname="broker-b")]}, epoch=2)
+    assert create(static, moved).code == 0
+    running.turn()
+    assert [answer.code for answer in waiting.heard] == [19], "the consumer asks again and learns of it"
+    assert waiting.ask(Code.PULL_MESSAGE, pull("t", 10_000, 0)).code == 501
+
+
+def test_tools_see_where_a_group_has_no_offset(running: InProcess, static: Client) -> None:
+    running.services.offsets.commit("g", "t", 1, 1, "here")
+    body = loads(static.ask_task(Code.GET_CONSUME_STATS, GetConsumeStats(consumer_group="g", topic="t")).body)
+    rows = ConsumeStatsTable.convert(body).queues()
+    assert {queue.queue_id: row.consumer_offset for queue, row in rows.items()} == {0: -1, 1: 1}
+
+
+class Brokers:
+    """Answers the questions of a clean-up for broker-b and broker-c."""
+
+    def __init__(self, mapping_of_c: MappingDetail, end_at_b: int) -> None:
+        self._mapping = mapping_of_c
+        self._end = end_at_b
+        self.asked: list[tuple[str, Code, bool | None]] = []
+
+    async def ask(self, broker_name: str, topic: str, code: Code, header: Header) -> RemoteReply:
+        assert isinstance(header, TopicName)
+        self.asked.append((broker_name, code, header.lo))
+        if code == Code.GET_TOPIC_CONFIG:
+            fields = {"topic_name": topic, "read_queue_nums": 1, "write_queue_nums": 1}
+            body = TopicConfigAndMapping(**fields, mapping_detail=self._mapping).encode()  # type: ignore[arg-type]
+        else:
+            place = {"brokerName": broker_name, "queueId": 5, "topic": topic}
+            extent = {"lastUpdateTimestamp": 0, "maxOffset": self._end, "minOffset": self._end}
+            body = dumps_java({"offsetTable": {tuple(place.items()): extent}})
+        return RemoteReply(0, 1, fields=msgspec.Raw(b"{}"), body=body)
+
+    async def route(self, topic: str, *, age_ms: int) -> TopicRoute:
+        assert age_ms == 0
+        brokers = [BrokerData(broker_name=name, broker_addrs={0: f"{name}:1"}) for name in (A, "broker-b", "broker-c")]
+        tree = msgspec.to_builtins(as_info(self._mapping), str_keys=True)
+        return TopicRoute(topic, TopicRouteData(broker_datas=brokers, topic_queue_mapping_by_broker={"c": tree}))
+
+
+def test_the_mapping_is_cleaned_up(running: InProcess, static: Client) -> None:
+    """Queue 0 came here from broker-b, where its messages have expired; queue 1 went to broker-b, then to broker-c."""
+    moved_on = [item(0), item(1, 10_000, bname="broker-b"), item(2, 20_000, bname="broker-c")]
+    brokers = Brokers(mapping({1: moved_on}, bname="broker-c"), end_at_b=40)
+    running.services.forwarder.ask = brokers.ask  # type: ignore[method-assign]
+    running.services.forwarder.route = brokers.route  # type: ignore[method-assign]
+    before = running.services.mappings.version
+    asyncio.run(running.services.mapping_clean_up.run())
+    assert brokers.asked == [("broker-b", Code.GET_TOPIC_STATS_INFO, False), ("broker-c", Code.GET_TOPIC_CONFIG, True)]
+    detail = running.services.mappings.table["t"]
+    assert {number: [one.gen for one in items] for number, items in detail.hosted_queues.items()} == {0: [1], 2: [0]}
+    assert running.services.mappings.version != before, "slaves take it over"
+    answer = static.ask(Code.PULL_MESSAGE, pull("t", 3, 0))
+    assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "10000"), "a reader of old offsets goes on here"
+
+
+def test_a_mapping_stays_if_a_broker_does_not_answer(
+    running: InProcess, static: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    del static
+    before = running.services.mappings.version
+    asyncio.run(running.services.mapping_clean_up.run())
+    assert running.services.mappings.version == before
+    assert "the mapping of static topic t is not cleaned up: no name server knows" in caplog.text
+
+
+@pytest.mark.parametrize(("hours", "runs"), [("00;01;02;03;04;05;06;07;08;09;10;11", 1), ("12", 0)])
+def test_the_clean_up_keeps_to_its_hours(tmp_path: Path, hours: str, runs: int) -> None:
+    noon = datetime.datetime(2026, 1, 5, 11, 30).astimezone()
+
+    async def look() -> int:
+        with broker(tmp_path, store={"delete_when": hours}, now=int(noon.timestamp() * 1000)) as running:
+            running.services.mappings.put(mapping({0: [item()]}), "t", force=False)
+            running.services.clean_mappings()
+            running.services.clean_mappings()  # one is in progress
+            found = running.services.mapping_clean_up.runs
+            await running.services.mapping_clean_up.stop()
+            return found
+
+    assert asyncio.run(look()) == runs
+
+
+def test_a_slave_leaves_the_clean_up_to_its_master(tmp_path: Path) -> None:
+    every = ";".join(f"{hour:02}" for hour in range(24))
+    with broker(tmp_path, store={"delete_when": every}, broker_role="SLAVE", broker_id=1) as running:
+        running.services.mappings.put(mapping({0: [item()]}), "t", force=False)
+        running.services.clean_mappings()
+        assert running.services.mapping_clean_up.runs == 0

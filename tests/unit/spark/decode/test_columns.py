@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.errors import CorruptRecord, DecompressionLimit
 from rocketmq_py.model import RecordHead
-from rocketmq_py.spark.decode import COLUMNS, Decoder, columns
+from rocketmq_py.spark.decode import COLUMNS, BodyLimits, Decoder
 from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
 from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
@@ -273,13 +273,27 @@ def test_only_messages_with_a_matching_tag_are_decoded(more: bytes) -> None:
 
 
 @pytest.mark.parametrize("more", [b"", b"empty\x01\x02"], ids=["regular", "irregular"])
-def test_bodies_beyond_the_budget_get_their_own_batches(more: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_beyond_the_budget_get_their_own_batches(more: bytes) -> None:
     """One answer of 256 KiB may hold bodies of gigabytes."""
-    monkeypatch.setattr(columns, "BUDGET", 100_000)
     sizes = [30_000, 60_000, 250_000, 10, 20, 99_000, 40_000]
     records = [record(i, body=bytes(size), sys_flag=COMPRESSED, properties=more) for i, size in enumerate(sizes)]
-    batches = list(by_numpy().decode([FetchedChunk(b"".join(records), 0, len(sizes))]))
+    decoder = Decoder(SCHEMA, "broker-a", choice=DecoderChoice.NUMPY, limits=BodyLimits(max_batch=100_000))
+    batches = list(decoder.decode([FetchedChunk(b"".join(records), 0, len(sizes))]))
     assert [len(body) for batch in batches for body in batch["body"].to_pylist()] == sizes
     assert [offset for batch in batches for offset in batch["queueOffset"].to_pylist()] == list(range(len(sizes)))
     for batch in batches:
         assert batch.num_rows == 1 or sum(map(len, batch["body"].to_pylist())) <= 100_000
+
+
+@pytest.mark.parametrize("more", [b"", b"empty\x01\x02"], ids=["regular", "irregular"])
+@pytest.mark.parametrize("choice", [DecoderChoice.NUMPY, DecoderChoice.AUTO])
+def test_a_body_over_the_limit_cannot_be_decoded(more: bytes, choice: DecoderChoice) -> None:
+    def decoded(size: int) -> int:
+        data = record(0, body=bytes(size), sys_flag=COMPRESSED, properties=more)
+        decoder = Decoder(SCHEMA, "broker-a", choice=choice, limits=BodyLimits(max_body=1000))
+        (batch,) = decoder.decode([FetchedChunk(data, 0, 1)])
+        return len(batch["body"][0].as_py())
+
+    assert decoded(1000) == 1000
+    with pytest.raises(DecompressionLimit, match="more than 1000 bytes"):
+        decoded(1001)

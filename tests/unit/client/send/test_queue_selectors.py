@@ -3,7 +3,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from rocketmq_py.core.producer.queue_selectors import SelectByHash, SelectByMachineRoom, SelectRandomly
+import pytest
+
+from rocketmq_py.client.send.queue_selectors import (
+    SelectByHash,
+    SelectByMachineRoom,
+    SelectByQueueId,
+    SelectRandomly,
+)
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import Message, MessageQueue
 
 MESSAGE = Message("t", b"x")
@@ -33,3 +41,10 @@ def test_only_queues_of_the_rooms_are_selected() -> None:
 def test_without_a_queue_in_the_rooms_any_queue_is_selected() -> None:
     select = SelectByMachineRoom(frozenset({"north", "plain"}), SelectByHash())
     assert {select(QUEUES, MESSAGE, key) for key in range(100)} == set(QUEUES)
+
+
+def test_a_queue_is_selected_by_its_number() -> None:
+    assert SelectByQueueId()(QUEUES, MESSAGE, 2) == MessageQueue("t", "east@a", 2)
+    assert SelectByQueueId("plain")(QUEUES, MESSAGE, 2) == MessageQueue("t", "plain", 2)
+    with pytest.raises(ConfigError, match="no queue 4 of broker 'plain'"):
+        SelectByQueueId("plain")(QUEUES, MESSAGE, 4)
