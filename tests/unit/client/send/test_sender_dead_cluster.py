@@ -1,22 +1,23 @@
-"""Many sends to a cluster of which nothing answers: they wait together, and cost nothing while they do."""
+"""Many sends to a cluster in which no server answers: they share attempts and cost nothing while they wait."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from tests.unit.client.producer.test_bursts import delay_connects, message, with_producer
 
 from rocketmq_py.aio import Producer
 from rocketmq_py.errors import ConnectError, NetworkError
+from tests.unit.client.producing import message, run_producer
 from tests.unit.client.scripted import ScriptedNetwork, cluster
+from tests.unit.client.send.test_sender import delay_connects
 
 MANY = 3000
 BROKERS = {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize("dead", [{"ns:1"}, {"a:1", "b:1"}], ids=["name server", "brokers"])
-def test_sends_that_nobody_takes_share_their_attempts(dead: set[str]) -> None:
+def test_sends_to_a_dead_cluster_share_their_attempts(dead: set[str]) -> None:
     tasks_at_most, ends = 0, list[BaseException | object]()
 
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
@@ -31,7 +32,7 @@ def test_sends_that_nobody_takes_share_their_attempts(dead: set[str]) -> None:
         ends.extend(await done)
         assert len([address for address in connected if address in dead]) < 40  # not one for each send
 
-    with_producer(body, cluster(t=BROKERS), send_timeout=1.0)
+    run_producer(body, cluster(t=BROKERS), send_timeout=1.0)
     assert tasks_at_most < 30
     assert len(ends) == MANY
     assert {type(end) for end in ends} == {ConnectError}
@@ -41,7 +42,7 @@ def test_sends_that_nobody_takes_share_their_attempts(dead: set[str]) -> None:
 
 
 @pytest.mark.parametrize("dead", [{"ns:1"}, {"a:1", "b:1"}], ids=["name server", "brokers"])
-def test_they_go_on_as_soon_as_somebody_answers(dead: set[str]) -> None:
+def test_waiting_sends_continue_when_a_server_answers(dead: set[str]) -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         network.unreachable = set(dead)
         bodies = [b"%d" % n for n in range(MANY)]
@@ -52,23 +53,23 @@ def test_they_go_on_as_soon_as_somebody_answers(dead: set[str]) -> None:
         assert {result.queue.broker_name for result in results} == {"a"}
         assert sorted(request.body for _, request in network.sent()) == sorted(bodies)
 
-    with_producer(body, cluster(t=BROKERS), send_timeout=10.0)
+    run_producer(body, cluster(t=BROKERS), send_timeout=10.0)
 
 
-def test_a_broker_that_is_left_takes_what_the_other_cannot() -> None:
+def test_one_remaining_broker_gets_all_messages() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         network.unreachable = {"b:1"}
         results = await asyncio.gather(*(producer.send_async(message()) for _ in range(MANY)))
         assert {result.queue.broker_name for result in results} == {"a"}
 
-    with_producer(body, cluster(t=BROKERS))
+    run_producer(body, cluster(t=BROKERS))
 
 
-def test_without_retries_the_first_failure_is_the_end() -> None:
+def test_without_retries_the_first_failure_is_final() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         network.unreachable = {"a:1", "b:1"}
         async with asyncio.timeout(2):
             with pytest.raises(NetworkError):
                 await producer.send(message(), timeout=10.0)
 
-    with_producer(body, cluster(t=BROKERS), retries=0)
+    run_producer(body, cluster(t=BROKERS), retries=0)
