@@ -82,7 +82,7 @@ def small_and_quiet() -> Iterator[None]:
     logging.disable(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "Flusher", FlushAtOnce)
-        patch.setattr(timer_files, "ThreadPoolExecutor", AtOnce)
+        patch.setattr(workers, "ThreadPoolExecutor", AtOnce)
         patch.setattr(timer_files, "WHEEL_SLOTS", SLOTS)
         patch.setattr(rules, "WHEEL_SLOTS", SLOTS)
         yield
