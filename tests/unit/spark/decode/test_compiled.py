@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.spark.decode import COLUMNS, Decoder, compiled
-from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed
+from rocketmq_py.spark.decode.compiled import CompiledDecoder
 from rocketmq_py.spark.decode.layout import Irregular
 from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
@@ -178,16 +177,6 @@ def test_the_way_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "installed", lambda: None)
     with pytest.raises(ConfigError, match="needs rocketmq-py-native"):
         Decoder(SCHEMA, "b", choice=DecoderChoice.COMPILED)
-
-
-def test_one_of_another_format_is_left_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setitem(sys.modules, "rocketmq_py_native", SimpleNamespace(FORMAT=0))
-    compiled.installed.cache_clear()
-    try:
-        assert compiled.installed() is None
-    finally:
-        compiled.installed.cache_clear()
-    assert "format 0" in caplog.text
 
 
 @pytest.mark.parametrize(
