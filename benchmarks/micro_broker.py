@@ -25,7 +25,7 @@ from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command, encode_command
-from rocketmq_py.wire.frame import FrameDecoder
+from rocketmq_py.wire.frame import MAX_FRAME
 
 TOPIC = "bench"
 QUEUES = 8
@@ -64,7 +64,7 @@ class Bench:
 
     def feed(self, data: bytes) -> int:
         """One read; the bytes that answer it."""
-        served = self.dispatcher.serve(self.peer, FrameDecoder().feed(data))
+        served = self.dispatcher.serve(self.peer, self.dispatcher.frame_decoder(MAX_FRAME).feed(data))
         return sum(map(len, served.output))
 
 

@@ -57,25 +57,47 @@ pub struct Plan {
 
 impl Plan {
     /// The records of the sends from `begin` on, up to the first that has no target, breaks a limit or finds no room.
-    pub fn of(run: &Run, begin: usize, targets: &[Option<Target>], queues: &mut [Queue], common: &Common) -> Self {
-        let mut plan = Plan { records: Vec::new(), total: 0 };
+    pub fn of(
+        run: &Run,
+        begin: usize,
+        targets: &[Option<Target>],
+        queues: &mut [Queue],
+        common: &Common,
+    ) -> Self {
+        let mut plan = Plan {
+            records: Vec::new(),
+            total: 0,
+        };
         for (number, send) in run.sends.iter().enumerate().skip(begin) {
-            let Some(Some(target)) = targets.get(send.kind) else { break };
-            let Some(queue) = queues.get_mut(target.queue) else { break };
+            let Some(Some(target)) = targets.get(send.kind) else {
+                break;
+            };
+            let Some(queue) = queues.get_mut(target.queue) else {
+                break;
+            };
             let (body, properties) = (send.body.len(), send.properties.len() + common.suffix.len());
             let fixed = FIXED_SIZE - 8 + common.store_host.len();
             let size = fixed + body + queue.topic_part.len() + 2 + properties;
-            let is_legal = body > 0 && body <= common.max_body && properties <= common.max_properties;
-            let (Some(physical), Some(next)) =
-                (common.physical.checked_add(plan.total as i64), queue.next_offset.checked_add(1))
-            else {
+            let is_legal =
+                body > 0 && body <= common.max_body && properties <= common.max_properties;
+            let (Some(physical), Some(next)) = (
+                common.physical.checked_add(plan.total as i64),
+                queue.next_offset.checked_add(1),
+            ) else {
                 break;
             };
             if !is_legal || size > common.room - plan.total {
                 break;
             }
             let (tags_code, queue_offset) = (target.tags_code, queue.next_offset);
-            plan.records.push(Planned { send: number, queue: target.queue, tags_code, queue_offset, physical, size });
+            plan.records.push(Planned {
+                send: number,
+                queue: target.queue,
+                tags_code,
+                queue_offset,
+                physical,
+                size,
+            });
             queue.next_offset = next;
             plan.total += size;
         }
@@ -123,8 +145,20 @@ impl Writer<'_> {
         self.left = rest;
     }
 
-    fn head(&mut self, at: &Planned, send: &Send, sys_flag: i32, queue: &Queue, common: &Common, body: &[u8]) {
-        let host_flag = if common.store_host.len() > 8 { STORE_HOST_V6 as i32 } else { 0 };
+    fn head(
+        &mut self,
+        at: &Planned,
+        send: &Send,
+        sys_flag: i32,
+        queue: &Queue,
+        common: &Common,
+        body: &[u8],
+    ) {
+        let host_flag = if common.store_host.len() > 8 {
+            STORE_HOST_V6 as i32
+        } else {
+            0
+        };
         self.put(&(at.size as i32).to_be_bytes());
         self.put(&queue.magic.to_be_bytes());
         self.put(&(crc32fast::hash(body) & CRC_MASK).to_be_bytes());
@@ -201,5 +235,9 @@ fn decimal(to: &mut Vec<u8>, number: i64) {
 
 fn hexadecimal(to: &mut Vec<u8>, number: u64) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    to.extend((0..16).rev().map(|place| DIGITS[(number >> (4 * place) & 15) as usize]));
+    to.extend(
+        (0..16)
+            .rev()
+            .map(|place| DIGITS[(number >> (4 * place) & 15) as usize]),
+    );
 }

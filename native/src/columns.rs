@@ -41,7 +41,10 @@ const KINDS: [(&str, Kind); 11] = [
 
 impl Kind {
     pub fn of(name: &str) -> Option<Self> {
-        KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+        KINDS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, kind)| *kind)
     }
 
     /// The property it comes from.
@@ -91,10 +94,20 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The records whose queue offsets ascend within `start` to `stop`; all must have one topic.
-    pub fn read(bodies: &[&'a [u8]], start: i64, stop: i64, kinds: &[Kind]) -> Result<Self, Refusal> {
+    pub fn read(
+        bodies: &[&'a [u8]],
+        start: i64,
+        stop: i64,
+        kinds: &[Kind],
+    ) -> Result<Self, Refusal> {
         let records = read_all(bodies, start, stop)?;
-        let mut rows =
-            Rows { records, kinds: kinds.to_vec(), named: Vec::new(), pairs: Vec::new(), firsts: Vec::new() };
+        let mut rows = Rows {
+            records,
+            kinds: kinds.to_vec(),
+            named: Vec::new(),
+            pairs: Vec::new(),
+            firsts: Vec::new(),
+        };
         rows.read_properties()?;
         Ok(rows)
     }
@@ -104,7 +117,11 @@ impl<'a> Rows<'a> {
     }
 
     fn read_properties(&mut self) -> Result<(), Refusal> {
-        let names: Vec<&[u8]> = self.kinds.iter().filter_map(|kind| kind.property()).collect();
+        let names: Vec<&[u8]> = self
+            .kinds
+            .iter()
+            .filter_map(|kind| kind.property())
+            .collect();
         let all = self.kinds.contains(&Kind::Properties);
         if names.is_empty() && !all {
             return Ok(());
@@ -112,7 +129,8 @@ impl<'a> Rows<'a> {
         self.named = vec![vec![None; self.records.len()]; names.len()];
         for (row, record) in self.records.iter().enumerate() {
             if all {
-                self.firsts.push(i32::try_from(self.pairs.len()).map_err(|_| Refusal::Irregular)?);
+                self.firsts
+                    .push(i32::try_from(self.pairs.len()).map_err(|_| Refusal::Irregular)?);
             }
             if std::str::from_utf8(record.properties).is_err() {
                 return Err(Refusal::Irregular);
@@ -126,7 +144,9 @@ impl<'a> Rows<'a> {
                 }
                 if all {
                     // A map must not hold a name twice.
-                    if self.pairs.len() - first == MOST_PAIRS || self.pairs[first..].iter().any(|pair| pair.0 == name) {
+                    if self.pairs.len() - first == MOST_PAIRS
+                        || self.pairs[first..].iter().any(|pair| pair.0 == name)
+                    {
                         return Err(Refusal::Irregular);
                     }
                     self.pairs.push((name, value));
@@ -134,7 +154,8 @@ impl<'a> Rows<'a> {
             }
         }
         if all {
-            self.firsts.push(i32::try_from(self.pairs.len()).map_err(|_| Refusal::Irregular)?);
+            self.firsts
+                .push(i32::try_from(self.pairs.len()).map_err(|_| Refusal::Irregular)?);
         }
         Ok(())
     }
@@ -147,17 +168,23 @@ impl<'a> Rows<'a> {
             .map(|kind| match kind {
                 Kind::Topic => {
                     let topic = self.records.first().map_or(&b""[..], |record| record.topic);
-                    Ok(Column::Fixed(maker.make(topic.len(), |to| to.copy_from_slice(topic))))
+                    Ok(Column::Fixed(
+                        maker.make(topic.len(), |to| to.copy_from_slice(topic)),
+                    ))
                 }
                 Kind::QueueId => Ok(self.int32(maker, |record| record.queue_id)),
                 Kind::QueueOffset => Ok(self.int64(maker, |record| record.queue_offset as u64)),
                 Kind::Body => Ok(Column::Texts(None, self.bodies(maker)?)),
                 Kind::Born => Ok(self.int64(maker, |record| record.born_time.wrapping_mul(1000))),
-                Kind::Stored => Ok(self.int64(maker, |record| record.store_time.wrapping_mul(1000))),
+                Kind::Stored => {
+                    Ok(self.int64(maker, |record| record.store_time.wrapping_mul(1000)))
+                }
                 Kind::Reconsumed => Ok(self.int32(maker, |record| record.reconsume_times)),
                 Kind::Properties => self.maps(maker),
                 Kind::MsgId => self.ids(maker, named.next().map_or(&[][..], Vec::as_slice)),
-                Kind::Tags | Kind::Keys => nullable(maker, named.next().map_or(&[][..], Vec::as_slice)),
+                Kind::Tags | Kind::Keys => {
+                    nullable(maker, named.next().map_or(&[][..], Vec::as_slice))
+                }
             })
             .collect()
     }
@@ -189,17 +216,35 @@ impl<'a> Rows<'a> {
             }
         });
         let names = texts(maker, self.pairs.iter().map(|pair| pair.0))?;
-        Ok(Column::Maps(firsts, names, texts(maker, self.pairs.iter().map(|pair| pair.1))?))
+        Ok(Column::Maps(
+            firsts,
+            names,
+            texts(maker, self.pairs.iter().map(|pair| pair.1))?,
+        ))
     }
 
     /// Unique keys; where there is none, the id that the broker gives (`wire.ids.offset_msg_id`).
-    fn ids<M: Maker>(&self, maker: &M, keys: &[Option<&[u8]>]) -> Result<Column<M::Buffer>, Refusal> {
+    fn ids<M: Maker>(
+        &self,
+        maker: &M,
+        keys: &[Option<&[u8]>],
+    ) -> Result<Column<M::Buffer>, Refusal> {
         let made: Vec<Vec<u8>> = keys
             .iter()
             .zip(&self.records)
-            .map(|(key, record)| if key.is_none() { offset_id(record) } else { Vec::new() })
+            .map(|(key, record)| {
+                if key.is_none() {
+                    offset_id(record)
+                } else {
+                    Vec::new()
+                }
+            })
             .collect();
-        let filled: Vec<Option<&[u8]>> = keys.iter().zip(&made).map(|(key, made)| key.or(Some(made))).collect();
+        let filled: Vec<Option<&[u8]>> = keys
+            .iter()
+            .zip(&made)
+            .map(|(key, made)| key.or(Some(made)))
+            .collect();
         nullable(maker, &filled)
     }
 }
@@ -213,9 +258,15 @@ fn read_all<'a>(bodies: &[&'a [u8]], start: i64, stop: i64) -> Result<Vec<Record
             let record = Record::read(left).ok_or(Refusal::Irregular)?;
             left = &left[record.size..];
             if record.queue_offset >= next {
-                next = record.queue_offset.checked_add(1).ok_or(Refusal::Irregular)?;
+                next = record
+                    .queue_offset
+                    .checked_add(1)
+                    .ok_or(Refusal::Irregular)?;
                 if record.queue_offset < stop {
-                    if records.first().is_some_and(|first| first.topic != record.topic) {
+                    if records
+                        .first()
+                        .is_some_and(|first| first.topic != record.topic)
+                    {
                         return Err(Refusal::Irregular);
                     }
                     records.push(record);
@@ -230,7 +281,14 @@ fn offset_id(record: &Record) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let physical = record.physical_offset.to_be_bytes();
     let bytes = record.store_host.iter().chain(&physical);
-    bytes.flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]).collect()
+    bytes
+        .flat_map(|byte| {
+            [
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]
+        })
+        .collect()
 }
 
 fn texts<'a, M: Maker>(
@@ -263,10 +321,17 @@ fn texts<'a, M: Maker>(
 fn nullable<M: Maker>(maker: &M, values: &[Option<&[u8]>]) -> Result<Column<M::Buffer>, Refusal> {
     let valid = values.iter().any(Option::is_none).then(|| {
         maker.make(values.len().div_ceil(8), |to| {
-            for (row, _) in values.iter().enumerate().filter(|(_, value)| value.is_some()) {
+            for (row, _) in values
+                .iter()
+                .enumerate()
+                .filter(|(_, value)| value.is_some())
+            {
                 to[row / 8] |= 1 << (row % 8);
             }
         })
     });
-    Ok(Column::Texts(valid, texts(maker, values.iter().map(|value| value.unwrap_or_default()))?))
+    Ok(Column::Texts(
+        valid,
+        texts(maker, values.iter().map(|value| value.unwrap_or_default()))?,
+    ))
 }

@@ -33,8 +33,22 @@ impl<'a> Header<'a> {
     }
 
     fn of(opaque: i32, flag: i32, fields: &Fields<'a>) -> Option<Self> {
-        let [group, topic, default_topic, queues, queue_id, sys_flag, born, message_flag, properties, times, unit, most, batch, name] =
-            fields;
+        let [
+            group,
+            topic,
+            default_topic,
+            queues,
+            queue_id,
+            sys_flag,
+            born,
+            message_flag,
+            properties,
+            times,
+            unit,
+            most,
+            batch,
+            name,
+        ] = fields;
         // What is required or has a type must be there or of it, although it is not used.
         group.as_ref()?.plain()?;
         default_topic.as_ref()?.plain()?;
@@ -61,7 +75,10 @@ impl<'a> Header<'a> {
 }
 
 /// The value of a field that may be missing; refuses one that is there and not plain.
-fn optional<'a, T>(field: &Option<Text<'a>>, read: impl Fn(&'a [u8]) -> Option<T>) -> Option<Option<T>> {
+fn optional<'a, T>(
+    field: &Option<Text<'a>>,
+    read: impl Fn(&'a [u8]) -> Option<T>,
+) -> Option<Option<T>> {
     match field {
         None => Some(None),
         Some(text) => Some(Some(read(text.plain()?)?)),
@@ -143,15 +160,27 @@ fn read_binary(header: &[u8]) -> Option<Header<'_>> {
     let mut fields = Fields::default();
     while !left.is_empty() {
         let (size, rest) = left.split_first_chunk::<2>()?;
-        let (name, rest) = rest.split_at_checked(usize::try_from(i16::from_be_bytes(*size)).ok()?)?;
+        let (name, rest) =
+            rest.split_at_checked(usize::try_from(i16::from_be_bytes(*size)).ok()?)?;
         let (size, rest) = rest.split_first_chunk::<4>()?;
-        let (raw, rest) = rest.split_at_checked(usize::try_from(i32::from_be_bytes(*size)).ok()?)?;
+        let (raw, rest) =
+            rest.split_at_checked(usize::try_from(i32::from_be_bytes(*size)).ok()?)?;
         left = rest;
-        if name.is_empty() || raw.is_empty() || std::str::from_utf8(name).is_err() || std::str::from_utf8(raw).is_err() {
+        if name.is_empty()
+            || raw.is_empty()
+            || std::str::from_utf8(name).is_err()
+            || std::str::from_utf8(raw).is_err()
+        {
             return None;
         }
         if let [letter @ b'a'..=b'n'] = name {
-            once(&mut fields[usize::from(letter - b'a')], Text { raw, is_escaped: false })?;
+            once(
+                &mut fields[usize::from(letter - b'a')],
+                Text {
+                    raw,
+                    is_escaped: false,
+                },
+            )?;
         }
     }
     Header::of(opaque, flag, &fields)

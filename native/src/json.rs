@@ -45,7 +45,9 @@ impl<'a> Text<'a> {
                         to.push(code as u8);
                     } else {
                         let mut room = [0; 4];
-                        to.extend_from_slice(char::from_u32(code)?.encode_utf8(&mut room).as_bytes());
+                        to.extend_from_slice(
+                            char::from_u32(code)?.encode_utf8(&mut room).as_bytes(),
+                        );
                     }
                 }
                 _ => return None,
@@ -82,10 +84,10 @@ impl<'a> Reader<'a> {
 
     /// Take one character, or refuse.
     pub fn expect(&mut self, wanted: u8) -> Option<()> {
-        (self.next()? == wanted).then_some(())
+        (self.take()? == wanted).then_some(())
     }
 
-    pub fn next(&mut self) -> Option<u8> {
+    fn take(&mut self) -> Option<u8> {
         let found = *self.bytes.get(self.at)?;
         self.at += 1;
         Some(found)
@@ -117,14 +119,16 @@ impl<'a> Reader<'a> {
     /// A whole number.
     pub fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
         let left = self.bytes.get(self.at..)?;
-        let length = left.iter().position(|byte| !(byte.is_ascii_digit() || *byte == b'-'))?;
+        let length = left
+            .iter()
+            .position(|byte| !(byte.is_ascii_digit() || *byte == b'-'))?;
         self.at += length;
         whole(&left[..length])
     }
 
     /// After a member: true if another one follows, false if its object ends.
     pub fn has_more(&mut self) -> Option<bool> {
-        match self.next()? {
+        match self.take()? {
             b',' => Some(true),
             b'}' => Some(false),
             _ => None,
@@ -145,8 +149,20 @@ mod tests {
 
     #[test]
     fn strings() {
-        assert_eq!(unescaped(br#""a\u0001b\n\"\\\/\u00e4""#), Some(b"a\x01b\n\"\\/\xc3\xa4".to_vec()));
-        for bad in [&br#""\x""#[..], br#""\u12"#, br#""\ud800""#, br#""a"#, br#""a\"#, br#""\"#, b"\"\x01\"", b""] {
+        assert_eq!(
+            unescaped(br#""a\u0001b\n\"\\\/\u00e4""#),
+            Some(b"a\x01b\n\"\\/\xc3\xa4".to_vec())
+        );
+        for bad in [
+            &br#""\x""#[..],
+            br#""\u12"#,
+            br#""\ud800""#,
+            br#""a"#,
+            br#""a\"#,
+            br#""\"#,
+            b"\"\x01\"",
+            b"",
+        ] {
             assert_eq!(unescaped(bad), None);
         }
     }
@@ -155,7 +171,17 @@ mod tests {
     fn whole_numbers() {
         assert_eq!(whole::<i32>(b"-12"), Some(-12));
         assert_eq!(whole::<i32>(b"0"), Some(0));
-        for bad in [&b"-0"[..], b"01", b"", b"-", b"+1", b"1.0", b" 1", b"2147483648", b"1-1"] {
+        for bad in [
+            &b"-0"[..],
+            b"01",
+            b"",
+            b"-",
+            b"+1",
+            b"1.0",
+            b" 1",
+            b"2147483648",
+            b"1-1",
+        ] {
             assert_eq!(whole::<i32>(bad), None);
         }
     }

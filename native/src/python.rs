@@ -15,8 +15,11 @@ const FORMAT: i32 = 2;
 
 /// The result of `work`; a fault of ours becomes an error that Python's handlers of errors see.
 fn calm<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(PyRuntimeError::new_err("rocketmq-py-native failed; this is a bug of it")))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(PyRuntimeError::new_err(
+            "rocketmq-py-native failed; this is a bug of it",
+        ))
+    })
 }
 
 // -- columns
@@ -34,17 +37,25 @@ impl<'py> Maker for Bytes<'py> {
     }
 }
 
-fn pair<'py>(py: Python<'py>, texts: Texts<PyResult<Bound<'py, PyBytes>>>) -> PyResult<Bound<'py, PyTuple>> {
+fn pair<'py>(
+    py: Python<'py>,
+    texts: Texts<PyResult<Bound<'py, PyBytes>>>,
+) -> PyResult<Bound<'py, PyTuple>> {
     PyTuple::new(py, [texts.0?, texts.1?])
 }
 
-fn column<'py>(py: Python<'py>, found: Column<PyResult<Bound<'py, PyBytes>>>) -> PyResult<Bound<'py, PyAny>> {
+fn column<'py>(
+    py: Python<'py>,
+    found: Column<PyResult<Bound<'py, PyBytes>>>,
+) -> PyResult<Bound<'py, PyAny>> {
     Ok(match found {
         Column::Fixed(values) => values?.into_any(),
-        Column::Texts(valid, texts) => (valid.transpose()?, pair(py, texts)?).into_pyobject(py)?.into_any(),
-        Column::Maps(firsts, names, values) => {
-            (firsts?, pair(py, names)?, pair(py, values)?).into_pyobject(py)?.into_any()
-        }
+        Column::Texts(valid, texts) => (valid.transpose()?, pair(py, texts)?)
+            .into_pyobject(py)?
+            .into_any(),
+        Column::Maps(firsts, names, values) => (firsts?, pair(py, names)?, pair(py, values)?)
+            .into_pyobject(py)?
+            .into_any(),
     })
 }
 
@@ -52,9 +63,12 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
     let mut kinds = Vec::with_capacity(names.len());
     for name in names {
         let name: String = name.extract()?;
-        let kind = Kind::of(&name).ok_or_else(|| PyValueError::new_err(format!("there is no column {name}")))?;
+        let kind = Kind::of(&name)
+            .ok_or_else(|| PyValueError::new_err(format!("there is no column {name}")))?;
         if kinds.contains(&kind) {
-            return Err(PyValueError::new_err(format!("column {name} is named twice")));
+            return Err(PyValueError::new_err(format!(
+                "column {name} is named twice"
+            )));
         }
         kinds.push(kind);
     }
@@ -92,7 +106,10 @@ fn decode<'py>(
         };
         match rows.columns(&Bytes(py)) {
             Ok(found) => {
-                let made: Vec<_> = found.into_iter().map(|one| column(py, one)).collect::<PyResult<_>>()?;
+                let made: Vec<_> = found
+                    .into_iter()
+                    .map(|one| column(py, one))
+                    .collect::<PyResult<_>>()?;
                 Ok(Some((rows.count(), PyTuple::new(py, made)?)))
             }
             Err(Refusal::TooLarge) => Err(PyOverflowError::new_err("a column of more than 2 GiB")),
@@ -133,18 +150,28 @@ impl Sends {
             .kinds
             .iter()
             .map(|kind| {
-                Ok((text(&kind.topic)?, kind.queue_id, kind.sys_flag, text(&kind.others)?))
+                Ok((
+                    text(&kind.topic)?,
+                    kind.queue_id,
+                    kind.sys_flag,
+                    text(&kind.others)?,
+                ))
             })
             .collect()
     }
 
     /// Serialize type, header and body of the frame of a send.
+    #[pyo3(signature = (number, /))]
     fn frame<'py>(
         &self,
         py: Python<'py>,
         number: usize,
     ) -> PyResult<(u8, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let send = self.run.sends.get(number).ok_or_else(|| PyValueError::new_err("there is no such send"))?;
+        let send = self
+            .run
+            .sends
+            .get(number)
+            .ok_or_else(|| PyValueError::new_err("there is no such send"))?;
         let data = self.data.bind(py).as_bytes();
         let (header, body) = (send.frame.start + 8..send.body.start, send.body.clone());
         let kind = data.get(send.frame.start + 4).copied().unwrap_or_default();
@@ -157,6 +184,7 @@ impl Sends {
 
     /// Records of the sends from ``begin`` on; see ``rocketmq_py.accelerator``.
     #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (begin, targets, queues, hosts, suffix, place, limits, /))]
     fn append<'py>(
         slf: &Bound<'py, Self>,
         begin: usize,
@@ -182,11 +210,19 @@ impl Sends {
                 max_properties: limits.1.min(usize::from(u16::MAX)),
             };
             if common.born_host.len() != 8 || !matches!(common.store_host.len(), 8 | 20) {
-                return Err(PyValueError::new_err("a host has 8 bytes, that of the store perhaps 20"));
+                return Err(PyValueError::new_err(
+                    "a host has 8 bytes, that of the store perhaps 20",
+                ));
             }
             let targets: Vec<Option<Target>> = targets
                 .into_iter()
-                .map(|one| one.map(|(queue, sys_flag, tags_code)| Target { queue, sys_flag, tags_code }))
+                .map(|one| {
+                    one.map(|(queue, sys_flag, tags_code)| Target {
+                        queue,
+                        sys_flag,
+                        tags_code,
+                    })
+                })
                 .collect();
             let mut places: Vec<Queue> = queues
                 .iter()
@@ -198,7 +234,9 @@ impl Sends {
                 })
                 .collect();
             let plan = Plan::of(run, begin, &targets, &mut places, &common);
-            let Some(last) = plan.records.last() else { return Ok(None) };
+            let Some(last) = plan.records.last() else {
+                return Ok(None);
+            };
             let stop = last.send + 1;
             let chunk = PyBytes::new_with(py, plan.total, |to| {
                 plan.write(data, run, &targets, &places, &common, to);
@@ -235,7 +273,10 @@ fn waiting<'py>(
     now: i64,
 ) -> PyResult<Bound<'py, PyList>> {
     let now = now.into_pyobject(py)?;
-    let hashes: Vec<_> = queues.iter().map(|queue| queue.4.into_pyobject(py)).collect::<Result<_, _>>()?;
+    let hashes: Vec<_> = queues
+        .iter()
+        .map(|queue| queue.4.into_pyobject(py))
+        .collect::<Result<_, _>>()?;
     let mut flat: Vec<Bound<'py, PyAny>> = Vec::with_capacity(plan.records.len() * 4);
     for record in &plan.records {
         let send = &run.sends[record.send];
@@ -251,7 +292,10 @@ fn waiting<'py>(
         };
         add(run.text_of(&send.uniq_key));
         if let Some(keys) = &send.keys {
-            run.text_of(keys).split(|byte| *byte == b' ').filter(|key| !key.is_empty()).for_each(&mut add);
+            run.text_of(keys)
+                .split(|byte| *byte == b' ')
+                .filter(|key| !key.is_empty())
+                .for_each(&mut add);
         }
     }
     PyList::new(py, flat)
@@ -259,7 +303,11 @@ fn waiting<'py>(
 
 impl Answers {
     fn of(sends: &Bound<'_, Sends>, run: &Run, plan: &Plan, queues: &[Queue]) -> Self {
-        let mut found = Answers { stored: Vec::new(), sends: sends.clone().unbind(), opaques: Vec::new() };
+        let mut found = Answers {
+            stored: Vec::new(),
+            sends: sends.clone().unbind(),
+            opaques: Vec::new(),
+        };
         for record in &plan.records {
             let send = &run.sends[record.send];
             if send.is_oneway {
@@ -286,6 +334,7 @@ impl Answers {
     }
 
     /// The frames of all answers; ``pieces`` stand around what differs in each, ``host`` begins every message id.
+    #[pyo3(signature = (pieces, host, /))]
     fn encode<'py>(
         &self,
         py: Python<'py>,
@@ -294,7 +343,15 @@ impl Answers {
     ) -> PyResult<Bound<'py, PyBytes>> {
         calm(|| {
             let pieces = pieces.each_ref().map(|piece| piece.as_bytes());
-            Ok(PyBytes::new(py, &answers(&self.stored, &self.sends.get().run.text, &pieces, host.as_bytes())))
+            Ok(PyBytes::new(
+                py,
+                &answers(
+                    &self.stored,
+                    &self.sends.get().run.text,
+                    &pieces,
+                    host.as_bytes(),
+                ),
+            ))
         })
     }
 }
@@ -319,10 +376,21 @@ fn cut_read<'py>(
         let mut items = Vec::with_capacity(found.items.len());
         for item in found.items {
             items.push(match item {
-                Item::Run(run) => Bound::new(py, Sends { data: data.clone().unbind(), run })?.into_any(),
+                Item::Run(run) => Bound::new(
+                    py,
+                    Sends {
+                        data: data.clone().unbind(),
+                        run,
+                    },
+                )?
+                .into_any(),
                 Item::Frame(one) => {
                     let header = PyBytes::new(py, &bytes[one.header]);
-                    frame.call1((one.serialize_type, header, PyBytes::new(py, &bytes[one.body])))?
+                    frame.call1((
+                        one.serialize_type,
+                        header,
+                        PyBytes::new(py, &bytes[one.body]),
+                    ))?
                 }
             });
         }

@@ -99,9 +99,15 @@ pub struct Cut {
 
 /// Cut what was read into frames, and plain sends that follow each other into runs.
 pub fn cut(data: &[u8], max_frame: usize) -> Cut {
-    let mut found = Cut { missing: 8, ..Cut::default() };
+    let mut found = Cut {
+        missing: 8,
+        ..Cut::default()
+    };
     let mut scanner = Scanner::default();
-    while let (Some(length), Some(packed)) = (u32_at(data, found.position), u32_at(data, found.position + 4)) {
+    while let (Some(length), Some(packed)) = (
+        u32_at(data, found.position),
+        u32_at(data, found.position + 4),
+    ) {
         let (size, header_length) = (length as usize, (packed & 0xFF_FFFF) as usize);
         if size > max_frame || size < 4 || header_length > size - 4 {
             found.fault = Some((length, header_length as u32));
@@ -120,7 +126,11 @@ pub fn cut(data: &[u8], max_frame: usize) -> Cut {
             Some(plain) if scanner.add(&plain, begin..end, body.clone()) => {}
             _ => {
                 scanner.end_run(&mut found.items);
-                found.items.push(Item::Frame(Frame { serialize_type, header, body }));
+                found.items.push(Item::Frame(Frame {
+                    serialize_type,
+                    header,
+                    body,
+                }));
             }
         }
         if scanner.run.sends.len() >= MOST_SENDS || scanner.run.kinds.len() >= MOST_KINDS {
@@ -142,7 +152,12 @@ struct Scanner {
 impl Default for Scanner {
     fn default() -> Self {
         let (uniq_key, keys) = (Finder::new(b"UNIQ_KEY\x01"), Finder::new(b"KEYS\x01"));
-        Scanner { run: Run::default(), others: Vec::new(), uniq_key, keys }
+        Scanner {
+            run: Run::default(),
+            others: Vec::new(),
+            uniq_key,
+            keys,
+        }
     }
 }
 
@@ -168,19 +183,29 @@ impl Scanner {
         header.properties.unescape(&mut self.run.text)?;
         let properties = &self.run.text[begin..];
         let uniq_key = value_of(&self.uniq_key, properties)?;
-        if !properties[uniq_key.clone()].iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
+        if !properties[uniq_key.clone()]
+            .iter()
+            .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
+        {
             return None; // it stands in the answer as it is
         }
         self.others.clear();
-        self.others.extend_from_slice(&properties[..uniq_key.start - self.uniq_key.needle().len()]);
+        self.others
+            .extend_from_slice(&properties[..uniq_key.start - self.uniq_key.needle().len()]);
         let after = self.others.len();
-        self.others.extend_from_slice(&properties[uniq_key.end + 1..]);
+        self.others
+            .extend_from_slice(&properties[uniq_key.end + 1..]);
         let keys = match self.keys.find(&self.others) {
             None => None,
             Some(_) => {
                 let place = value_of(&self.keys, &self.others)?;
-                let moved = if place.start > after { uniq_key.end + 1 - after } else { 0 };
-                self.others.drain(place.start - self.keys.needle().len()..=place.end);
+                let moved = if place.start > after {
+                    uniq_key.end + 1 - after
+                } else {
+                    0
+                };
+                self.others
+                    .drain(place.start - self.keys.needle().len()..=place.end);
                 Some(begin + place.start + moved..begin + place.end + moved)
             }
         };

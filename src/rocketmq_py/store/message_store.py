@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from rocketmq_py.accelerator import RunAnswers, SendRun
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
@@ -42,6 +43,7 @@ from rocketmq_py.store.write.records import (
     Arrival,
     Boundary,
     GetResult,
+    KindTarget,
     NewBatch,
     NewRecord,
     QueryResult,
@@ -258,6 +260,12 @@ class MessageStore:
         :raises MessageIllegal: it is too large. :raises StoreNotWritable: the store refuses writes.
         """
         return self._writer.append(record)
+
+    def append_run(
+        self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
+    ) -> tuple[int, RunAnswers] | None:
+        """As :meth:`append`, for common sends of a run; see :meth:`Writer.append_run`."""
+        return self._writer.append_run(run, begin, kinds, born_host, suffix)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
         """As :meth:`append`, for several messages that are adjacent in the log."""

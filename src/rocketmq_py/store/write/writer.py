@@ -11,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 
+from rocketmq_py.accelerator import RunAnswers, RunTarget, SendRun
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import BLANK_SIZE, CommitLog
@@ -20,7 +21,14 @@ from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
 from rocketmq_py.store.write import dispatch_fields
 from rocketmq_py.store.write.batches import encode_uniform, split, uniform_messages
-from rocketmq_py.store.write.records import Appended, AppendedBatch, NewBatch, NewRecord, UniformBatch
+from rocketmq_py.store.write.records import (
+    Appended,
+    AppendedBatch,
+    KindTarget,
+    NewBatch,
+    NewRecord,
+    UniformBatch,
+)
 from rocketmq_py.wire.record import BORN_HOST_V6, STORE_HOST_V6, head_struct
 
 MAX_PROPERTIES = 32767
@@ -154,6 +162,50 @@ class Writer:
         if record.keys:
             self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)
+
+    def append_run(
+        self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
+    ) -> tuple[int, RunAnswers] | None:
+        """Append common sends of a run, from ``begin`` on, as :meth:`append` would.
+
+        :param kinds: where the sends of each kind go; None for those that are not common.
+        :param suffix: properties appended to those of each message.
+        :returns: the number after the last of them, and their answers; None if the first must be appended by itself.
+        """
+        room = self._limit - self._position
+        if room <= 0 or len(born_host) != 8:
+            return None
+        queues, targets = self._run_targets(kinds)
+        appended = run.append(
+            begin, targets, [(q.queue_id, q.magic, q.topic_part, q.next_offset, q.key_hash) for q in queues],
+            (born_host, self._host), suffix, (self._now or self.now(), self._start + self._position, room),
+            (self._config.max_message_size, MAX_PROPERTIES),
+        )  # fmt: skip
+        if appended is None:
+            return None
+        stop, records, entries, keys, answers = appended
+        self._chunks.append(records)
+        self._position += len(records)
+        for queue, flat in zip(queues, entries, strict=True):
+            if flat:
+                if not queue.pending:
+                    self.touched.append(queue)
+                queue.pending += flat
+                queue.next_offset += len(flat) // 3
+        self._waiting += keys
+        return stop, answers
+
+    def _run_targets(self, kinds: Sequence[KindTarget | None]) -> tuple[list[ConsumeQueue], list[RunTarget | None]]:
+        """The queues that exist for kinds of sends, and for each kind the position of its queue."""
+        places: dict[ConsumeQueue, int] = {}
+        targets: list[RunTarget | None] = []
+        for kind in kinds:
+            queue = self._queues.by_key.get((kind.topic, kind.queue_id)) if kind is not None else None
+            if kind is None or queue is None or queue.is_batched:
+                targets.append(None)
+            else:
+                targets.append((places.setdefault(queue, len(places)), kind.sys_flag, kind.tags_code))
+        return list(places), targets
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
         """Append messages that are adjacent in one file."""
