@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::record::{FIXED_SIZE, STORE_HOST_V6};
-use crate::sends::{Run, Send};
+use crate::batch::Message;
+use crate::record::{BORN_HOST_V6, FIXED_SIZE, STORE_HOST_V6};
+use crate::sends::Run;
 
 const CRC_MASK: u32 = 0x7FFF_FFFF;
 
@@ -24,12 +25,38 @@ pub struct Queue<'a> {
     pub next_offset: i64,
 }
 
+/// Packed addresses, 8 or 20 bytes each.
+#[derive(Clone, Copy)]
+pub struct Hosts<'a> {
+    pub born: &'a [u8],
+    pub store: &'a [u8],
+}
+
+impl Hosts<'_> {
+    pub fn are_legal(&self) -> bool {
+        matches!(self.born.len(), 8 | 20) && matches!(self.store.len(), 8 | 20)
+    }
+
+    /// Bytes of a record before its body.
+    fn fixed_size(&self) -> usize {
+        FIXED_SIZE - 16 + self.born.len() + self.store.len()
+    }
+}
+
+/// The fields of a record that differ within one call.
+struct Head {
+    size: usize,
+    flag: i32,
+    queue_offset: i64,
+    physical: i64,
+    sys_flag: i32,
+    born_timestamp: i64,
+    reconsume_times: i32,
+}
+
 /// What is the same for all records of a run.
 pub struct Common<'a> {
-    /// 8 bytes.
-    pub born_host: &'a [u8],
-    /// 8 or 20 bytes.
-    pub store_host: &'a [u8],
+    pub hosts: Hosts<'a>,
     pub suffix: &'a [u8],
     pub now: i64,
     /// The place of the first record in the log.
@@ -76,7 +103,7 @@ impl Plan {
                 break;
             };
             let (body, properties) = (send.body.len(), send.properties.len() + common.suffix.len());
-            let fixed = FIXED_SIZE - 8 + common.store_host.len();
+            let fixed = common.hosts.fixed_size();
             let size = fixed + body + queue.topic_part.len() + 2 + properties;
             let is_legal =
                 body > 0 && body <= common.max_body && properties <= common.max_properties;
@@ -123,7 +150,16 @@ impl Plan {
             let body = &data[send.body.clone()];
             let queue = &queues[planned.queue];
             let mut record = Writer { left: place };
-            record.head(planned, send, sys_flag, queue, common, body);
+            let head = Head {
+                size: planned.size,
+                flag: send.flag,
+                queue_offset: planned.queue_offset,
+                physical: planned.physical,
+                sys_flag,
+                born_timestamp: send.born_timestamp,
+                reconsume_times: send.reconsume_times,
+            };
+            record.head(&head, queue, &common.hosts, common.now, body);
             record.put(body);
             record.put(queue.topic_part);
             record.put(&((send.properties.len() + common.suffix.len()) as u16).to_be_bytes());
@@ -145,35 +181,103 @@ impl Writer<'_> {
         self.left = rest;
     }
 
-    fn head(
-        &mut self,
-        at: &Planned,
-        send: &Send,
-        sys_flag: i32,
-        queue: &Queue,
-        common: &Common,
-        body: &[u8],
-    ) {
-        let host_flag = if common.store_host.len() > 8 {
+    fn head(&mut self, head: &Head, queue: &Queue, hosts: &Hosts, now: i64, body: &[u8]) {
+        let born_flag = if hosts.born.len() > 8 {
+            BORN_HOST_V6 as i32
+        } else {
+            0
+        };
+        let store_flag = if hosts.store.len() > 8 {
             STORE_HOST_V6 as i32
         } else {
             0
         };
-        self.put(&(at.size as i32).to_be_bytes());
+        self.put(&(head.size as i32).to_be_bytes());
         self.put(&queue.magic.to_be_bytes());
         self.put(&(crc32fast::hash(body) & CRC_MASK).to_be_bytes());
         self.put(&queue.queue_id.to_be_bytes());
-        self.put(&send.flag.to_be_bytes());
-        self.put(&at.queue_offset.to_be_bytes());
-        self.put(&at.physical.to_be_bytes());
-        self.put(&(sys_flag | host_flag).to_be_bytes());
-        self.put(&send.born_timestamp.to_be_bytes());
-        self.put(common.born_host);
-        self.put(&common.now.to_be_bytes());
-        self.put(common.store_host);
-        self.put(&send.reconsume_times.to_be_bytes());
+        self.put(&head.flag.to_be_bytes());
+        self.put(&head.queue_offset.to_be_bytes());
+        self.put(&head.physical.to_be_bytes());
+        self.put(&(head.sys_flag | born_flag | store_flag).to_be_bytes());
+        self.put(&head.born_timestamp.to_be_bytes());
+        self.put(hosts.born);
+        self.put(&now.to_be_bytes());
+        self.put(hosts.store);
+        self.put(&head.reconsume_times.to_be_bytes());
         self.put(&0i64.to_be_bytes());
         self.put(&(body.len() as i32).to_be_bytes());
+    }
+}
+
+/// A batch whose messages become records of one queue, one after the other.
+pub struct Batch<'a> {
+    pub data: &'a [u8],
+    pub messages: Vec<Message>,
+    pub queue: Queue<'a>,
+    pub hosts: Hosts<'a>,
+    pub sys_flag: i32,
+    pub born_timestamp: i64,
+    pub reconsume_times: i32,
+    pub now: i64,
+    pub physical: i64,
+}
+
+impl Batch<'_> {
+    pub fn size_of(&self, message: &Message) -> usize {
+        self.hosts.fixed_size()
+            + message.body.len()
+            + self.queue.topic_part.len()
+            + 2
+            + message.properties.len()
+    }
+
+    /// Bytes of all records; None if a message breaks a limit, or an offset would.
+    pub fn total(&self, max_body: usize, max_properties: usize) -> Option<usize> {
+        let is_legal =
+            |one: &Message| one.body.len() <= max_body && one.properties.len() <= max_properties;
+        if !self.messages.iter().all(is_legal) {
+            return None;
+        }
+        let total: usize = self
+            .messages
+            .iter()
+            .map(|message| self.size_of(message))
+            .sum();
+        self.physical.checked_add(i64::try_from(total).ok()?)?;
+        self.queue
+            .next_offset
+            .checked_add(i64::try_from(self.messages.len()).ok()?)?;
+        Some(total)
+    }
+
+    /// Write the records; `to` has `total` bytes.
+    pub fn write(&self, to: &mut [u8]) {
+        let mut left = to;
+        let (mut physical, mut queue_offset) = (self.physical, self.queue.next_offset);
+        for message in &self.messages {
+            let size = self.size_of(message);
+            let (place, rest) = left.split_at_mut(size);
+            left = rest;
+            let body = &self.data[message.body.clone()];
+            let head = Head {
+                size,
+                flag: message.flag,
+                queue_offset,
+                physical,
+                sys_flag: self.sys_flag,
+                born_timestamp: self.born_timestamp,
+                reconsume_times: self.reconsume_times,
+            };
+            let mut record = Writer { left: place };
+            record.head(&head, &self.queue, &self.hosts, self.now, body);
+            record.put(body);
+            record.put(self.queue.topic_part);
+            record.put(&(message.properties.len() as u16).to_be_bytes());
+            record.put(&self.data[message.properties.clone()]);
+            physical += size as i64;
+            queue_offset += 1;
+        }
     }
 }
 

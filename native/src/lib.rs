@@ -4,7 +4,9 @@
 //! Python, which also makes the errors. All input is hostile: every place is held against the end of its input.
 
 pub mod append;
+pub mod batch;
 pub mod columns;
+pub mod hash;
 pub mod header;
 pub mod json;
 pub mod properties;

@@ -6,12 +6,16 @@ use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use crate::append::{Common, Plan, Queue, Stored, Target, answers};
+use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
+use crate::batch::{Fields, split};
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
+use crate::hash::key_hash;
 use crate::sends::{Item, Run, cut};
 
 /// What the caller and this module agree on; see `rocketmq_py.accelerator`.
 const FORMAT: i32 = 2;
+
+const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
 /// The result of `work`; a fault of ours becomes an error that Python's handlers of errors see.
 fn calm<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -200,8 +204,10 @@ impl Sends {
             let Sends { data, run } = slf.get();
             let data = data.bind(py).as_bytes();
             let common = Common {
-                born_host: hosts.0.as_bytes(),
-                store_host: hosts.1.as_bytes(),
+                hosts: Hosts {
+                    born: hosts.0.as_bytes(),
+                    store: hosts.1.as_bytes(),
+                },
                 suffix: suffix.as_bytes(),
                 now: place.0,
                 physical: place.1,
@@ -209,10 +215,8 @@ impl Sends {
                 max_body: limits.0,
                 max_properties: limits.1.min(usize::from(u16::MAX)),
             };
-            if common.born_host.len() != 8 || !matches!(common.store_host.len(), 8 | 20) {
-                return Err(PyValueError::new_err(
-                    "a host has 8 bytes, that of the store perhaps 20",
-                ));
+            if !common.hosts.are_legal() {
+                return Err(PyValueError::new_err(HOSTS));
             }
             let targets: Vec<Option<Target>> = targets
                 .into_iter()
@@ -356,6 +360,131 @@ impl Answers {
     }
 }
 
+// -- batches
+
+/// Keys of messages as the index takes them: hash of the topic, key, physical offset and time of each.
+struct Keys<'py> {
+    py: Python<'py>,
+    topic: Bound<'py, PyAny>,
+    now: Bound<'py, PyAny>,
+    flat: Vec<Bound<'py, PyAny>>,
+}
+
+impl Keys<'_> {
+    fn add(&mut self, physical: i64, fields: &Fields) -> PyResult<()> {
+        let words = fields
+            .keys
+            .unwrap_or_default()
+            .split(|byte| *byte == b' ')
+            .filter(|key| !key.is_empty());
+        for key in fields.uniq_key.into_iter().chain(words) {
+            let (key, physical) = (
+                PyBytes::new(self.py, key).into_any(),
+                physical.into_pyobject(self.py)?.into_any(),
+            );
+            self.flat
+                .extend([self.topic.clone(), key, physical, self.now.clone()]);
+        }
+        Ok(())
+    }
+}
+
+/// The records of the messages of a batch; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (data, queue, hosts, head, place, limits, /))]
+fn encode_batch<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyBytes>,
+    queue: Destination<'py>,
+    hosts: (Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+    head: (i32, i64, i32),
+    place: (i64, i64, usize),
+    limits: (usize, usize),
+) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    calm(|| {
+        let (queue_id, magic, topic_part, next_offset, topic_hash) = queue;
+        let data = data.as_bytes();
+        let Some(messages) = split(data) else {
+            return Ok(None);
+        };
+        let batch = Batch {
+            data,
+            messages,
+            queue: Queue {
+                queue_id,
+                magic,
+                topic_part: topic_part.as_bytes(),
+                next_offset,
+            },
+            hosts: Hosts {
+                born: hosts.0.as_bytes(),
+                store: hosts.1.as_bytes(),
+            },
+            sys_flag: head.0,
+            born_timestamp: head.1,
+            reconsume_times: head.2,
+            now: place.0,
+            physical: place.1,
+        };
+        if !batch.hosts.are_legal() {
+            return Err(PyValueError::new_err(HOSTS));
+        }
+        let total = match batch.total(limits.0, limits.1.min(usize::from(u16::MAX))) {
+            Some(total) if total <= place.2 => total,
+            _ => return Ok(None),
+        };
+        let mut keys = Keys {
+            py,
+            topic: topic_hash.into_pyobject(py)?.into_any(),
+            now: place.0.into_pyobject(py)?.into_any(),
+            flat: Vec::with_capacity(batch.messages.len() * 4),
+        };
+        let mut entries: Vec<i64> = Vec::with_capacity(batch.messages.len() * 3);
+        let mut physical = batch.physical;
+        for message in &batch.messages {
+            let Some(fields) = Fields::of(&data[message.properties.clone()]) else {
+                return Ok(None);
+            };
+            let size = batch.size_of(message) as i64;
+            entries.extend([physical, size, fields.tags_code]);
+            keys.add(physical, &fields)?;
+            physical += size;
+        }
+        let records = PyBytes::new_with(py, total, |to| {
+            batch.write(to);
+            Ok(())
+        })?;
+        Ok(Some(
+            (
+                records,
+                PyList::new(py, entries)?,
+                PyList::new(py, keys.flat)?,
+            )
+                .into_pyobject(py)?,
+        ))
+    })
+}
+
+// -- the index
+
+/// Hashes of keys as an index file has them, each given the hash of its ``topic#``.
+#[pyfunction]
+#[pyo3(signature = (topics, keys, /))]
+fn key_hashes(topics: Vec<i64>, keys: Vec<Bound<'_, PyBytes>>) -> PyResult<Vec<u32>> {
+    calm(|| {
+        if topics.len() != keys.len() {
+            return Err(PyValueError::new_err("each key needs a topic"));
+        }
+        Ok(topics
+            .iter()
+            .zip(&keys)
+            .map(|(topic, key)| key_hash(*topic as u32, key.as_bytes()))
+            .collect())
+    })
+}
+
+// -- reads
+
 type Found<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
 
 /// The frames of what was read, made by calling ``frame`` with serialize type, header and body, and plain sends as runs.
@@ -401,7 +530,7 @@ fn cut_read<'py>(
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Answers, Sends, cut_read, decode};
+    use super::{Answers, Sends, cut_read, decode, encode_batch, key_hashes};
 
     #[pymodule_export]
     const FORMAT: i32 = super::FORMAT;

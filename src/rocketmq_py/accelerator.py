@@ -105,6 +105,31 @@ class Accelerator(Protocol):
         """Stored messages as buffers of Arrow columns; None if they are not plain."""
         ...
 
+    def encode_batch(
+        self,
+        body: bytes,
+        queue: RunQueue,
+        hosts: tuple[bytes, bytes],
+        head: tuple[int, int, int],
+        place: tuple[int, int, int],
+        limits: tuple[int, int],
+        /,
+    ) -> tuple[bytes, list[int], list[Any]] | None:
+        """Encode the records of the messages of a batch body, adjacent in one queue.
+
+        :param hosts: born host and store host, packed, 8 or 20 bytes each.
+        :param head: system flags without those of the hosts, born timestamp, reconsume times.
+        :param place: as of :meth:`SendRun.append`.
+        :param limits: bytes of a body and of properties.
+        :returns: the records; physical offset, size and tags code of each in a flat list; the keys for the index, as of
+            :meth:`SendRun.append`. None if the body is malformed, breaks a limit or needs more room.
+        """
+        ...
+
+    def key_hashes(self, topics: list[int], keys: list[bytes], /) -> list[int]:
+        """As :func:`rocketmq_py.store.index.key_hash.key_hashes`."""
+        ...
+
     def cut_read(
         self, data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], /
     ) -> tuple[list[Any], int, int, tuple[int, int] | None]:

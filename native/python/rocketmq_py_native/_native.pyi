@@ -29,6 +29,16 @@ class Sends:
 def decode(
     bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], /
 ) -> tuple[int, tuple[Any, ...]] | None: ...
+def encode_batch(
+    body: bytes,
+    queue: tuple[int, int, bytes, int, int],
+    hosts: tuple[bytes, bytes],
+    head: tuple[int, int, int],
+    place: tuple[int, int, int],
+    limits: tuple[int, int],
+    /,
+) -> tuple[bytes, list[int], list[Any]] | None: ...
+def key_hashes(topics: list[int], keys: list[bytes], /) -> list[int]: ...
 def cut_read(
     data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], /
 ) -> tuple[list[Any], int, int, tuple[int, int] | None]: ...

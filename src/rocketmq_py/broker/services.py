@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.broker.acting.acting_master import ActingMaster
 from rocketmq_py.broker.acting.timer_escape import TimerEscape
 from rocketmq_py.broker.cluster.assignment import QueueAssignments
@@ -132,7 +133,7 @@ class Services:
         self._store_host = pack_host(store_ip or config.broker_ip1, port)
         self.store = MessageStore(
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
-            is_batched=self._has_batch_queues, is_slave=config.is_slave,
+            is_batched=self._has_batch_queues, is_slave=config.is_slave, accelerator=installed(),
         )  # fmt: skip
         self.saver = ConfigFileSaver()
         self.settings = LiveSettings(config, store_config, port, clock)

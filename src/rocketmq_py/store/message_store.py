@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rocketmq_py.accelerator import RunAnswers, SendRun
+from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
@@ -73,6 +73,7 @@ class MessageStore:
     :param clock: milliseconds since the epoch.
     :param is_batched: returns whether a topic has batch consume queues; called from :meth:`open` on.
     :param is_slave: whether messages come only from a master, through :attr:`replica`.
+    :param accelerator: compiled code for what has it; None for Python's own.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class MessageStore:
         clock: Callable[[], int] = wall_clock,
         is_batched: Callable[[str], bool] = lambda _: False,
         is_slave: bool = False,
+        accelerator: Accelerator | None = None,
     ) -> None:
         self.config = config or StoreConfig()
         self.layout = StoreLayout(Path(root), self.config.commit_log_directory)
@@ -102,6 +104,7 @@ class MessageStore:
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
         self._unconfirmed: ConfirmOffset | None = None
         self._is_slave = is_slave
+        self._accelerator = accelerator
         self._replica: Replica | None = None
 
     # -- opening and closing
@@ -156,7 +159,7 @@ class MessageStore:
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
         self._queues = QueueTable(fs, layout, config, self._is_batched, self._commit_log.stored_at)
-        self._index = MessageIndex(fs, layout, config, self._clock)
+        self._index = MessageIndex(fs, layout, config, self._clock, self._accelerator)
         self._ends = QueueEndsFile(fs, layout.queue_ends)
         recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint, self._ends)
         try:
@@ -164,7 +167,9 @@ class MessageStore:
         except OSError as e:
             raise StoreCorrupt(f"{layout.root} cannot be recovered: {e}") from e
         self._reader = Reader(config, self._commit_log, self._index)
-        self._writer = Writer(config, self._commit_log, self._queues, self._index, self._store_host, self._clock)
+        self._writer = Writer(
+            config, self._commit_log, self._queues, self._index, self._store_host, self._clock, self._accelerator
+        )
         self._writer.resume(end, recovery.last_timestamp)
         self._flusher = Flusher(self._commit_log.sync, self._commit_log.min_offset if not clean else end)
         if self._flushes_at_once and not config.read_un_committed:

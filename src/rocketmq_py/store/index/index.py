@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
 from rocketmq_py.store.index.index_file import IndexFile
@@ -33,9 +34,14 @@ class MessageIndex:
     """The index of a store.
 
     :param clock: milliseconds since the epoch, for the names of index files.
+    :param accelerator: computes hashes of keys; None for Python's own code.
     """
 
-    def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, clock: Callable[[], int],
+        accelerator: Accelerator | None = None,
+    ) -> None:  # fmt: skip
+        self._hashes = key_hashes if accelerator is None else accelerator.key_hashes
         self._fs = fs
         self._directory = layout.index
         self._config = config
@@ -134,7 +140,7 @@ class MessageIndex:
         while ready:
             file = self._current()
             part = self.waiting[: min(file.room, _BUILD_AT, ready) * _ITEMS]
-            hashes = key_hashes(part[0::_ITEMS], part[1::_ITEMS])
+            hashes = self._hashes(part[0::_ITEMS], part[1::_ITEMS])
             file.put(hashes, part[2::_ITEMS], part[3::_ITEMS])
             del self.waiting[: len(part)]
             ready -= len(hashes)

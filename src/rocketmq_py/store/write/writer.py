@@ -11,7 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from rocketmq_py.accelerator import RunAnswers, RunTarget, SendRun
+from rocketmq_py.accelerator import Accelerator, RunAnswers, RunQueue, RunTarget, SendRun
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import BLANK_SIZE, CommitLog
@@ -44,6 +44,10 @@ def _length(properties: bytes) -> bytes:
     return len(properties).to_bytes(2, "big")
 
 
+def _run_queue(queue: ConsumeQueue) -> RunQueue:
+    return queue.queue_id, queue.magic, queue.topic_part, queue.next_offset, queue.key_hash
+
+
 def _cannot_grow(error: OSError) -> StoreNotWritable:
     return StoreNotWritable(f"the commit log cannot grow: {error}")
 
@@ -53,6 +57,7 @@ class Writer:
 
     :param store_host: this broker's address, packed, 8 or 20 bytes.
     :param clock: milliseconds since the epoch.
+    :param accelerator: encodes batches; None for Python's own code.
     """
 
     def __init__(
@@ -63,7 +68,9 @@ class Writer:
         index: MessageIndex,
         store_host: bytes,
         clock: Callable[[], int],
+        accelerator: Accelerator | None = None,
     ) -> None:
+        self._encode_batch = accelerator.encode_batch if accelerator is not None else None
         self._config = config
         self._log = log
         self._queues = queues
@@ -177,22 +184,17 @@ class Writer:
             return None
         queues, targets = self._run_targets(kinds)
         appended = run.append(
-            begin, targets, [(q.queue_id, q.magic, q.topic_part, q.next_offset, q.key_hash) for q in queues],
+            begin, targets, list(map(_run_queue, queues)),
             (born_host, self._host), suffix, (self._now or self.now(), self._start + self._position, room),
             (self._config.max_message_size, MAX_PROPERTIES),
         )  # fmt: skip
         if appended is None:
             return None
         stop, records, entries, keys, answers = appended
-        self._chunks.append(records)
-        self._position += len(records)
+        self._take_encoded(records, keys)
         for queue, flat in zip(queues, entries, strict=True):
             if flat:
-                if not queue.pending:
-                    self.touched.append(queue)
-                queue.pending += flat
-                queue.next_offset += len(flat) // 3
-        self._waiting += keys
+                self._take_entries(queue, flat)
         return stop, answers
 
     def _run_targets(self, kinds: Sequence[KindTarget | None]) -> tuple[list[ConsumeQueue], list[RunTarget | None]]:
@@ -238,6 +240,9 @@ class Writer:
         :raises CorruptRecord: the body is not a batch; nothing is stored.
         :raises MessageIllegal: it is too large; nothing is stored.
         """
+        appended = self._append_fast(batch) if self._encode_batch is not None and not batch.properties else None
+        if appended is not None:
+            return appended
         shape = None if batch.properties else uniform_messages(batch.body)
         if shape is None:
             return self._append_varied(self._queues.get_or_create(batch.topic, batch.queue_id), batch)
@@ -247,6 +252,37 @@ class Writer:
                 batch.reconsume_times,
             )
         )  # fmt: skip
+
+    def _append_fast(self, batch: NewBatch) -> AppendedBatch | None:
+        """Append a batch with the accelerator; None if that leaves it to Python, which then also says what is wrong."""
+        assert self._encode_batch is not None
+        queue = self._queues.by_key.get((batch.topic, batch.queue_id))
+        room = self._limit - self._position
+        if queue is None or queue.is_batched or room <= 0:
+            return None
+        now, physical, offset = self._now or self.now(), self._start + self._position, queue.next_offset
+        encoded = self._encode_batch(
+            batch.body, _run_queue(queue), (batch.born_host, self._host),
+            (batch.sys_flag, batch.born_timestamp, batch.reconsume_times), (now, physical, room),
+            (self._config.max_message_size, MAX_PROPERTIES),
+        )  # fmt: skip
+        if encoded is None:
+            return None
+        records, entries, keys = encoded
+        self._take_encoded(records, keys)
+        self._take_entries(queue, entries)
+        return AppendedBatch(offset, entries[0::3], now, len(records))
+
+    def _take_encoded(self, records: bytes, keys: list[object]) -> None:
+        self._chunks.append(records)
+        self._position += len(records)
+        self._waiting += keys
+
+    def _take_entries(self, queue: ConsumeQueue, entries: list[int]) -> None:
+        if not queue.pending:
+            self.touched.append(queue)
+        queue.pending += entries
+        queue.next_offset += len(entries) // 3
 
     def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
         """Append uniform messages, adjacent in the log.
