@@ -62,9 +62,11 @@ class Bench:
             self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
         )
 
+        self._decoder = self.dispatcher.frame_decoder(MAX_FRAME)
+
     def feed(self, data: bytes) -> int:
         """One read; the bytes that answer it."""
-        served = self.dispatcher.serve(self.peer, self.dispatcher.frame_decoder(MAX_FRAME).feed(data))
+        served = self.dispatcher.serve(self.peer, self._decoder.feed(data))
         return sum(map(len, served.output))
 
 

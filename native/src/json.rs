@@ -2,8 +2,6 @@
 //!
 //! Everything else is legal JSON, perhaps, but rare; it is refused (None) and left to the reader in Python.
 
-use memchr::memchr2;
-
 /// A string as it stands between its quotation marks.
 #[derive(Clone, Copy)]
 pub struct Text<'a> {
@@ -24,7 +22,7 @@ impl<'a> Text<'a> {
             return Some(());
         }
         let mut left = self.raw;
-        while let Some(at) = memchr::memchr(b'\\', left) {
+        while let Some(at) = left.iter().position(|byte| *byte == b'\\') {
             to.extend_from_slice(&left[..at]);
             let kind = *left.get(at + 1)?;
             left = &left[at + 2..];
@@ -36,11 +34,11 @@ impl<'a> Text<'a> {
                 b'r' => to.push(b'\r'),
                 b't' => to.push(b'\t'),
                 b'u' => {
-                    let mut code = 0u32;
-                    for digit in left.get(..4)? {
-                        code = code << 4 | char::from(*digit).to_digit(16)?;
-                    }
-                    left = &left[4..];
+                    let (digits, rest) = left.split_first_chunk::<4>()?;
+                    left = rest;
+                    let code = digits
+                        .iter()
+                        .try_fold(0u32, |code, digit| Some(code << 4 | hex(*digit)?))?;
                     if code < 0x80 {
                         to.push(code as u8);
                     } else {
@@ -58,18 +56,38 @@ impl<'a> Text<'a> {
     }
 }
 
-/// A whole number as texts of both peers have it: no sign but a minus, no leading zeros.
-pub fn whole<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
-    let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
-    let is_plain = match unsigned {
-        [] => false,
-        [b'0', ..] => digits.len() == 1,
-        _ => unsigned.len() < 20 && unsigned.iter().all(u8::is_ascii_digit),
-    };
-    if !is_plain {
-        return None;
+fn hex(digit: u8) -> Option<u32> {
+    match digit {
+        b'0'..=b'9' => Some(u32::from(digit - b'0')),
+        b'a'..=b'f' => Some(u32::from(digit - b'a' + 10)),
+        b'A'..=b'F' => Some(u32::from(digit - b'A' + 10)),
+        _ => None,
     }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Digits of the longest number that is read; longer ones may not fit.
+const MOST_DIGITS: usize = 18;
+
+/// A whole number as texts of both peers have it: no sign but a minus, no leading zeros.
+pub fn whole<T: TryFrom<i64>>(digits: &[u8]) -> Option<T> {
+    let (is_negative, unsigned) = match digits {
+        [b'-', unsigned @ ..] => (true, unsigned),
+        _ => (false, digits),
+    };
+    match unsigned {
+        [] => return None,
+        [b'0', ..] if digits.len() > 1 => return None,
+        _ if unsigned.len() > MOST_DIGITS => return None,
+        _ => {}
+    }
+    let mut number = 0i64;
+    for digit in unsigned {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + i64::from(digit - b'0');
+    }
+    T::try_from(if is_negative { -number } else { number }).ok()
 }
 
 pub struct Reader<'a> {
@@ -100,24 +118,29 @@ impl<'a> Reader<'a> {
     /// A string; the reader stands before its first quotation mark.
     pub fn string(&mut self) -> Option<Text<'a>> {
         self.expect(b'"')?;
-        let begin = self.at;
+        let text = self.bytes.get(self.at..)?;
         let mut is_escaped = false;
+        let mut at = 0;
         loop {
-            self.at += memchr2(b'"', b'\\', self.bytes.get(self.at..)?)?;
-            if self.bytes[self.at] == b'"' {
-                break;
+            match *text.get(at)? {
+                b'"' => break,
+                b'\\' => {
+                    is_escaped = true;
+                    at += 2;
+                }
+                0..0x20 => return None,
+                _ => at += 1,
             }
-            is_escaped = true;
-            self.at += 2;
         }
-        let raw = &self.bytes[begin..self.at];
-        self.at += 1;
-        let has_control = raw.iter().fold(false, |found, byte| found | (*byte < 0x20));
-        (!has_control).then_some(Text { raw, is_escaped })
+        self.at += at + 1;
+        Some(Text {
+            raw: &text[..at],
+            is_escaped,
+        })
     }
 
     /// A whole number.
-    pub fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
+    pub fn number<T: TryFrom<i64>>(&mut self) -> Option<T> {
         let left = self.bytes.get(self.at..)?;
         let length = left
             .iter()

@@ -8,6 +8,7 @@ pub mod batch;
 pub mod columns;
 pub mod hash;
 pub mod header;
+pub mod index;
 pub mod json;
 pub mod properties;
 pub mod record;

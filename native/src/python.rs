@@ -10,6 +10,7 @@ use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
 use crate::hash::key_hash;
+use crate::index::{ENTRY, write_entries};
 use crate::sends::{Item, Run, cut};
 
 /// What the caller and this module agree on; see `rocketmq_py.accelerator`.
@@ -483,6 +484,31 @@ fn key_hashes(topics: Vec<i64>, keys: Vec<Bound<'_, PyBytes>>) -> PyResult<Vec<u
     })
 }
 
+/// Entries of an index file; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (hashes, physicals, timestamps, begin, previous, /))]
+fn index_entries<'py>(
+    py: Python<'py>,
+    hashes: Vec<u32>,
+    physicals: Vec<i64>,
+    timestamps: Vec<i64>,
+    begin: i64,
+    previous: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    calm(|| {
+        let (count, previous) = (hashes.len(), previous.as_bytes());
+        if physicals.len() != count || timestamps.len() != count || previous.len() != 4 * count {
+            return Err(PyValueError::new_err(
+                "the columns of entries have different lengths",
+            ));
+        }
+        PyBytes::new_with(py, ENTRY * count, |to| {
+            write_entries(to, &hashes, &physicals, &timestamps, begin, previous);
+            Ok(())
+        })
+    })
+}
+
 // -- reads
 
 type Found<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
@@ -530,7 +556,7 @@ fn cut_read<'py>(
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Answers, Sends, cut_read, decode, encode_batch, key_hashes};
+    use super::{Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes};
 
     #[pymodule_export]
     const FORMAT: i32 = super::FORMAT;

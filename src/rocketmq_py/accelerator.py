@@ -126,6 +126,12 @@ class Accelerator(Protocol):
         """
         ...
 
+    def index_entries(
+        self, hashes: list[int], physicals: list[int], timestamps: list[int], begin: int, previous: bytes, /
+    ) -> bytes:
+        """As :func:`rocketmq_py.store.index.index_file.encode_entries`."""
+        ...
+
     def key_hashes(self, topics: list[int], keys: list[bytes], /) -> list[int]:
         """As :func:`rocketmq_py.store.index.key_hash.key_hashes`."""
         ...

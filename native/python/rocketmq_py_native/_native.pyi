@@ -38,6 +38,9 @@ def encode_batch(
     limits: tuple[int, int],
     /,
 ) -> tuple[bytes, list[int], list[Any]] | None: ...
+def index_entries(
+    hashes: list[int], physicals: list[int], timestamps: list[int], begin: int, previous: bytes, /
+) -> bytes: ...
 def key_hashes(topics: list[int], keys: list[bytes], /) -> list[int]: ...
 def cut_read(
     data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], /

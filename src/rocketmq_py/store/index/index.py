@@ -16,7 +16,7 @@ from typing import Any
 from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
-from rocketmq_py.store.index.index_file import IndexFile
+from rocketmq_py.store.index.index_file import IndexFile, encode_entries
 from rocketmq_py.store.index.key_hash import key_hash, key_hashes
 from rocketmq_py.store.settings import StoreConfig
 from rocketmq_py.store.write import dispatch_fields
@@ -42,6 +42,7 @@ class MessageIndex:
         accelerator: Accelerator | None = None,
     ) -> None:  # fmt: skip
         self._hashes = key_hashes if accelerator is None else accelerator.key_hashes
+        self._encode = encode_entries if accelerator is None else accelerator.index_entries
         self._fs = fs
         self._directory = layout.index
         self._config = config
@@ -90,7 +91,7 @@ class MessageIndex:
 
     def _open(self, name: str) -> IndexFile:
         file = self._fs.open(self._directory / name, self._config.index_file_size)
-        return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num)
+        return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num, self._encode)
 
     def _current(self) -> IndexFile:
         """The newest file if it has room, else a new file."""
