@@ -13,7 +13,9 @@ from unittest import mock
 
 from rocketmq_py import Admin, LitePullConsumer, Producer, SimpleConsumer, aio
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer import offsets, pop_calls, send_message_back
+from rocketmq_py.client.consumer import send_message_back
+from rocketmq_py.client.consumer.calls import pop_calls
+from rocketmq_py.client.consumer.offsets import offset_store
 from rocketmq_py.client.consumer.rebalance import queue_lock
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 
@@ -23,7 +25,7 @@ _CLIENTS: tuple[type[Any], ...] = (Admin, Producer, aio.Admin, aio.Producer, Cli
 _OPTIONS = ("timeout", "send_timeout", "connect_timeout")
 _WAITS = (LitePullConsumer.poll, SimpleConsumer.receive, aio.LitePullConsumer.poll, aio.SimpleConsumer.receive)
 """Methods that wait for messages; their timeout is the last parameter."""
-_CALLS = (offsets, pop_calls, queue_lock, send_message_back)
+_CALLS = (offset_store, pop_calls, queue_lock, send_message_back)
 
 
 @contextmanager

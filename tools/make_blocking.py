@@ -157,6 +157,17 @@ FACADES = (
     ),
 )
 
+
+def _settings(room: str, module: str, kind: str) -> Options:
+    return Options(
+        module=f"client.consumer.{room}.settings",
+        name=f"{kind}Settings",
+        source=Name(module, f"{kind}Options"),
+        doc=f"The fields of ``{kind}Options`` and the client's settings.",
+        base=Name("client.client_instance", "ClientSettings"),
+    )
+
+
 OPTIONS = (
     Options(
         module="client.producer.options",
@@ -165,6 +176,10 @@ OPTIONS = (
         doc="Options of every producer; see :class:`rocketmq_py.Producer`.",
         without=frozenset({"instance", "topics"}),
     ),
+    _settings("push", "client.consumer.options", "Push"),
+    _settings("lite_pull", "client.consumer.lite_pull.options", "LitePull"),
+    _settings("pull", "client.consumer.pull.options", "Pull"),
+    _settings("simple", "client.consumer.simple.options", "Simple"),
 )
 
 
@@ -231,6 +246,8 @@ class Source:
             match = re.fullmatch(r"from rocketmq_py\.(\S+) import (\w+)", found)
             if match and match[2] != self.until:
                 self._climb(Name(match[1], match[2]))
+            elif isinstance(base, ast.Name) and base.id in module.classes:
+                self._climb(Name(name.module, base.id))
         self.chain.append((module, node))
 
     def members(self) -> Iterator[Member]:
@@ -423,14 +440,16 @@ def head(intro: str, source: Name) -> str:
 
 def options_text(options: Options) -> str:
     """A module with a ``TypedDict``, not formatted yet."""
-    module = Module(options.source.module)
-    node = module.classes[options.source.name]
-    fields = list(fields_of(node, options))
+    fields: list[tuple[str, ast.expr]] = []
     imports = {"from typing import TypedDict"}
-    for _, annotation in fields:
-        for used in ast.walk(annotation):
-            if isinstance(used, ast.Name) and (line := module.line_for(used.id)):
-                imports.add(line)
+    for module, node in Source(options.source).chain:
+        for name, annotation in fields_of(node, options):
+            fields.append((name, annotation))
+            imports.update(
+                line
+                for used in ast.walk(annotation)
+                if isinstance(used, ast.Name) and (line := module.line_for(used.id))
+            )
     base = "TypedDict"
     if options.base is not None:
         base = options.base.name

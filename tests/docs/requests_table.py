@@ -11,7 +11,8 @@ from rocketmq_py.broker.handlers.access import AccessHandlers
 from rocketmq_py.namesrv import NameServer
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Route
-from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.settings import AccessSettings
 from tests.unit.broker.harness import broker
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "requests.md"
@@ -70,8 +71,8 @@ NEVER = {
 def page() -> str:
     """The text of the page."""
     with tempfile.TemporaryDirectory() as directory, broker(Path(directory)) as running:
-        access = AccessControl(AccessSettings(), lambda: None, lambda _: None, "c")
-        in_broker = _codes(running.services.router(AccessHandlers(access)).routes)
+        access = AuthDispatcher(AccessSettings(), lambda: None, lambda _: None, "c")
+        in_broker = _codes(running.services.router(AccessHandlers(access.table)).routes)
     in_namesrv = _codes(NameServer().routes)
     rows = {int(code): _row(code, code.name, _broker(code, in_broker), _cell(code, in_namesrv)) for code in Code}
     rows |= {code: _row(code, name, f"refused: {why}", "") for code, (name, why) in NEVER.items() if code not in rows}

@@ -12,7 +12,8 @@ from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS
 from rocketmq_py.broker.config.live_settings import AT_START
 from rocketmq_py.broker.config.unsupported import UNSUPPORTED
 from rocketmq_py.namesrv import config as namesrv, java_keys as namesrv_keys
-from rocketmq_py.server import access_control, tls
+from rocketmq_py.server import tls
+from rocketmq_py.server.access import settings as access_control
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations" / "settings.md"
 COMMAND = "python -m tests.docs.settings_table"

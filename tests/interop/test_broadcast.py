@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 from rocketmq_py import ConsumeFromWhere, Message, MessageModel, Producer, PushConsumer
-from rocketmq_py.client.consumer.local_offsets import encode, load
+from rocketmq_py.client.consumer.offsets.local_offsets import encode, load
 from tests.interop.javapeer import JavaPeer
 from tests.interop.side import Inbox, Side, group
 

@@ -83,10 +83,10 @@ def direct(frame: Frame) -> Seen | str:
 
 
 def served(frame: Frame, *, guarded: bool) -> tuple[list[Seen], list[Command], bool]:
-    """What the handlers of a dispatcher saw, what its guard saw, and whether it ends the connection."""
+    """What the handlers of a dispatcher saw, what its access check saw, and whether it ends the connection."""
     handlers, looked_at = Handlers(), []
-    guard = (lambda _, command: looked_at.append(command)) if guarded else None
-    dispatcher = Dispatcher(Router(handlers), guard=guard)
+    authorize = (lambda _, command: looked_at.append(command)) if guarded else None
+    dispatcher = Dispatcher(Router(handlers), authorize=authorize)
     outcome = dispatcher.serve(Peer(), [frame])
     return handlers.seen, looked_at, outcome.fault is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.store.write import dispatch_fields
+from rocketmq_py.store.codec import dispatch_fields
 
 pieces = st.lists(st.sampled_from([b"TAGS", b"KEYS", b"xTAGS", b"\x01", b"\x02", b"v", b"TAGS\x01", b"\x02TAGS\x01w"]))
 

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.timer import timer_files
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics

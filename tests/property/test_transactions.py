@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import example, given, settings, strategies as st
 
-from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.half_messages import decode_offsets, encode_half_positions
 from rocketmq_py.protocol.headers.transaction import EndTransactions

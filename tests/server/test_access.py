@@ -28,7 +28,7 @@ from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.protocol.headers.group import GetConsumeStats
 from rocketmq_py.protocol.headers.topic import GetRouteInfo
 from rocketmq_py.remoting.connection_pool import ConnectionPool
-from rocketmq_py.server.access_control import AccessSettings
+from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.frame import encode_frame
 from tests.server.rawpeer import RawPeer
@@ -196,7 +196,7 @@ def test_permissions_that_are_not_understood_change_nothing(guarded):
     add_user(guarded, "dora")
     for entry, complaint in (
         (EntryInfo(resource="Queue:x", actions=["Pub"], decision="Allow"), "is not a resource"),
-        (EntryInfo(resource="Topic:x", actions=["Fly"], decision="Allow"), "is no action"),
+        (EntryInfo(resource="Topic:x", actions=["Fly"], decision="Allow"), "is not an action"),
         (EntryInfo(resource="Topic:x", actions=[], decision="Allow"), "actions is empty"),
         (EntryInfo(resource="Topic:x", actions=["Pub"], decision="Maybe"), "decision is null or illegal"),
         (EntryInfo(resource="Topic:x", actions=["Pub"], decision="Allow", source_ips=["x"]), "source ip is invalid"),
@@ -242,7 +242,7 @@ def test_the_permission_file_of_version_4_is_read_and_stays_what_it_is(tmp_path,
         refused(lambda: send(cluster, anna, "others"), "User:anna", "Topic:others", "the decision is deny")
         assert send(cluster, boss, "others").status is SendStatus.SEND_OK
         delete = functools.partial(administer, cluster, Code.AUTH_DELETE_USER, UserHeader(username="anna"), who=boss)
-        refused(delete, "is one of the permission file")
+        refused(delete, "is defined in the permission file")
         administer(cluster, Code.AUTH_CREATE_USER, UserHeader(username="new"), UserInfo(password="p").encode(), boss)
     assert "10.0.0.*" in caplog.text
     (kept,) = tmp_path.rglob("access.json")
@@ -262,7 +262,7 @@ def test_a_mistake_in_the_permission_file_is_told_with_file_and_line(tmp_path):
     [
         ({"authorizationEnabled": "true"}, "needs authenticationEnabled"),
         ({"authenticationEnabled": "perhaps"}, "true or false is expected"),
-        ({"initAuthenticationUser": "root:s3cret"}, "initAuthenticationUser is not understood"),
+        ({"initAuthenticationUser": "root:s3cret"}, "initAuthenticationUser is invalid"),
         ({"authenticationWhitelist": "10,x"}, "request codes with commas"),
         ({"aclEnable": "true", "rocketmq.acl.plain.file": "/nowhere.yml"}, "/nowhere.yml cannot be read"),
     ],
@@ -300,7 +300,7 @@ OF_ADMINISTRATORS = [
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize(("server", "code", "fields", "body"), OF_ADMINISTRATORS, ids=lambda value: str(value)[:40])
 def test_no_unsigned_header_passes_for_an_administrators(guarded, kind, server, code, fields, body):
-    """Refused, or the end of the connection: whatever the decoder makes of the header, the guard sees the same."""
+    """Refused, or the connection ends: handler and access check get the same decoded header."""
     rest = HOSTILE[kind] % ((code, fields) if b"%d" in HOSTILE[kind] else (fields,))
     header = b'{"code":%d,"opaque":5,"flag":0%s}' % (code, rest)
     if kind == "code twice":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rocketmq_py.broker import Broker
 from rocketmq_py.broker.broker import wall_clock
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig

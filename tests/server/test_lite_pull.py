@@ -19,7 +19,7 @@ from rocketmq_py.aio import (
     OffsetIllegal,
     Producer,
 )
-from rocketmq_py.client.consumer.local_offsets import load
+from rocketmq_py.client.consumer.offsets.local_offsets import load
 from rocketmq_py.errors import TopicNotExist
 from tests.server.consuming import FIRST, PATIENCE
 

@@ -20,7 +20,7 @@ from rocketmq_py.aio import (
     PullStatus,
     PushConsumer,
 )
-from rocketmq_py.client.consumer.local_offsets import load
+from rocketmq_py.client.consumer.offsets.local_offsets import load
 from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:PullConsumer is deprecated:DeprecationWarning")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rocketmq_py.aio import Admin, Message, MessageModel, MessageQueue, Producer, PushConsumer
-from rocketmq_py.client.consumer.local_offsets import load
+from rocketmq_py.client.consumer.offsets.local_offsets import load
 from tests.server.consuming import FIRST, PATIENCE
 
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from rocketmq_py.broker import Broker
-from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.remoting.rpc_client import RpcClient

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.source.plan import DataLossError
+from rocketmq_py.spark.ranges import DataLossError
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from rocketmq_py.testing import Cluster
 from tests.retention import trim

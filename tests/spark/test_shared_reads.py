@@ -11,9 +11,9 @@ from pyspark.sql.types import StructField, StructType
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.datasource import RocketMQDataSource
+from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.queues import Addresses
 from rocketmq_py.spark.schema import READ_TYPES
-from rocketmq_py.spark.source.plan import DataLossError, QueueRange
 from rocketmq_py.spark.source.reader import QueuePartition
 from rocketmq_py.spark.source.task_sharing import SharedPartition
 from rocketmq_py.wire.command import Command

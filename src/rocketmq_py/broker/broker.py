@@ -10,6 +10,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.lane_limits import lane_limits
@@ -22,8 +23,9 @@ from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Peer, Reply, Server
-from rocketmq_py.server.access_control import AccessControl, AccessSettings
-from rocketmq_py.server.requests.dispatcher import Guard
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.settings import AccessSettings
+from rocketmq_py.server.requests.dispatcher import Authorize
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import FileSystem, StoreConfig
 from rocketmq_py.wire.command import Command
@@ -69,7 +71,7 @@ class Broker:
         store_config: StoreConfig | None = None,
         clock: Callable[[], int] = wall_clock,
         tls: TlsSettings | None = None,
-        access: AccessControl | None = None,
+        access: AuthDispatcher | None = None,
         fs: FileSystem | None = None,
     ) -> None:
         self.config = config
@@ -117,7 +119,7 @@ class Broker:
             self.port,
             self._clock,
             call_soon,
-            lambda: RpcClient(client_tls, access.inner),
+            partial(RpcClient, client_tls, access.inner),
             self._fs,
             self._tls,
             store_ip=await _resolved(config.broker_ip1),
@@ -125,11 +127,11 @@ class Broker:
         services.open()
         slow_turns = services.slow_turns
         server = Server(
-            services.router(AccessHandlers(access)), host=config.bind_address, port=self.port,
+            services.router(AccessHandlers(access.table)), host=config.bind_address, port=self.port,
             after_read=services.store.commit_pending,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
-            tls=self._tls, guard=self._guard(access, services), slow_turns=slow_turns,
+            tls=self._tls, authorize=self._authorize(access, services), slow_turns=slow_turns,
         )  # fmt: skip
         self._limit(server)
         try:
@@ -157,18 +159,18 @@ class Broker:
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", config.ignored_text())
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
 
-    def _guard(self, access: AccessControl, services: Services) -> Guard | None:
+    def _authorize(self, access: AuthDispatcher, services: Services) -> Authorize | None:
         """The check of every request; None without access control."""
-        if not access.guards:
+        if not access.enabled:
             return None
 
-        def guard(peer: Peer, request: Command) -> Reply | None:
+        def authorize(peer: Peer, request: Command) -> Reply | None:
             fault = body_fault(request.code, request.body)  # permissions may depend on the body, which is decoded then
             if fault is not None:
                 return Reply(ResponseCode.INVALID_PARAMETER, fault)
             return access.admit(peer, request, services.record_permissions.required)
 
-        return guard
+        return authorize
 
     def _limit(self, server: Server) -> None:
         """Apply the current limits of requests to the server."""

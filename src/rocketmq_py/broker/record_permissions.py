@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.core.access.permissions import Action, Kind, RequiredPermission, Resource, topic
 from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.properties import Property, decode_properties

@@ -45,6 +45,7 @@ from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.pop.services import PopServices
@@ -53,9 +54,10 @@ from rocketmq_py.broker.pull.pull import PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
 from rocketmq_py.broker.record_permissions import RecordPermissions
+from rocketmq_py.broker.records.message_properties import PropertyWriter
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
-from rocketmq_py.broker.send.message_properties import PropertyWriter
+from rocketmq_py.broker.send.half_messages import HalfMessageCache
 from rocketmq_py.broker.send.reply_messages import ReplyService
 from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send import SendService
@@ -63,7 +65,6 @@ from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold, TranslatingResponder
 from rocketmq_py.broker.static_topic.handlers import StaticOffsetHandlers, StaticTopicHandlers
-from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
 from rocketmq_py.broker.static_topic.messages import StaticTopicPuller, StaticTopicSender
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.broker.timer.delay_levels import DelayService
@@ -72,7 +73,6 @@ from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.broker.transaction.check import TransactionCheck
-from rocketmq_py.broker.transaction.half_messages import HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
 from rocketmq_py.core.pop.long_polling import PollKey
@@ -80,7 +80,7 @@ from rocketmq_py.core.timer.delay_levels import DelayLevels
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
-from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.remoting.rpc_client import NewRpcClient, RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.server.slow_turns import SlowTurns
@@ -114,7 +114,7 @@ class Services:
         port: int,
         clock: Callable[[], int],
         call_soon: CallSoon,
-        new_rpc_client: Callable[[], RpcClient] = RpcClient,
+        new_rpc_client: NewRpcClient = RpcClient,
         fs: FileSystem | None = None,
         tls: TlsSettings | None = None,
         *,
@@ -133,10 +133,12 @@ class Services:
         self._store_host = pack_host(store_ip or config.broker_ip1, port)
         self.store = MessageStore(
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
-            is_batched=self._has_batch_queues, is_slave=config.is_slave, accelerator=installed(),
+            is_batched=self._has_batch_queues, is_slave=config.is_slave,
+            on_arrival=self._arrived_at_slave if config.is_slave else self._arrived, on_written=self._written,
+            accelerator=installed(),
         )  # fmt: skip
         self.saver = ConfigFileSaver()
-        self.settings = LiveSettings(config, store_config, port, clock)
+        self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
         self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
@@ -172,7 +174,7 @@ class Services:
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
         self.mappings = TopicQueueMappings(self._file("topicQueueMapping.json"), config.broker_name, clock)
         self.registration = Registration(
-            config, self.topics, self.mappings.infos, self._new_rpc_client(), self.address, self.role
+            config, self.topics, self.mappings.infos, self._new_rpc_client, self.address, self.role
         )
 
     def _make_timers(self) -> None:
@@ -247,7 +249,7 @@ class Services:
         )
         self.acting.watch(self.role)
         tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
-        self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client(), self.address, register_again)
+        self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client, self.address, register_again)
 
     def router(self, *others: object) -> Router:
         """A router with the handlers of all requests of this broker, and with ``others``."""
@@ -326,8 +328,6 @@ class Services:
         except OSError as e:
             what = f"the store at {self._config.store_root} cannot be opened for writing: {e}"
             raise StoreNotWritable(f"{what}; free disk space or repair the disk, then start again") from e
-        self.settings.on_change = self._settings_changed
-        self.store.on_arrival = self._arrived_at_slave if self.role.is_slave else self._arrived
         self.role.add_master_listener(self._master_is)
         self.replication.open()
 
@@ -455,6 +455,9 @@ class Services:
         self.sender.apply_settings()
         if "brokerPermission" in keys:
             self.topics.announce_all()
+
+    def _written(self) -> None:
+        self.replication.master.written()
 
     def _arrived(self, arrivals: list[Arrival]) -> None:
         self.stats.arrived(arrivals)

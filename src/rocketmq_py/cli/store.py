@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rocketmq_py.cli.output.prompts import progress
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def verify(directory: Path, hash_slots: int | None, commit_log: Path | None, out
     from rocketmq_py.store.tools.offline import OfflineStore
     from rocketmq_py.store.tools.verify import verify as check
 
-    with OfflineStore(directory, hash_slots, commit_log) as store, _progress() as progress:
-        report = check(store, progress)
+    with OfflineStore(directory, hash_slots, commit_log) as store, _progress() as report_progress:
+        report = check(store, report_progress)
     if output == TABLE:
         _echo_report(directory, report)
     else:
@@ -75,11 +76,17 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         yield None
         return
 
-    def show(done: int, total: int) -> None:
-        click.echo(f"\r{done / max(1, total):4.0%} of {total >> 20} MiB", err=True, nl=False)
+    with ExitStack() as stack:
+        advance: Callable[[int], None] | None = None
+        shown = 0
 
-    yield show
-    click.echo("\r\033[K", err=True, nl=False)
+        def show(done: int, total: int) -> None:
+            nonlocal advance, shown
+            advance = advance or stack.enter_context(progress("checking MiB", total >> 20))
+            advance((done >> 20) - shown)
+            shown = done >> 20
+
+        yield show
 
 
 def _as_row(directory: Path, report: Report) -> Row:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, with_admin
-from rocketmq_py.cli.output.listing import listing
+from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.output.times import now_ms, show_span, show_time
 

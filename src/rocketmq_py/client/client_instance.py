@@ -108,7 +108,12 @@ class ClientInstance:
         self.client_id = make_client_id(instance_name, unit_name, client_ip)
         self.timeout = timeout
         self.connections = ConnectionPool(
-            connect_timeout=connect_timeout, address_map=address_map, tls=tls, credentials=credentials, hint=self._hint
+            connect_timeout=connect_timeout,
+            address_map=address_map,
+            tls=tls,
+            credentials=credentials,
+            hint=self._hint,
+            on_open=self._heartbeat_first,
         )
         self.name_servers = NameServers(name_servers(namesrv), self.connections, timeout, unit_name)
         self.routes = Routes(self.name_servers)
@@ -122,7 +127,6 @@ class ClientInstance:
         """Addresses of brokers for which a failed heartbeat was logged."""
         self._jobs = Background()
         self.connections.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._ids_changed)
-        self.connections.on_open = self._heartbeat_first
 
     # -- members
 

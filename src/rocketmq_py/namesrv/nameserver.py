@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
@@ -14,10 +15,10 @@ from rocketmq_py.namesrv.kv_config import KvConfig
 from rocketmq_py.namesrv.notifier import Notifier
 from rocketmq_py.namesrv.registry import MinIdChanged, Registry
 from rocketmq_py.namesrv.settings import NamesrvSettings
-from rocketmq_py.server import Peer, Route, Router, Server
-from rocketmq_py.server.access_control import AccessControl
+from rocketmq_py.server import Peer, Reply, Route, Router, Server
 from rocketmq_py.server.peer import format_address
 from rocketmq_py.server.tls import TlsSettings
+from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +28,14 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 def wall_clock() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+class Access(Protocol):
+    """Decides which requests are admitted; see :class:`~rocketmq_py.server.access_control.AuthDispatcher`."""
+
+    @property
+    def enabled(self) -> bool: ...
+    def admit(self, peer: Peer, request: Command) -> Reply | None: ...
 
 
 class NameServer:
@@ -42,7 +51,7 @@ class NameServer:
         self,
         config: NamesrvConfig | None = None,
         tls: TlsSettings | None = None,
-        access: AccessControl | None = None,
+        access: Access | None = None,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
         self._clock = clock
@@ -65,7 +74,7 @@ class NameServer:
             on_disconnect=self._disconnected,
             idle_timeout=self.config.server_channel_max_idle_time_seconds,
             tls=tls,
-            guard=access.admit if access is not None and access.guards else None,
+            authorize=access.admit if access is not None and access.enabled else None,
         )
         self._scan: asyncio.TimerHandle | None = None
 
@@ -116,7 +125,7 @@ class NameServer:
 
     def _min_id_changed(self, change: MinIdChanged) -> None:
         if self.config.notify_min_broker_id_changed:
-            self._notifier.tell(change)
+            self._notifier.notify(change)
 
     def _configure(self, config: NamesrvConfig) -> None:
         self.config = config

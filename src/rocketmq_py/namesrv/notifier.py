@@ -31,7 +31,7 @@ class Notifier:
         self._outward = RpcClient(tls)
         self._telling = Background()
 
-    def tell(self, change: MinIdChanged) -> None:
+    def notify(self, change: MinIdChanged) -> None:
         """Tell all who are concerned; returns at once."""
         log.info("of broker %s, id %d at %s is the smallest now", change.broker_name, change.min_id, change.min_address)
         header = NotifyMinBrokerIdChange(
@@ -39,7 +39,7 @@ class Notifier:
             offline_broker_addr=change.offline_address, ha_broker_addr=change.ha_address,
         )  # fmt: skip
         command = Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, ext=header.to_ext())
-        for address in change.tell:
+        for address in change.notify:
             self._telling.start(self._tell(address, command))
 
     async def _tell(self, address: str, command: Command) -> None:

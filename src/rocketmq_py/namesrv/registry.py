@@ -1,6 +1,6 @@
-"""Brokers, clusters and topics: the whole state of a name server, by the rules of RocketMQ's RouteInfoManager.
+"""Brokers, clusters and topics of a name server, with the rules of RocketMQ's RouteInfoManager.
 
-The caller passes the time. A connection is any hashable value (``owner``).
+The time is an argument. A connection (``owner``) is any hashable value.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 MASTER_ID = 0
 BROKER_EXPIRY_MS = 120_000
-"""A broker that has not been heard of for this long is dead, unless it named another time itself."""
+"""A broker without a heartbeat for this long is removed, unless its registration has a timeout of its own."""
 
 MAX_BROKERS = 10_000
-"""Brokers that a name server keeps; far above any cluster. More would make each answer about all of them long."""
+"""Maximum number of registered brokers, far above any real cluster. It limits the size of the cluster info."""
 MAX_BROKERS_OF_CONNECTION = 128
-"""Brokers that may register over one connection. A broker uses one of its own, the brokers of a container share one."""
+"""Maximum number of brokers that register over one connection. Only brokers of a container share a connection."""
 
 PERM_WRITE = 2
 PERM_READ_WRITE = 6
@@ -46,7 +46,7 @@ SYNC_MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 class BrokerKey(NamedTuple):
-    """What identifies one broker process."""
+    """The identity of one broker process."""
 
     cluster: str
     address: str
@@ -54,7 +54,7 @@ class BrokerKey(NamedTuple):
 
 @dataclass(slots=True)
 class LiveBroker:
-    """What is remembered of a broker since it was last heard of."""
+    """A registered broker at its last registration or heartbeat."""
 
     seen_ms: int
     expiry_ms: int
@@ -64,7 +64,7 @@ class LiveBroker:
 
 
 class Leaving(NamedTuple):
-    """A broker that goes, by its own word or because its connection broke."""
+    """A broker to remove: it unregistered, or its connection was lost."""
 
     cluster: str
     address: str
@@ -73,18 +73,18 @@ class Leaving(NamedTuple):
 
 
 class MinIdChanged(NamedTuple):
-    """Another broker has the smallest id of its name, for those of the name to hear (``tell``: their addresses)."""
+    """Another broker has the smallest id of its name; ``notify``: addresses of the brokers to inform."""
 
     broker_name: str
     min_id: int
     min_address: str
-    tell: tuple[str, ...]
+    notify: tuple[str, ...]
     offline_address: str | None = None
     ha_address: str | None = None
 
 
 class Registered(NamedTuple):
-    """What a broker is told: the master of its name and where that replicates from. None for a master itself."""
+    """The reply to a registration: the master of the broker name and its replication address; None for a master."""
 
     master_address: str | None = None
     ha_address: str | None = None
@@ -93,9 +93,9 @@ class Registered(NamedTuple):
 class Registry:
     """All tables of a name server.
 
-    :param support_acting_master: present the slave that stands in for a missing master as the master.
-    :param delete_missing_topics: a registration also removes the topics of its broker that it does not list.
-    :param on_min_id_change: hears when another broker has the smallest id of its name.
+    :param support_acting_master: show the slave with the smallest id as the master if the master is missing.
+    :param delete_missing_topics: a registration also removes topics of its broker that it does not contain.
+    :param on_min_id_change: called when another broker has the smallest id of its name.
     """
 
     def __init__(
@@ -112,24 +112,24 @@ class Registry:
         self._clusters: dict[str, set[str]] = {}
         self._live: dict[BrokerKey, LiveBroker] = {}
         self._owned: dict[Hashable, set[BrokerKey]] = {}
-        """The brokers that registered last over each connection."""
+        """The brokers whose latest registration came over each connection."""
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._filters: dict[BrokerKey, list[str]] = {}
         self._mappings: dict[str, dict[str, Any]] = {}
 
-    # -- brokers come
+    # -- registration of brokers
 
     def register(
         self, header: RegisterBroker, body: RegisterBrokerBody, owner: Hashable, now_ms: int
     ) -> Registered | None:
-        """Take in a broker and its topics.
+        """Register a broker and its topics.
 
-        None refuses it: a broker must first be known with all its topics before it may add a single one.
+        Return None to refuse a broker that is not registered and sends a single topic: it must send all topics first.
 
         :raises BrokerError: SYSTEM_ERROR, too many brokers are registered, in total or over this connection.
         """
         key = BrokerKey(header.cluster_name, header.broker_addr)
-        self._check_room(key, owner)
+        self._check_limits(key, owner)
         table = body.topic_config_serialize_wrapper
         self._clusters.setdefault(key.cluster, set()).add(header.broker_name)
         broker = self._brokers.setdefault(
@@ -138,26 +138,26 @@ class Registry:
         broker.enable_acting_master = bool(header.enable_acting_master)
         broker.zone_name = header.zone_name
         is_smaller = header.broker_id < min(broker.broker_addrs, default=0)
-        _forget_other_ids(broker, header.broker_id, key.address)
+        _remove_other_ids(broker, header.broker_id, key.address)
         if self._is_outdated(broker, header.broker_id, key, table.data_version):
             self._drop(key)
             return Registered()
         is_first = header.broker_id not in broker.broker_addrs
         if is_first and len(table.topic_config_table) == 1:
-            log.info("broker %s at %s is to register all its topics first", header.broker_name, key.address)
+            log.info("broker %s at %s must register all its topics first", header.broker_name, key.address)
             if not broker.broker_addrs:
-                self._forget_name(key.cluster, header.broker_name)
+                self._remove_name(key.cluster, header.broker_name)
             return None
         broker.broker_addrs[header.broker_id] = key.address
         if _may_define_topics(header, broker):
-            self._take_topics(header, body, key, is_first=is_first)
-        self._note_alive(key, header, table.data_version, owner, now_ms)
-        self._note_filters(key, body.filter_server_list)
+            self._add_topics(header, body, key, is_first=is_first)
+        self._mark_alive(key, header, table.data_version, owner, now_ms)
+        self._store_filters(key, body.filter_server_list)
         if is_smaller:
             self._on_min_id_change(_newcomer(broker, header))
         return self._master_of(broker, header)
 
-    def _check_room(self, key: BrokerKey, owner: Hashable) -> None:
+    def _check_limits(self, key: BrokerKey, owner: Hashable) -> None:
         if key in self._live:
             return
         if len(self._owned.get(owner, ())) >= MAX_BROKERS_OF_CONNECTION:
@@ -173,7 +173,7 @@ class Registry:
         holder = self._live.get(BrokerKey(key.cluster, held_by)) if held_by and held_by != key.address else None
         return holder is not None and holder.data_version.state_version > version.state_version
 
-    def _take_topics(self, header: RegisterBroker, body: RegisterBrokerBody, key: BrokerKey, *, is_first: bool) -> None:
+    def _add_topics(self, header: RegisterBroker, body: RegisterBrokerBody, key: BrokerKey, *, is_first: bool) -> None:
         table = body.topic_config_serialize_wrapper
         changed = is_first or self.has_changed(key, table.data_version)
         mappings = table.topic_queue_mapping_info_map or {}
@@ -194,16 +194,16 @@ class Registry:
             for name, mapping in mappings.items():
                 self._mappings.setdefault(name, {})[mapping.get("bname", header.broker_name)] = mapping
         if faults:
-            self._leave_out(header.broker_name, faults, tell=changed)
+            self._skip_topics(header.broker_name, faults, warn=changed)
 
-    def _leave_out(self, broker_name: str, faults: dict[str, str], *, tell: bool) -> None:
-        """A broker has topics that no client could use: they have no queues there, and all others of it are served."""
-        if tell:
+    def _skip_topics(self, broker_name: str, faults: dict[str, str], *, warn: bool) -> None:
+        """Remove the queues of a broker's topics whose queue numbers are invalid; its other topics stay."""
+        if warn:
             first = next(iter(faults.values()))
-            log.warning("broker %s has %d topics that are left out: %s", broker_name, len(faults), first)
+            log.warning("broker %s has %d invalid topics (ignored): %s", broker_name, len(faults), first)
         self._remove_queues(broker_name, faults)
 
-    def _note_alive(
+    def _mark_alive(
         self, key: BrokerKey, header: RegisterBroker, version: DataVersion, owner: Hashable, now_ms: int
     ) -> None:
         if key not in self._live:
@@ -213,7 +213,7 @@ class Registry:
         expiry = header.heartbeat_timeout_millis or BROKER_EXPIRY_MS
         self._live[key] = LiveBroker(now_ms, expiry, version, owner, header.ha_server_addr)
 
-    def _note_filters(self, key: BrokerKey, filters: list[str]) -> None:
+    def _store_filters(self, key: BrokerKey, filters: list[str]) -> None:
         if filters:
             self._filters[key] = filters
         else:
@@ -227,13 +227,13 @@ class Registry:
         return Registered(master, live.ha_address)
 
     def heartbeat(self, cluster: str, address: str, now_ms: int) -> None:
-        """A registered broker is alive; of any other nothing is noted."""
+        """Note that a broker is alive; ignored if it is not registered."""
         live = self._live.get(BrokerKey(cluster, address))
         if live is not None:
             live.seen_ms = now_ms
 
     def data_version(self, key: BrokerKey) -> DataVersion | None:
-        """The version of a broker's topics, None when the broker is not registered."""
+        """Return the version of a broker's topics; None if the broker is not registered."""
         live = self._live.get(key)
         return None if live is None else live.data_version
 
@@ -241,20 +241,20 @@ class Registry:
         """Whether a broker's topics differ from what was registered last."""
         return self.data_version(key) != version
 
-    # -- brokers go
+    # -- removal of brokers
 
     def unregister(self, leaving: Iterable[Leaving], lost: str | None = None) -> None:
-        """Forget brokers and, where they were the last of a name, the name and its queues; all in one go.
+        """Remove brokers, and names and queues without a broker.
 
-        :param lost: why, when they have not said it themselves.
+        :param lost: the reason for the log if the brokers did not unregister themselves.
         """
         gone, left = set[str](), set[str]()
         changed: list[MinIdChanged] = []
         for one in leaving:
             if lost:
-                log.warning("broker %s (id %d) at %s is gone: %s", one.broker_name, one.broker_id, one.address, lost)
+                log.warning("broker %s (id %d) at %s is lost: %s", one.broker_name, one.broker_id, one.address, lost)
             else:
-                log.info("broker %s (id %d) at %s has left", one.broker_name, one.broker_id, one.address)
+                log.info("broker %s (id %d) at %s unregistered", one.broker_name, one.broker_id, one.address)
             key = BrokerKey(one.cluster, one.address)
             self._drop(key)
             self._filters.pop(key, None)
@@ -264,33 +264,33 @@ class Registry:
             was_smallest = one.broker_id == min(broker.broker_addrs)
             broker.broker_addrs = {number: held for number, held in broker.broker_addrs.items() if held != one.address}
             if not broker.broker_addrs:
-                self._forget_name(one.cluster, one.broker_name)
+                self._remove_name(one.cluster, one.broker_name)
                 gone.add(one.broker_name)
                 continue
             left.add(one.broker_name)
             if was_smallest:
                 changed.append(_successor(broker, one.address))
-        self._forget_queues(gone)
-        self._without_masters(left - gone)
+        self._remove_queues_of(gone)
+        self._make_read_only(left - gone)
         for change in changed:
             if change.broker_name not in gone and self._brokers[change.broker_name].enable_acting_master:
                 self._on_min_id_change(change)
 
-    def _without_masters(self, broker_names: Iterable[str]) -> None:
-        """Where a slave acts for a master that is not there, nothing can be written."""
+    def _make_read_only(self, broker_names: Iterable[str]) -> None:
+        """Remove the write permission of names whose master is missing and whose slave acts as master."""
         for name in broker_names:
             broker = self._brokers[name]
             if broker.enable_acting_master and MASTER_ID not in broker.broker_addrs:
                 self._set_permissions(name, lambda perm: perm & ~PERM_WRITE)
 
-    def _forget_name(self, cluster: str, broker_name: str) -> None:
+    def _remove_name(self, cluster: str, broker_name: str) -> None:
         del self._brokers[broker_name]
         names = self._clusters.get(cluster, set())
         names.discard(broker_name)
         if not names:
             self._clusters.pop(cluster, None)
 
-    def _forget_queues(self, broker_names: set[str]) -> None:
+    def _remove_queues_of(self, broker_names: set[str]) -> None:
         if broker_names:
             for topic, by_broker in list(self._topics.items()):
                 for name in broker_names & by_broker.keys():
@@ -299,17 +299,17 @@ class Registry:
                     del self._topics[topic]
 
     def disconnected(self, owners: Collection[Hashable]) -> None:
-        """Forget the brokers that registered last over one of the connections ``owners``."""
+        """Remove the brokers whose latest registration came over one of the connections ``owners``."""
         lost = [key for owner in owners for key in self._owned.get(owner, ())]
-        self._forget(lost, "its connection broke, so look whether it runs")
+        self._remove(lost, "its connection was lost: check whether it is running")
 
     def expire(self, now_ms: int) -> list[Hashable]:
-        """Forget brokers that have not been heard of in time; returns their connections, which are of no more use."""
+        """Remove brokers without a heartbeat in time; return their connections, which should be closed."""
         late = {key: live for key, live in self._live.items() if live.seen_ms + live.expiry_ms < now_ms}
-        self._forget(late, "it has been silent for too long, so look whether it hangs")
+        self._remove(late, "no heartbeat in time: check whether it hangs")
         return [live.owner for live in late.values()]
 
-    def _forget(self, keys: Iterable[BrokerKey], why: str) -> None:
+    def _remove(self, keys: Iterable[BrokerKey], why: str) -> None:
         lost = set(keys)
         if not lost:
             return
@@ -324,7 +324,7 @@ class Registry:
         self.unregister(leaving, why)
 
     def _drop(self, key: BrokerKey) -> None:
-        """Remove a broker from those that are alive."""
+        """Remove a broker from the live ones."""
         live = self._live.pop(key, None)
         if live is not None:
             owned = self._owned[live.owner]
@@ -335,7 +335,7 @@ class Registry:
     # -- topics
 
     def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """Add or replace queues of a topic; nothing is changed when one of them names an unknown broker."""
+        """Add or replace queues of a topic; change nothing if the broker of one of them is not registered."""
         by_broker = {queue.broker_name: queue for queue in queues}
         unknown = by_broker.keys() - self._brokers.keys()
         if unknown:
@@ -344,7 +344,7 @@ class Registry:
             self._topics.setdefault(topic, {}).update(by_broker)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget a topic, or only its queues in one cluster."""
+        """Remove a topic, or only its queues in one cluster."""
         if not cluster:
             self._topics.pop(topic, None)
             self._mappings.pop(topic, None)
@@ -353,11 +353,11 @@ class Registry:
             self._remove_queues(broker_name, {topic})
 
     def wipe_write_permission(self, broker_name: str) -> int:
-        """Take the write permission of all queues of a broker; returns the number of topics."""
+        """Remove the write permission of all queues of a broker; return the number of topics."""
         return self._set_permissions(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_permission(self, broker_name: str) -> int:
-        """Make all queues of a broker readable and writable; returns the number of topics."""
+        """Make all queues of a broker readable and writable; return the number of topics."""
         return self._set_permissions(broker_name, lambda _: PERM_READ_WRITE)
 
     def _set_permissions(self, broker_name: str, change: Callable[[int], int]) -> int:
@@ -376,10 +376,10 @@ class Registry:
             if not by_broker:
                 self._topics.pop(topic, None)
 
-    # -- what clients and administrators ask
+    # -- queries of clients and administrators
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """Where the queues of a topic are, None when no live broker has any."""
+        """Return the route of a topic; None if no registered broker has queues of it."""
         by_broker = self._topics.get(topic, {})
         brokers = [self._brokers[name] for name in by_broker if name in self._brokers]
         if not brokers:
@@ -400,14 +400,14 @@ class Registry:
         return {key.address: self._filters[key] for key in keys if key in self._filters}
 
     def cluster_info(self) -> ClusterInfo:
-        """All brokers, by name and by cluster."""
+        """Return all brokers, by name and by cluster."""
         return ClusterInfo(
             broker_addr_table=self._brokers,
             cluster_addr_table={cluster: sorted(names) for cluster, names in self._clusters.items()},
         )
 
     def members(self, cluster: str, broker_name: str) -> BrokerMemberGroupData:
-        """The addresses behind one broker name."""
+        """Return the addresses of the brokers of one name."""
         broker = self._brokers.get(broker_name)
         addresses = broker.broker_addrs if broker is not None else {}
         return BrokerMemberGroupData(cluster=cluster, broker_name=broker_name, broker_addrs=addresses)
@@ -419,26 +419,26 @@ class Registry:
         return TopicList(topic_list=sorted(self._topics_of(self._clusters.get(cluster, set()))))
 
     def system_topics(self) -> TopicList:
-        """The topics every cluster and broker has: they are named like these; and the address of some broker."""
+        """Return the system topics, which are named like clusters and brokers, and the address of one broker."""
         names = [name for cluster, brokers in self._clusters.items() for name in (cluster, *sorted(brokers))]
         addresses = (address for broker in self._brokers.values() for address in broker.broker_addrs.values())
         return TopicList(topic_list=names, broker_addr=next(addresses, None))
 
     def topics_by_flag(self, wanted: Callable[[int], bool]) -> TopicList:
-        """Topics by the system flag of their first queues (see UNIT_FLAG and UNIT_SUB_FLAG)."""
+        """Return the topics whose first queue has a wanted system flag (UNIT_FLAG, UNIT_SUB_FLAG)."""
         first = {topic: next(iter(by_broker.values())) for topic, by_broker in self._topics.items()}
         return TopicList(topic_list=[topic for topic, queue in first.items() if wanted(queue.topic_sys_flag)])
 
 
-def _forget_other_ids(broker: BrokerData, broker_id: int, address: str) -> None:
-    """An address has one id only: a slave that became master is no slave any more."""
+def _remove_other_ids(broker: BrokerData, broker_id: int, address: str) -> None:
+    """Remove other ids of an address: a slave that became master has only the id of the master."""
     broker.broker_addrs = {
         number: held for number, held in broker.broker_addrs.items() if held != address or number == broker_id
     }
 
 
 def _newcomer(broker: BrokerData, header: RegisterBroker) -> MinIdChanged:
-    """A broker with a smaller id than all others has come: the others are to hear of it."""
+    """Return the change after registration of a broker with the smallest id; the other brokers are notified."""
     others = tuple(address for number, address in broker.broker_addrs.items() if number != header.broker_id)
     return MinIdChanged(
         broker.broker_name, header.broker_id, header.broker_addr, others or (header.broker_addr,),
@@ -447,7 +447,7 @@ def _newcomer(broker: BrokerData, header: RegisterBroker) -> MinIdChanged:
 
 
 def _successor(broker: BrokerData, gone: str) -> MinIdChanged:
-    """The broker with the smallest id has gone: all that are left are to hear who has it now."""
+    """Return the change after removal of the broker with the smallest id; the remaining brokers are notified."""
     smallest = min(broker.broker_addrs)
     return MinIdChanged(
         broker.broker_name, smallest, broker.broker_addrs[smallest], tuple(broker.broker_addrs.values()), gone
@@ -455,7 +455,7 @@ def _successor(broker: BrokerData, gone: str) -> MinIdChanged:
 
 
 def _may_define_topics(header: RegisterBroker, broker: BrokerData) -> bool:
-    """A master may; a slave only when it could act as master and none of a smaller id is there."""
+    """True for a master, and for a slave that may act as master and has the smallest id."""
     could_act = header.enable_acting_master is not None and header.broker_id == min(broker.broker_addrs)
     return header.broker_id == MASTER_ID or could_act
 
@@ -471,7 +471,7 @@ def _queue_data(broker_name: str, topic: TopicConfig, *, wipe_write: bool) -> Qu
 
 
 def _with_acting_master(broker: BrokerData, queue: QueueData) -> BrokerData:
-    """The broker with its smallest id shown as master, when it has none and its queues are read-only already."""
+    """Return the broker with its smallest id as the master, if the master is missing and the queues are read-only."""
     addresses = dict(broker.broker_addrs)
     if not addresses or MASTER_ID in addresses or not broker.enable_acting_master or queue.perm & PERM_WRITE:
         return broker

@@ -33,6 +33,9 @@ _CLOSE_SECONDS = 1.0
 PushHandler = Callable[[str, Command], Command | Awaitable[Command | None] | None]
 """Takes the address of the peer and its request, returns the answer; None if the request is not answered."""
 
+OnLost = Callable[[str], None]
+"""Takes the address of a lost connection."""
+
 
 class ConnectionPool:
     """Connections by address, for one event loop.
@@ -42,6 +45,8 @@ class ConnectionPool:
     :param tls: how servers are reached over TLS; None or False for plain connections.
     :param credentials: sign requests; None leaves them unsigned.
     :param hint: returns for an address what to check when it cannot be reached.
+    :param on_open: called with every new connection before anything is sent over it.
+    :param on_lost: called with the address of a connection that broke or that the peer closed.
     :raises ConfigError: ``tls`` names a file that cannot be used.
     """
 
@@ -53,6 +58,8 @@ class ConnectionPool:
         tls: Tls = None,
         credentials: Credentials | None = None,
         hint: Callable[[str], str] = lambda _: "",
+        on_open: Callable[[Connection], None] = lambda _: None,
+        on_lost: OnLost = lambda _: None,
     ) -> None:
         self.connect_timeout = connect_timeout
         self.tls = client_context(tls)
@@ -64,10 +71,8 @@ class ConnectionPool:
         self._retired: set[Connection] = set()
         self._opening = SingleFlight(self._connect)
         self._push_handlers: dict[int, PushHandler] = {}
-        self.on_open: Callable[[Connection], None] = lambda _: None
-        """Called with every new connection before anything is sent over it."""
-        self.on_lost: Callable[[str], None] = lambda _: None
-        """Called with the address of a connection that broke or that the peer closed."""
+        self._on_open = on_open
+        self._on_lost = on_lost
         self._answering: set[asyncio.Task[None]] = set()
         self._closed = False
         self._process = Process()
@@ -227,7 +232,7 @@ class ConnectionPool:
         except OSError as e:
             raise self.cannot_connect(address, e) from e
         self._open[address] = connection
-        self.on_open(connection)
+        self._on_open(connection)
         return connection
 
     async def _open_on(self, sock: socket.socket, host: str, connection: Connection) -> None:
@@ -248,7 +253,7 @@ class ConnectionPool:
     def _lost(self, connection: Connection) -> None:
         self._forget(connection)
         if not connection.closed_here:
-            self.on_lost(connection.address)
+            self._on_lost(connection.address)
 
     def _forget(self, connection: Connection) -> None:
         self._retired.discard(connection)

@@ -1,18 +1,24 @@
-"""Requests that a server makes of other servers, over the asyncio connections that clients use, too."""
+"""Requests from a server to other servers, over the asyncio connections of the clients."""
 
 from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, RequestTimeout
-from rocketmq_py.remoting.connection_pool import ConnectionPool, code_name
+from rocketmq_py.remoting.connection_pool import ConnectionPool, OnLost, code_name
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.signing import Credentials
 
 _CONNECT_SECONDS = 3.0
+
+
+class NewRpcClient(Protocol):
+    """Creates an RPC client."""
+
+    def __call__(self, *, on_lost: OnLost = ...) -> RpcClient: ...
 
 
 class RpcClient:
@@ -20,19 +26,17 @@ class RpcClient:
 
     :param tls: speak TLS; None opens plain connections.
     :param credentials: sign requests; None leaves them unsigned.
+    :param on_lost: called with the address of a connection that broke or that the other server closed.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None, credentials: Credentials | None = None) -> None:
-        self._pool = ConnectionPool(connect_timeout=_CONNECT_SECONDS, tls=tls, credentials=credentials)
-
-    @property
-    def on_lost(self) -> Callable[[str], None]:
-        """Called with the address of a connection that broke or that the other server closed."""
-        return self._pool.on_lost
-
-    @on_lost.setter
-    def on_lost(self, callback: Callable[[str], None]) -> None:
-        self._pool.on_lost = callback
+    def __init__(
+        self,
+        tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
+        *,
+        on_lost: OnLost = lambda _: None,
+    ) -> None:
+        self._pool = ConnectionPool(connect_timeout=_CONNECT_SECONDS, tls=tls, credentials=credentials, on_lost=on_lost)
 
     async def invoke(self, address: str, command: Command, timeout: float) -> Reply:
         """Send a request and return its answer, whatever its code.

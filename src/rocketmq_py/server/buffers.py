@@ -1,55 +1,55 @@
-"""What all connections together make a server keep: answers nobody takes, frames that do not become whole.
+"""A limit of the bytes that a server buffers for all connections: unread replies and incomplete frames.
 
-Each connection has limits of its own, but there may be thousands. Knows the sum and who holds most of it. Refuses to
-know how a connection is ended.
+Each connection has a limit of its own, but there may be thousands of connections. If the sum is over the limit, the
+connections with the largest buffers are closed.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-_LITTLE = 64 * 1024
-"""Bytes up to which a connection is forgotten again: what it was about has become whole, or was taken."""
+_NOT_COUNTED = 64 * 1024
+"""Connections that buffer at most this many bytes are not counted."""
 
 
-class Holder(Protocol):
-    """A connection."""
+class Buffering(Protocol):
+    """A connection with buffered bytes."""
 
     @property
     def buffered(self) -> int:
-        """Bytes kept for it."""
+        """Number of buffered bytes."""
         ...
 
     def cut_off(self, why: str) -> None:
-        """End it at once."""
+        """Close the connection immediately and log the reason."""
         ...
 
 
 class Buffers:
-    """The connections that hold much, which are few.
+    """The connections with large buffers.
 
-    :param limit: bytes all of them may hold together; over it, those that hold most are ended.
+    :param limit: maximum of buffered bytes of all connections; the largest ones are closed until the sum is below it.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._holders: set[Holder] = set()
+        self._connections: set[Buffering] = set()
 
-    def grown(self, holder: Holder) -> None:
-        """A connection holds much, or more than before."""
-        self._holders.add(holder)
-        held = {one: size for one in self._holders if (size := one.buffered) > _LITTLE}
-        self._holders = set(held)
-        total = sum(held.values())
+    def grown(self, connection: Buffering) -> None:
+        """Count a connection whose buffer has grown; close the largest ones if the sum is over the limit."""
+        self._connections.add(connection)
+        sizes = {each: size for each in self._connections if (size := each.buffered) > _NOT_COUNTED}
+        self._connections = set(sizes)
+        total = sum(sizes.values())
         while total > self._limit:
-            largest = max(held, key=held.__getitem__)
-            total -= held.pop(largest)
-            self._holders.discard(largest)
+            largest = max(sizes, key=sizes.__getitem__)
+            total -= sizes.pop(largest)
+            self._connections.discard(largest)
             largest.cut_off(
-                f"it holds most of the {self._limit} bytes that connections may make this server keep: answers it does "
-                "not read, or requests it does not finish"
+                f"it holds most of the {self._limit} bytes that may be buffered for all connections: its client does "
+                "not read replies, or does not complete requests"
             )
 
-    def forget(self, holder: Holder) -> None:
-        """A connection holds nothing to speak of any more, or is gone."""
-        self._holders.discard(holder)
+    def discard(self, connection: Buffering) -> None:
+        """Stop counting a connection that is closed or has nothing buffered."""
+        self._connections.discard(connection)

@@ -15,8 +15,8 @@ from typing import Protocol, cast
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.peer import Peer
+from rocketmq_py.server.reply import Buffer
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Item, Served
-from rocketmq_py.server.requests.reply import Buffer
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class ServerConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
-        self._owner.buffers.forget(self)
+        self._owner.buffers.discard(self)
         if self._rest:
             asyncio.get_running_loop().call_soon(self._resume_rest)
         else:
@@ -151,7 +151,7 @@ class ServerConnection(asyncio.Protocol):
         if exc is not None:
             log.debug("connection of %s broke: %s", self.peer.address, exc)
         self.peer.lost()
-        self._owner.buffers.forget(self)
+        self._owner.buffers.discard(self)
         self._owner.disconnected(self)
 
     # -- for the server and the peer

@@ -12,10 +12,10 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
-from rocketmq_py.server.go_away import GoAway
 from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.requests.dispatcher import Dispatcher, Guard, OnHold
+from rocketmq_py.server.requests.dispatcher import Authorize, Dispatcher, OnHold
+from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Router
 from rocketmq_py.server.slow_turns import SlowTurns
@@ -52,7 +52,7 @@ class Server:
     :param lanes: limits of work by lane name.
     :param full_lanes: returns the lanes that are full now, whose requests are refused; called 20 times a second.
     :param tls: how connections with TLS are served; None refuses them.
-    :param guard: returns the refusal of a request, or None to admit it; by default all are admitted.
+    :param authorize: returns the refusal of a request, or None to admit it; by default all are admitted.
     :param slow_turns: counts long turns of the event loop; a new counter by default.
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
@@ -74,11 +74,11 @@ class Server:
         full_lanes: Callable[[], Collection[str]] = tuple,
         writing_limit_ms: int = 1_000,
         tls: TlsSettings | None = None,
-        guard: Guard | None = None,
+        authorize: Authorize | None = None,
         slow_turns: SlowTurns | None = None,
     ) -> None:
         self.dispatcher = Dispatcher(
-            router, after_read=after_read, on_hold=on_hold, lanes=lanes, guard=guard, slow_turns=slow_turns
+            router, after_read=after_read, on_hold=on_hold, lanes=lanes, authorize=authorize, slow_turns=slow_turns
         )
         self.buffers = Buffers(buffer_limit)
         self._loop_monitor = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)

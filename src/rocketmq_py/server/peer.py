@@ -1,6 +1,6 @@
-"""A connection as handlers see it: addresses, state, and requests of this side (with ``opaque`` numbers of its own).
+"""The connection of a client, for handlers: addresses, state, and requests from the server to the client.
 
-It gets a function that writes bytes, so a handler's test needs no connection.
+Bytes are written by a function that is an argument, so a handler's test needs no connection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from rocketmq_py.core.peer import InFlight
 from rocketmq_py.errors import ConnectionLost, RequestTimeout
-from rocketmq_py.server.requests.reply import Reply, encode_reply
+from rocketmq_py.server.reply import Reply, encode_reply
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.record import pack_host
 
@@ -22,12 +22,12 @@ Address = tuple[str, int]
 
 
 class Peer:
-    """The other end of one connection; compares and hashes by identity.
+    """The remote end of one connection; compared and hashed by identity.
 
-    :param remote: address and port of the other end.
-    :param local: address and port of this end.
-    :param write: takes the bytes of whole frames.
-    :param close: ends the connection.
+    :param remote: address and port of the remote end.
+    :param local: address and port of the local end.
+    :param write: sends the bytes of whole frames.
+    :param close: closes the connection.
     """
 
     __slots__ = ("__weakref__", "_close", "_oneways", "_write", "address", "calls", "closed", "host", "local_address")
@@ -40,13 +40,13 @@ class Peer:
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self.address: str = format_address(*remote)
-        """``ip:port`` of the other end."""
+        """``ip:port`` of the remote end."""
         self.local_address: str = format_address(*local)
         self.host: bytes = pack_host(_plain(remote[0]), remote[1])
-        """The other end as messages store it: 4 or 16 bytes of address, 4 of port."""
+        """The remote address as stored in messages: 4 or 16 bytes of IP address, 4 bytes of port."""
         self.closed: bool = False
         self.calls: InFlight[asyncio.Future[Command]] = InFlight()
-        """Requests this side has made that are not answered yet."""
+        """Requests from the server to this client without a response yet."""
         self._oneways = itertools.count()
         self._write = write
         self._close = close
@@ -55,26 +55,26 @@ class Peer:
         return f"<Peer {self.address}{' closed' if self.closed else ''}>"
 
     def write(self, frame: bytes) -> None:
-        """Send the bytes of whole frames; dropped when the connection is gone."""
+        """Send the bytes of whole frames; drop them if the connection is closed."""
         if not self.closed:
             self._write(frame)
 
     def close(self) -> None:
-        """End the connection once what was written has left."""
+        """Close the connection after all written bytes have been sent."""
         if not self.closed:
             self._close()
 
     def send(self, command: Command) -> None:
-        """Make a one-way request of the other end; dropped when the connection is gone."""
+        """Send a one-way request to the client; drop it if the connection is closed."""
         opaque = next(self._oneways) & 0x7FFFFFFF
         self.write(encode_command(msgspec.structs.replace(command, flag=command.flag | ONEWAY_FLAG, opaque=opaque)))
 
     async def invoke(self, command: Command, timeout: float) -> Command:
-        """Make a request of the other end and await its answer.
+        """Send a request to the client and return its response.
 
         :param timeout: seconds.
-        :raises RequestTimeout: no answer came in time.
-        :raises ConnectionLost: the connection is gone, or went while the answer was awaited.
+        :raises RequestTimeout: no response in time.
+        :raises ConnectionLost: the connection is closed, or was closed before the response.
         """
         if self.closed:
             raise ConnectionLost(f"{self.address} is no longer connected; request {command.code} was not sent")
@@ -90,13 +90,13 @@ class Peer:
             self.calls.take(opaque)
 
     def answered(self, answer: Command) -> None:
-        """Give an answer to whoever awaits it; an answer nobody awaits any more is dropped."""
+        """Complete the request that a response belongs to; drop the response if there is none."""
         waiter = self.calls.take(answer.opaque)
         if waiter is not None and not waiter.done():
             waiter.set_result(answer)
 
     def lost(self) -> None:
-        """The connection is gone: nothing is written any more, and nobody is kept waiting."""
+        """Mark the connection as closed and fail all pending requests with ConnectionLost."""
         self.closed = True
         for waiter in self.calls.abandon():
             if not waiter.done():
@@ -104,9 +104,9 @@ class Peer:
 
 
 class Responder:
-    """The right to answer one request later, once.
+    """Answers one request later, at most once.
 
-    :param peer: who asked.
+    :param peer: the client that sent the request.
     :param opaque: the number of the request.
     """
 
@@ -119,22 +119,22 @@ class Responder:
 
     @property
     def alive(self) -> bool:
-        """Whether an answer would still reach somebody."""
+        """Whether the request is unanswered and its connection open."""
         return not self._answered and not self.peer.closed
 
     def reply(self, reply: Reply) -> None:
-        """Answer; does nothing when that was done before or the connection is gone."""
+        """Send the reply, unless the request was answered before or the connection is closed."""
         if self.alive:
             self.peer.write(self.encode(reply))
 
     def encode(self, reply: Reply) -> bytes:
-        """The frame of the answer, which is given with it: whoever asks for it writes it."""
+        """Return the frame of the reply and mark the request as answered; the caller writes the frame."""
         self._answered = True
         return encode_reply(reply, self.opaque)
 
 
 def answer_all(answers: Iterable[tuple[Responder, Reply]]) -> None:
-    """As :meth:`Responder.reply` for many, those on one connection with one write."""
+    """Send many replies like :meth:`Responder.reply`, with one write per connection."""
     frames: defaultdict[Peer, list[bytes]] = defaultdict(list)
     for responder, reply in answers:
         if responder.alive:
@@ -144,11 +144,11 @@ def answer_all(answers: Iterable[tuple[Responder, Reply]]) -> None:
 
 
 def format_address(ip: str, port: int) -> str:
-    """``ip:port``, the ip of an IPv6 address in brackets."""
+    """Return ``ip:port``, with an IPv6 address in brackets."""
     ip = _plain(ip)
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
 def _plain(ip: str) -> str:
-    """Without a scope, and an IPv4 address that came through an IPv6 socket as what it is."""
+    """Remove the scope of an IPv6 address, and the prefix of an IPv4 address that is mapped to IPv6."""
     return ip.partition("%")[0].removeprefix("::ffff:") if "." in ip else ip.partition("%")[0]

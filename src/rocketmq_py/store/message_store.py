@@ -16,15 +16,16 @@ from pathlib import Path
 from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.cleaner import Cleaner
+from rocketmq_py.store.codec.dispatch_fields import tags_code
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
 from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
-from rocketmq_py.store.log.confirm_offset import ConfirmOffset
 from rocketmq_py.store.log.flusher import Flusher
 from rocketmq_py.store.log.scan import Found, LogScan
+from rocketmq_py.store.queue.confirm_offset import ConfirmOffset
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
@@ -36,7 +37,6 @@ from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
 from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
-from rocketmq_py.store.write.dispatch_fields import tags_code
 from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
@@ -73,10 +73,12 @@ class MessageStore:
     :param clock: milliseconds since the epoch.
     :param is_batched: returns whether a topic has batch consume queues; called from :meth:`open` on.
     :param is_slave: whether messages come only from a master, through :attr:`replica`.
+    :param on_arrival: called with the messages that have become readable, once per :meth:`commit_pending`.
+    :param on_written: called after each write to the commit log, before messages become readable.
     :param accelerator: compiled code for what has it; None for Python's own.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a store can be given, by keyword
         self,
         root: Path,
         config: StoreConfig | None = None,
@@ -86,14 +88,14 @@ class MessageStore:
         clock: Callable[[], int] = wall_clock,
         is_batched: Callable[[str], bool] = lambda _: False,
         is_slave: bool = False,
+        on_arrival: Callable[[list[Arrival]], None] | None = None,
+        on_written: Callable[[], None] | None = None,
         accelerator: Accelerator | None = None,
     ) -> None:
         self.config = config or StoreConfig()
         self.layout = StoreLayout(Path(root), self.config.commit_log_directory)
-        self.on_arrival: Callable[[list[Arrival]], None] | None = None
-        """Called with the messages that have become readable, once per :meth:`commit_pending`."""
-        self.on_written: Callable[[], None] | None = None
-        """Called after each write to the commit log, before messages become readable."""
+        self._on_arrival = on_arrival
+        self._on_written = on_written
         self._fs = fs or OsFileSystem()
         self._clock = clock
         self._is_batched = is_batched
@@ -320,19 +322,19 @@ class MessageStore:
         writer.touched = []
         if self._flushes_at_once:
             self._flusher.request(self._commit_log.end)
-        if self.on_written is not None:
-            self.on_written()
+        if self._on_written is not None:
+            self._on_written()
         if self._unconfirmed is not None:
             self._hold_back(self._unconfirmed, touched)
             return None
-        arrivals = self._arrivals(touched) if self.on_arrival is not None else []
+        arrivals = self._arrivals(touched) if self._on_arrival is not None else []
         try:
             self._queues.commit_pending(touched)
             self._index.commit_pending()
         except OSError as e:
             self._refuse(e)
-        if self.on_arrival is not None and arrivals:
-            self.on_arrival(arrivals)
+        if self._on_arrival is not None and arrivals:
+            self._on_arrival(arrivals)
         return None
 
     def _arrivals(self, touched: list[ConsumeQueue]) -> list[Arrival]:
@@ -367,8 +369,8 @@ class MessageStore:
                 self._index.commit_pending()
             except OSError as e:
                 self._refuse(e)
-            if self.on_arrival is not None and arrivals:
-                self.on_arrival(arrivals)
+            if self._on_arrival is not None and arrivals:
+                self._on_arrival(arrivals)
 
     def _readable(self) -> Readable:
         """End of the readable messages, and the store timestamp of the newest."""

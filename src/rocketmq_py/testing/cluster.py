@@ -20,7 +20,8 @@ from rocketmq_py.client.admin.admin import Admin
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
 from rocketmq_py.remoting.portal import Portal
-from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.tls import TlsSettings
 
 LOOPBACK = "127.0.0.1"
@@ -62,7 +63,7 @@ class Cluster:
         self._settings = settings
         self._tls = TlsSettings.of(tls) if tls else None
         self._access_settings = AccessSettings.of(access or {})
-        self._access: AccessControl | None = None
+        self._access: AuthDispatcher | None = None
         self._store_dir = None if store_dir is None else Path(store_dir)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._portal: Portal | None = None

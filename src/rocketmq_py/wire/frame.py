@@ -6,6 +6,7 @@ it).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from struct import Struct
 from typing import Generic, TypeVar
 
@@ -44,7 +45,7 @@ def encode_frame(header: bytes, body: bytes = b"", serialize_type: int = JSON) -
 Item = TypeVar("Item")
 
 
-class StreamDecoder(Generic[Item]):
+class StreamDecoder(ABC, Generic[Item]):
     """Splits the bytes read from a socket into items; an incomplete frame is kept for the next call.
 
     :param max_frame: limit in bytes of a frame after its length field. A larger length raises at once, before any
@@ -81,9 +82,9 @@ class StreamDecoder(Generic[Item]):
             kept += memoryview(data)[rest:]
         return items
 
+    @abstractmethod
     def _cut(self, data: bytes, items: list[Item]) -> int:
         """Append the items of ``data`` to ``items``; return the position of the first unused byte."""
-        raise NotImplementedError
 
     def _corrupt(self, length: int, header_length: int) -> CorruptFrame:
         if length > self.max_frame:

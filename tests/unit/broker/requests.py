@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from rocketmq_py.protocol.headers.pop import PopMessage
 from rocketmq_py.protocol.headers.pull import PullMessage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import CorruptRecord, StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.broker.record_permissions import MOST_ENDS
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.broker.transaction.transactions import copy_of
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
@@ -21,7 +21,9 @@ from rocketmq_py.protocol.headers.group import ConsumeMessageDirectly
 from rocketmq_py.protocol.headers.pull import QueryMessage, ViewMessage
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions, ResumeCheckHalfMessage
-from rocketmq_py.server.access_control import AccessControl, AccessSettings, user_of
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.conversion import user_of
+from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from rocketmq_py.wire.ids import offset_msg_id, parse_offset_msg_id
@@ -35,17 +37,17 @@ COMMIT = 8
 HALF = {"sys_flag": 4}
 
 
-def access() -> AccessControl:
+def access() -> AuthDispatcher:
     """Access control with a super user, and a user with all permissions on topic ``own`` and its group."""
     settings = AccessSettings.of({
         "authenticationEnabled": "true", "authorizationEnabled": "true",
         "initAuthenticationUser": json.dumps({"username": ROOT.access_key, "password": ROOT.secret_key}),
     })  # fmt: skip
-    control = AccessControl(settings, lambda: None, lambda _: None, "DefaultCluster")
+    control = AuthDispatcher(settings, lambda: None, lambda _: None, "DefaultCluster")
 
-    control.create_user(user_of(UserInfo(username=USER.access_key, password=USER.secret_key)))
+    control.table.create_user(user_of(UserInfo(username=USER.access_key, password=USER.secret_key)))
     entries = [EntryInfo(resource=name, actions=["All"], decision="Allow") for name in ("Topic:own", "Group:g")]
-    control.put_acl(f"User:{USER.access_key}", AclInfo(policies=[PolicyInfo(entries=entries)]))
+    control.table.put_acl(f"User:{USER.access_key}", AclInfo(policies=[PolicyInfo(entries=entries)]))
     return control
 
 
@@ -53,9 +55,9 @@ def access() -> AccessControl:
 def guarded(tmp_path: Path) -> Iterator[InProcess]:
     with broker(tmp_path / "store", transaction_time_out=0) as running:
         services = running.services
-        guard = partial(access().admit, record_permissions=services.record_permissions.required)
+        authorize = partial(access().admit, record_permissions=services.record_permissions.required)
         running.dispatcher = Dispatcher(
-            services.router(), after_read=services.store.commit_pending, on_hold=services.keep_hold, guard=guard
+            services.router(), after_read=services.store.commit_pending, on_hold=services.keep_hold, authorize=authorize
         )
         yield running
 

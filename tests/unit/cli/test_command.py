@@ -118,7 +118,7 @@ def configured(monkeypatch):
     """Runs ``rocketmq serve`` up to its configurations: (name server or None, broker, store)."""
     seen = []
 
-    def keep(*configs):
+    def keep(*configs, supervised):
         seen.append(configs)
 
         async def nothing():
@@ -197,7 +197,7 @@ def test_listening_everywhere_tells_clients_this_machine_s_address():
 def test_serve_takes_options_for_tls(monkeypatch):
     seen = []
 
-    def keep(*parts):
+    def keep(*parts, supervised):
         seen.extend(parts)
         return asyncio.sleep(0)
 

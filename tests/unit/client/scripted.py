@@ -79,7 +79,7 @@ class ScriptedNetwork:
             self.transports[address] = ScriptedTransport(connection, self)
             connection.connection_made(self.transports[address])
             connections._open[address] = connection
-            connections.on_open(connection)
+            connections._on_open(connection)
             return connection
 
         connections._opening = SingleFlight(connect)

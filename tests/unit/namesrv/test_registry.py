@@ -302,7 +302,7 @@ def test_a_topic_with_too_many_queues_is_left_out_and_all_others_are_served(site
     site.register(topics=["T"], queues=4)
     site.register(topics=["T", "U"], queues=queues, counter=2)
     assert site.queues("T") is None
-    assert f"broker broker-a has 2 topics that are left out: readQueueNums of topic T is {queues}" in caplog.text
+    assert f"broker broker-a has 2 invalid topics (ignored): readQueueNums of topic T is {queues}" in caplog.text
     site.register("broker-b", address="10.0.0.9:10911", topics=["T", "V"])
     assert set(site.queues("T")) == {"broker-b"}
     told = len(caplog.messages)

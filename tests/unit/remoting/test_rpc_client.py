@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ from rocketmq_py.wire.signing import Credentials
 from tests.unit.client.scripted import Answerer, ScriptedNetwork
 
 
-def made(answer: Answerer, credentials: Credentials | None = None) -> tuple[RpcClient, ScriptedNetwork]:
-    client, network = RpcClient(credentials=credentials), ScriptedNetwork(answer)
+def made(answer: Answerer, credentials: Credentials | None = None, **options: Any) -> tuple[RpcClient, ScriptedNetwork]:
+    client, network = RpcClient(credentials=credentials, **options), ScriptedNetwork(answer)
     network.carry(client._pool)
     return client, network
 
@@ -75,8 +76,7 @@ def test_no_answer_in_time_is_named_with_the_request() -> None:
 def test_only_a_connection_lost_to_the_other_end_is_reported() -> None:
     async def main() -> None:
         lost: list[str] = []
-        client, network = made(lambda *_: None)
-        client.on_lost = lost.append
+        client, network = made(lambda *_: None, on_lost=lost.append)
         waiting = asyncio.ensure_future(client.invoke("h:1", Command(1), 5.0))
         await asyncio.sleep(0.01)
         connection = network.connections["h:1"]

@@ -42,7 +42,7 @@ def test_who_holds_little_again_or_is_gone_does_not_count() -> None:
     buffers.grown(shrunk)
     shrunk.buffered = 10
     buffers.grown(gone)
-    buffers.forget(gone)
+    buffers.discard(gone)
     shrunk.buffered = 3 * MIB
     buffers.grown(now)
     assert not any(holder.ended for holder in (shrunk, gone, now))

@@ -38,7 +38,7 @@ import pyspark.worker
 from rocketmq_py.model import RecordHead
 from rocketmq_py.spark.source import corrupt_records as corrupt_records, stream
 from rocketmq_py.spark.decode import COLUMNS, Decoder
-from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import COMPRESSED, encode_record, pack_host
 host = pack_host("127.0.0.1", 10911)
 def record(offset, body, properties, flags=0):

@@ -120,10 +120,9 @@ def _part(chance: random.Random, master: MessageStore, slave: MessageStore) -> i
 
 
 def test_a_record_is_readable_when_its_last_byte_has_arrived(masters, slaves) -> None:
-    master, slave = masters.open(), slaves.open(is_slave=True)
-    [one, two] = fill(master, 2)
     arrivals: list[Arrival] = []
-    slave.on_arrival = arrivals.extend
+    master, slave = masters.open(), slaves.open(is_slave=True, on_arrival=arrivals.extend)
+    [one, two] = fill(master, 2)
     replicate(master, slave, until=two.physical_offset + two.size - 1)
     assert slave.queue_range("T", 0) == (0, 1)
     assert (slave.replica.end, slave.replica.whole_end) == (two.physical_offset + two.size - 1, one.size)

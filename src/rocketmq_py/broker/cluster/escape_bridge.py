@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rocketmq_py.broker.cluster.route_lookup import query_route
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.core.producer.send_attempts import RoundRobin
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, OffsetIllegal

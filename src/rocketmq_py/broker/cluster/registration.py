@@ -22,7 +22,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.namesrv import RegisterBroker, RegisterBrokerResponse, UnregisterBroker
 from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.protocol.sys_flag import PERM_RW, PERM_WRITE
-from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.remoting.rpc_client import NewRpcClient
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 
@@ -48,14 +48,14 @@ class Registration:
         config: BrokerConfig,
         topics: TopicConfigs,
         mappings: Callable[[set[str]], Mapping[str, MappingInfo]],
-        rpc_client: RpcClient,
+        new_rpc_client: NewRpcClient,
         address: str,
         role: Role,
     ) -> None:
         self._config = config
         self._topics = topics
         self._mappings = mappings
-        self._rpc_client = rpc_client
+        self._rpc_client = new_rpc_client(on_lost=self._retry)
         self._address = address
         self._role = role
         self._leaving = False
@@ -70,7 +70,6 @@ class Registration:
         """Registers the topics changed since, once the request before it is answered."""
         self._running: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
-        rpc_client.on_lost = self._retry
 
     async def start(self) -> None:
         """Register at every name server, then periodically."""

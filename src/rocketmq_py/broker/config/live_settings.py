@@ -65,6 +65,7 @@ class LiveSettings:
     :param broker: changed in place. :param store: changed in place, too.
     :param port: where the broker listens.
     :param clock: the time in milliseconds, for the version.
+    :param on_change: called with the keys that have been changed.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class LiveSettings:
         port: int,
         clock: Callable[[], int],
         fs: FileSystem | None = None,
+        *,
+        on_change: Callable[[frozenset[str]], None] = lambda _: None,
     ) -> None:
         self._broker = broker
         self._store = store
@@ -82,8 +85,7 @@ class LiveSettings:
         self._fs = fs or OsFileSystem()
         self._waiting: dict[str, str] = {}
         self.version = DataVersion(timestamp=clock())
-        self.on_change: Callable[[frozenset[str]], None] = lambda _: None
-        """Hears which keys have been changed."""
+        self._on_change = on_change
 
     @property
     def path(self) -> Path:
@@ -129,7 +131,7 @@ class LiveSettings:
         _log.info(
             "settings changed: %s%s", shown, f"; from the next start on: {', '.join(sorted(later))}" if later else ""
         )
-        self.on_change(frozenset(changes.keys() - later))
+        self._on_change(frozenset(changes.keys() - later))
         return frozenset(later)
 
     def _checked(self, changes: Mapping[str, str]) -> tuple[BrokerConfig, StoreConfig]:

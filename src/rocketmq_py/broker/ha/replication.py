@@ -51,9 +51,8 @@ class Replication:
         self.slave: HaSlave | None = None
 
     def open(self) -> None:
-        """Begin to watch the store, which is open."""
+        """Prepare for :meth:`start`; the store is open."""
         self._end_at_start = self._store.max_physical_offset
-        self._store.on_written = self.master.written
         if self._role.is_slave:
             self.slave = HaSlave(self._config, self._store, self._clock, self._tls)
 

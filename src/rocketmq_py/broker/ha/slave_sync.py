@@ -14,9 +14,9 @@ from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.core.peer import Reply
@@ -28,7 +28,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.cluster import AllGroups, AllGroupsResponse, AllTopics, AllTopicsResponse
-from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.remoting.rpc_client import NewRpcClient
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import load_object
@@ -67,13 +67,13 @@ class SlaveSync:
     """
 
     def __init__(
-        self, config: BrokerConfig, role: Role, tables: Tables, rpc_client: RpcClient, address: str,
+        self, config: BrokerConfig, role: Role, tables: Tables, new_rpc_client: NewRpcClient, address: str,
         on_lost: Callable[[], None],
     ) -> None:  # fmt: skip
         self._config = config
         self._role = role
         self._tables = tables
-        self._rpc_client = rpc_client
+        self._rpc_client = new_rpc_client(on_lost=lambda _: self._wake.set())
         self._address = address
         self._on_lost = on_lost
         self._failures = 0
@@ -84,7 +84,6 @@ class SlaveSync:
         self._work = Background()
         self.completed = 0
         """How often everything has been copied."""
-        rpc_client.on_lost = lambda _: self._wake.set()
 
     def start(self) -> None:
         """Start; nothing happens while no master is known."""

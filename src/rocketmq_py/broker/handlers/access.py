@@ -11,14 +11,15 @@ from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.access import DeleteAcl, ListAcls, ListUsers, SubjectHeader, UserHeader
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
-from rocketmq_py.server.access_control import AccessControl, info_of, user_of
+from rocketmq_py.server.access.conversion import info_of, user_of
+from rocketmq_py.server.access.table import AccessTable
 from rocketmq_py.wire import fastjson
 
 
 class AccessHandlers:
     """Handlers of the codes 3001 to 3010."""
 
-    def __init__(self, access: AccessControl) -> None:
+    def __init__(self, access: AccessTable) -> None:
         self._access = access
 
     @handles(Code.AUTH_CREATE_USER)

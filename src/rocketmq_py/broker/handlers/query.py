@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.metadata.java_files import bean
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryConsumeQueue

@@ -86,7 +86,8 @@ class SubscriptionGroups:
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """The configuration of a group, created if it does not exist and may be created; otherwise None."""
-        return self.find_all([group]).get(group)
+        found = self.table.get(group)
+        return found if found is not None else self.find_all([group]).get(group)
 
     def find_all(self, groups: Iterable[str]) -> dict[str, SubscriptionGroupConfig]:
         """As :meth:`find` for many groups by name; all new groups are written together."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import int_property
 from rocketmq_py.errors import BadHeader, CorruptRecord

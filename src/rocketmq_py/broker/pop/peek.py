@@ -27,7 +27,7 @@ from rocketmq_py.protocol.headers.pop import (
 )
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
-from rocketmq_py.server.requests.reply import Buffer
+from rocketmq_py.server.reply import Buffer
 
 _PEEKING = "peeking message"
 

@@ -40,7 +40,7 @@ from rocketmq_py.protocol.pop_checkpoint import CheckPoint
 from rocketmq_py.protocol.pop_handle import ExtraInfo
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
-from rocketmq_py.server.requests.reply import Buffer
+from rocketmq_py.server.reply import Buffer
 from rocketmq_py.store import GetResult, GetStatus
 
 MAX_MESSAGES = 32

@@ -12,8 +12,8 @@ from typing import Protocol
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.offsets import NOT_FOUND
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.send.message_properties import decode, encode
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.message_properties import decode, encode
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.bodies.topic import TopicConfig

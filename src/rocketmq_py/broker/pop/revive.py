@@ -16,8 +16,8 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.pop.long_polling import PopPolling
 from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog
-from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.pop.inflight import InflightPop
 from rocketmq_py.errors import CorruptRecord, StoreError

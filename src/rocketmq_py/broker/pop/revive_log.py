@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.reader import PopOffsets
-from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.pop.inflight import InflightPop, InflightPops, retry_check_point
 from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.protocol.pop_checkpoint import (

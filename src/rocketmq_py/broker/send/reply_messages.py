@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.records.message_properties import decode, encode
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
-from rocketmq_py.broker.send.message_properties import decode, encode
 from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.errors import BrokerError, MessageIllegal, NetworkError, StoreError

@@ -12,18 +12,18 @@ import msgspec
 from rocketmq_py.accelerator import SendRun
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.records.message_properties import PropertyWriter, decode, written
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
-from rocketmq_py.broker.send.message_properties import PropertyWriter, decode, written
-from rocketmq_py.broker.send.retry_topics import RetryTopics
-from rocketmq_py.broker.send.send_runs import UNCOMMON_FLAGS, SendRuns, send_fields
-from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
-from rocketmq_py.broker.transaction.half_batches import half_batch
-from rocketmq_py.broker.transaction.half_messages import (
+from rocketmq_py.broker.send.half_batches import half_batch
+from rocketmq_py.broker.send.half_messages import (
     CachedHalfMessage,
     HalfMessageCache,
     make_half_message,
     to_half_message,
 )
+from rocketmq_py.broker.send.retry_topics import RetryTopics
+from rocketmq_py.broker.send.send_runs import UNCOMMON_FLAGS, SendRuns, send_fields
+from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.half_messages import encode_offsets

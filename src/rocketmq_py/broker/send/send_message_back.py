@@ -11,9 +11,9 @@ from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, TopicConfigs, is_writable
-from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.send.send import Redirect
-from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.timer.delay_levels import retry_level
 from rocketmq_py.errors import BrokerError, CorruptRecord

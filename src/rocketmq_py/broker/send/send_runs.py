@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from rocketmq_py.accelerator import SendKind, SendRun
-from rocketmq_py.broker.send.message_properties import PropertyWriter
+from rocketmq_py.broker.records.message_properties import PropertyWriter
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.server import Peer, Reply, RunReply, encode_reply

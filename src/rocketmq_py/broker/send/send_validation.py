@@ -16,7 +16,7 @@ from rocketmq_py.broker.metadata.message_types import type_fault
 from rocketmq_py.broker.metadata.name_validator import topic_fault
 from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
 from rocketmq_py.broker.metadata.topics import UNIT_FLAG, UNIT_SUB_FLAG, TopicConfigs, is_writable, topic_text
-from rocketmq_py.broker.send.message_properties import decode
+from rocketmq_py.broker.records.message_properties import decode
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.topic import TopicConfig

@@ -13,9 +13,9 @@ from rocketmq_py.broker.handlers.topics import TopicHandlers, check_numbers
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
+from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings, decode_mapping
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Answer, Forwarder
-from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings, decode_mapping
 from rocketmq_py.broker.static_topic.messages import LogicalQueue, leading_queue
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.broker.static_topic import find_item, logical_offset, logical_offset_of_send, physical_offset

@@ -9,9 +9,9 @@ import msgspec
 
 from rocketmq_py.accelerator import SendRun
 from rocketmq_py.broker.handlers.messages import Puller, Sender
+from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.send.ack_waiter import WaitingSend
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold
-from rocketmq_py.broker.static_topic.mappings import TopicQueueMappings
 from rocketmq_py.core.broker.static_topic import (
     PullOutcome,
     find_item,
@@ -69,14 +69,19 @@ class StaticTopicSender:
 
     def __init__(self, sender: Sender, mappings: TopicQueueMappings) -> None:
         self._sender = sender
+        self._send = sender.send
         self._mappings = mappings
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store one message."""
-        return self._translated(self._sender.send, peer, request, body)
+        if not self._mappings.table:
+            return self._send(peer, request, body)
+        return self._translated(self._send, peer, request, body)
 
     def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store the messages of a batch."""
+        if not self._mappings.table:
+            return self._sender.send_batch(peer, request, body)
         return self._translated(self._sender.send_batch, peer, request, body)
 
     def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
@@ -89,7 +94,7 @@ class StaticTopicSender:
 
     def _translated(self, send: Send, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         header = request.header
-        detail = self._mappings.table.get(header.topic) if self._mappings.table else None
+        detail = self._mappings.table.get(header.topic)
         if detail is None:
             return send(peer, request, body)
         queue = leading_queue(detail, _chosen(detail, header.queue_id))

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
-from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.timer.delay_levels import DelayLevels, queue_of

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.topics import TopicConfigs, is_writable
-from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.send.send import Redirect
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.properties import Property

@@ -15,7 +15,7 @@ from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import NOT_ALLOWED_TO_SEND, TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import HOSTS_V6
 from rocketmq_py.store import MIN_UNIFORM, UniformBatch, uniform_records
-from rocketmq_py.store.write.dispatch_fields import value_span
+from rocketmq_py.store.codec.dispatch_fields import value_span
 
 _TOPIC, _QUEUE_ID = Property.REAL_TOPIC.encode(), Property.REAL_QUEUE_ID.encode()
 _VARIED = (_QUEUE_ID, Property.TIMER_DELIVER_MS.encode())

@@ -10,8 +10,8 @@ import re
 
 import msgspec
 
-from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.timer.timers import ASKING

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rocketmq_py.broker import remarks
-from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.broker.stats import Meter
 from rocketmq_py.broker.timer.delay_levels import DelayService, asks_for_level
 from rocketmq_py.broker.timer.timed_columns import Together, deliver_together

@@ -14,8 +14,8 @@ from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
-from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
-from rocketmq_py.broker.transaction.half_messages import QUEUE
+from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.send.half_messages import QUEUE
 from rocketmq_py.broker.transaction.transactions import GROUP, Transactions, copy_of
 from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import CheckStep, Rules, decide_check, int_property, read_half_message

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.core.transaction.table import OPEN, TransactionTable
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.properties import Property, decode_properties

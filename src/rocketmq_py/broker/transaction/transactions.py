@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.offsets import NOT_FOUND, ConsumerOffsets
-from rocketmq_py.broker.send.message_properties import encode
-from rocketmq_py.broker.send.stored_record import StoredRecord, read_stored
-from rocketmq_py.broker.transaction.half_batches import real_batch
-from rocketmq_py.broker.transaction.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
+from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
+from rocketmq_py.broker.send.half_batches import real_batch
+from rocketmq_py.broker.send.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.recovery import committed
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.queue_limits import parse_queue_id

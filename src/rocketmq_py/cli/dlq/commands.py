@@ -13,12 +13,12 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
+from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.dlq.resend import resend
 from rocketmq_py.cli.dlq.source import dead_letters, origin_of, resent_to
 from rocketmq_py.cli.message.rows import body_option, in_short, message_row
 from rocketmq_py.cli.output.failures import CommandFailure
 from rocketmq_py.cli.output.files import replaced
-from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.prompts import progress
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.output.times import Time, show_time

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
+from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.group.lag import lag
 from rocketmq_py.cli.group.lookup import existing_group
 from rocketmq_py.cli.group.reset import reset
 from rocketmq_py.cli.output.failures import CommandFailure
-from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.prompts import confirm, yes_option
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
 

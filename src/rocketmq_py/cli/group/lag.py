@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, complete_topic, with_admin
+from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.group.lookup import existing_group
 from rocketmq_py.cli.output.failures import Status, missing
-from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option, table_text
 from rocketmq_py.cli.output.times import now_ms, show_span, show_time
 

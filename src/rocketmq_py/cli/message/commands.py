@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_topic, with_admin
+from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.message.lookup import find
 from rocketmq_py.cli.message.rows import COLUMNS, body_option, in_full, in_short, message_row
 from rocketmq_py.cli.message.send import connect, send
 from rocketmq_py.cli.message.trace import trace
 from rocketmq_py.cli.output.failures import missing
-from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.tables import TABLE, echo_record, echo_rows, output_option
 from rocketmq_py.cli.output.times import Time
 

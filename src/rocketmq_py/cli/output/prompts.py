@@ -35,15 +35,24 @@ def confirm(question: str, *, yes: bool) -> None:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show progress on standard error: a bar on a terminal, otherwise a line every few seconds.
+    """Show progress on standard error: a bar on a terminal (by rich if installed), otherwise a line every few seconds.
 
     Yields a function to call with the number of newly completed items.
     """
-    if total is not None and sys.stderr.isatty():
+    if total is None or not sys.stderr.isatty():
+        yield _ProgressLines(what, total, time.monotonic).add
+        return
+    try:
+        from rich import progress as rich
+        from rich.console import Console
+    except ImportError:
         with click.progressbar(length=total, label=what, file=sys.stderr, show_pos=True) as bar:
             yield bar.update
         return
-    yield _ProgressLines(what, total, time.monotonic).add
+    columns = (*rich.Progress.get_default_columns(), rich.MofNCompleteColumn())
+    with rich.Progress(*columns, console=Console(file=sys.stderr)) as display:
+        task = display.add_task(what, total=total)
+        yield lambda count: display.advance(task, count)
 
 
 class _ProgressLines:

@@ -30,18 +30,19 @@ def logging_options(function: F) -> F:
     return by_level(by_format(function))
 
 
-def log_as(level: str | None, form: str) -> None:
+def log_as(level: str | None, form: str, server: str = "") -> None:
     """Log to standard error in a format; repeated lines are suppressed by :class:`LogLimiter`.
 
     :param level: one of LEVELS; None keeps the level that ``-v`` set.
     :param form: one of FORMATS.
+    :param server: name of the server in each line, where several write to one log.
     """
     root = logging.getLogger()
     before = [handler for handler in root.handlers if type(handler) is logging.StreamHandler]
     for handler in before:
         root.removeHandler(handler)
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.setFormatter(JsonLines(server) if form == "json" else TextLines(server))
     handler.addFilter(RepeatFilter(LogLimiter()))
     root.addHandler(handler)
     if level is not None:
@@ -66,12 +67,19 @@ class RepeatFilter(logging.Filter):
 
 
 class TextLines(logging.Formatter):
-    """``2026-01-31 12:00:00.123 WARNING broker.registration: cannot register …``."""
+    """``2026-01-31 12:00:00.123 WARNING broker.registration: cannot register …``.
+
+    :param server: name of the server, which follows the level; empty for none.
+    """
+
+    def __init__(self, server: str = "") -> None:
+        super().__init__()
+        self._server = f"{server} " if server else ""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line, followed by the traceback if there is one."""
         when = datetime.fromtimestamp(record.created).astimezone()
-        text = f"{when:%Y-%m-%d %H:%M:%S}.{int(record.msecs):03} {record.levelname:<7} {_name(record)}: "
+        text = f"{when:%Y-%m-%d %H:%M:%S}.{int(record.msecs):03} {record.levelname:<7} {self._server}{_name(record)}: "
         text += record.getMessage().replace("\n", " ")
         suppressed = getattr(record, "suppressed", 0)
         if suppressed:
@@ -85,7 +93,13 @@ class JsonLines(logging.Formatter):
 
     ``event`` is the same for all lines of a kind, so it serves as a search key. Optional fields are ``values`` (the
     arguments of the format string), ``more`` (the number of similar lines that were suppressed) and ``traceback``.
+
+    :param server: value of the field ``server``; empty for none.
     """
+
+    def __init__(self, server: str = "") -> None:
+        super().__init__()
+        self._server = {"server": server} if server else {}
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line of JSON."""
@@ -96,6 +110,7 @@ class JsonLines(logging.Formatter):
             "logger": _name(record),
             "message": record.getMessage(),
             "event": str(record.msg),
+            **self._server,
         }
         if record.args:
             values = record.args if isinstance(record.args, tuple) else (record.args,)

@@ -13,7 +13,7 @@ from rocketmq_py.cli.server.settings import assigned, ready, settings_options, t
 
 if TYPE_CHECKING:
     from rocketmq_py.namesrv import NamesrvConfig
-    from rocketmq_py.server.access_control import AccessControl
+    from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
     from rocketmq_py.server.tls import TlsSettings
 
 
@@ -38,7 +38,9 @@ def command(
     """
     from rocketmq_py.core.java_config import decode_text, split_lines
     from rocketmq_py.namesrv.config import NamesrvConfig, read_lines
-    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
+    from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
     from rocketmq_py.server.runner import run
 
     log_as(log_level, log_format)
@@ -54,11 +56,11 @@ def command(
         settings["listenPort"] = str(port)
     settings, tls_settings = tls.split(settings)
     settings, access_settings = access_control.split(settings)
-    control = access_control.AccessControl(access_settings, lambda: None, lambda _: None, "DefaultCluster")
+    control = AuthDispatcher(access_settings, lambda: None, lambda _: None, "DefaultCluster")
     run(_serve(NamesrvConfig.checked(settings), tls_settings, control))
 
 
-async def _serve(config: NamesrvConfig, tls: TlsSettings, access: AccessControl) -> None:
+async def _serve(config: NamesrvConfig, tls: TlsSettings, access: AuthDispatcher) -> None:
     from rocketmq_py.namesrv import NameServer
     from rocketmq_py.server.runner import started
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from rocketmq_py.cli.server.broker_plan import (
+    PlannedBroker,
+    broker_count,
+    check_left_out,
+    check_settings,
+    plan,
+)
 from rocketmq_py.cli.server.logs import log_as, logging_options
 from rocketmq_py.cli.server.settings import (
     assigned,
@@ -21,11 +29,14 @@ from rocketmq_py.cli.server.settings import (
     tls_options,
     without_unknown,
 )
+from rocketmq_py.cli.supervisor import ChildProcess, end_of_input, python_command, running
 
 if TYPE_CHECKING:
     from rocketmq_py.broker import BrokerConfig
+    from rocketmq_py.broker.metadata.access_store import FollowedAccess
     from rocketmq_py.namesrv import NamesrvConfig
-    from rocketmq_py.server.access_control import AccessControl, AccessSettings
+    from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+    from rocketmq_py.server.access.settings import AccessSettings
     from rocketmq_py.server.tls import TlsSettings
     from rocketmq_py.store import StoreConfig
 
@@ -51,12 +62,22 @@ ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
     "--role", type=click.Choice(ROLES), help="Role among the brokers of the same name.  [default: ASYNC_MASTER]"
 )
 @click.option("--id", type=int, metavar="N", help="Number of a SLAVE, 1 or more.")
+@click.option(
+    "--brokers",
+    metavar="N|auto",
+    default="1",
+    show_default=True,
+    help="Masters to run, a process each; auto for one per core.",
+)
+@click.option("--supervised", is_flag=True, hidden=True)
 @settings_options("broker")
 @drain_option
 @tls_options
 @logging_options
 def command(
     namesrv_port: int,
+    brokers: str,
+    supervised: bool,
     config_file: Path | None,
     assignments: tuple[str, ...],
     drain_assignments: dict[str, str],
@@ -69,6 +90,9 @@ def command(
 
     Prints READY namesrv=HOST:PORT broker=HOST:PORT when both accept connections. A port of 0 picks a free one. Options
     override --set, which overrides the file; a broker.conf of Apache RocketMQ works unchanged.
+
+    With --brokers N, masters broker-a, broker-b ... of one cluster run as processes of their own, on ports 10 apart.
+    The first one has DIR, the others have DIR/broker-b and so on. One that ends is started again.
 
     \b
     Common settings for --set and the file, with their defaults:
@@ -84,14 +108,21 @@ def command(
       enablePropertyFilter=false           SQL filters
       brokerPermission=6                   4 read, 2 write
     """
-    from rocketmq_py.broker.metadata.access_store import open_access
-    from rocketmq_py.server import access_control, tls
-    from rocketmq_py.server.runner import run
+    from rocketmq_py.broker.metadata.access_store import FollowedAccess, open_access
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
+    from rocketmq_py.server.runner import run, speedups
+    from rocketmq_py.store.tools.offline import has_messages
 
-    log_as(log_level, log_format)
+    log_as(log_level, log_format, str(options["name"]) if supervised else "")
+    _log.info("%s", speedups())
     given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
-    settings = without_unknown(_from_file(config_file, given), _is_known) | given
-    settings |= _addresses(settings, options["host"], options["advertise"])
+    count = broker_count(brokers)
+    settings = without_unknown(_from_file(config_file, given, shared=supervised or count > 1), _is_known) | given
+    addresses = _addresses(settings, options["host"], options["advertise"])
+    settings |= addresses
+    if count > 1:
+        check_settings(settings)
     settings, tls_settings = tls.split(settings)
     settings, access_settings = access_control.split(settings)
     namesrv, broker, store = _configure(settings, namesrv_port)
@@ -102,8 +133,16 @@ def command(
     _check(access_settings, broker, namesrv)
     if namesrv is not None:
         tls_settings.check_talks_to_itself()
-    control = open_access(access_settings, broker.store_root, broker.broker_cluster_name)
-    run(_serve(namesrv, broker, store, tls_settings, control))
+    first = PlannedBroker(broker.broker_name, broker.store_root, broker.listen_port, broker.ha_listen_port)
+    if not supervised:
+        check_left_out(first, count, has_messages)
+    if count > 1:
+        followed = FollowedAccess(access_settings, broker.store_root, broker.broker_cluster_name)
+        child = _child_command(config_file, given | addresses, log_format)
+        run(_supervise(namesrv, broker.namesrv_addr, plan(count, first), child, tls_settings, followed))
+    else:
+        control = open_access(access_settings, broker.store_root, broker.broker_cluster_name)
+        run(_serve(namesrv, broker, store, tls_settings, control, supervised=supervised))
 
 
 def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig | None) -> None:
@@ -133,18 +172,27 @@ def _is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _from_file(config_file: Path | None, given: dict[str, str]) -> dict[str, str]:
-    """The settings of the named file, otherwise of the file in the store that keeps changes by administrators."""
+def _from_file(config_file: Path | None, given: dict[str, str], *, shared: bool) -> dict[str, str]:
+    """The settings of the named file, otherwise of the file in the store that keeps changes by administrators.
+
+    :param shared: several brokers read the named file. It stays as it is; each keeps changes in its own store.
+    """
     from rocketmq_py.broker.config.broker_config import DEFAULT_STORE
     from rocketmq_py.broker.config.live_settings import kept_in
-    from rocketmq_py.core.java_config import decode_text, read_properties, split_lines
 
     root = Path(given.get("storePathRootDir", DEFAULT_STORE)).expanduser()
-    path = config_file or kept_in(given.get("brokerConfigPath", ""), root)
-    if not path.exists():
-        return {}
-    settings = read_properties(split_lines(decode_text(path.read_bytes())[0]))
-    return {"brokerConfigPath": str(path), **settings} if config_file is not None else settings
+    kept = kept_in(given.get("brokerConfigPath", ""), root)
+    if config_file is None:
+        return _read(kept)
+    settings = _read(config_file)
+    return settings | _read(kept) if shared else {"brokerConfigPath": str(config_file), **settings}
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The settings in a file; none if there is no file."""
+    from rocketmq_py.core.java_config import decode_text, read_properties, split_lines
+
+    return read_properties(split_lines(decode_text(path.read_bytes())[0])) if path.exists() else {}
 
 
 def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
@@ -158,7 +206,8 @@ def _is_known(key: str) -> bool:
     """True if a broker or a name server, of Apache RocketMQ or of this project, has a setting of that name."""
     from rocketmq_py.broker.config import broker_config
     from rocketmq_py.namesrv.config import NamesrvConfig
-    from rocketmq_py.server import access_control, tls
+    from rocketmq_py.server import tls
+    from rocketmq_py.server.access import settings as access_control
 
     return broker_config.is_known(key) or NamesrvConfig.is_known(key) or key in access_control.KEYS or key in tls.KEYS
 
@@ -209,7 +258,13 @@ def _namesrv_keys() -> frozenset[str]:
 
 
 async def _serve(
-    namesrv: NamesrvConfig | None, broker: BrokerConfig, store: StoreConfig, tls: TlsSettings, access: AccessControl
+    namesrv: NamesrvConfig | None,
+    broker: BrokerConfig,
+    store: StoreConfig,
+    tls: TlsSettings,
+    access: AuthDispatcher,
+    *,
+    supervised: bool,
 ) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
@@ -222,4 +277,73 @@ async def _serve(
         serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
         gc.freeze()  # objects of the start-up live on, so the garbage collector skips them
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
+        await (end_of_input(sys.stdin) if supervised else asyncio.Event().wait())
+
+
+# -- several brokers
+
+
+def _child_command(config_file: Path | None, given: dict[str, str], log_format: str) -> list[str]:
+    """The command line of a broker of the supervisor, without what differs between the brokers."""
+    command = [*python_command(), "serve", "--supervised", "--log-format", log_format]
+    command += ["--log-level", logging.getLevelName(logging.getLogger().level).lower()]
+    if config_file is not None:
+        command += ["-c", str(config_file)]
+    own = {"storePathRootDir", "listenPort", "haListenPort", "brokerName", "namesrvAddr"}
+    for key, value in given.items():
+        if key not in own:
+            command += ["--set", f"{key}={value}"]
+    return command
+
+
+class Child:
+    """A broker of the supervisor. Later starts use the port of the first one.
+
+    :param command: the start of its command line.
+    :param namesrv: name servers it joins.
+    """
+
+    def __init__(self, planned: PlannedBroker, command: list[str], namesrv: str) -> None:
+        self.address = ""
+        self.process = ChildProcess(planned.name, self._full_command, self._note_address)
+        self._planned = planned
+        self._command = command
+        self._namesrv = namesrv
+
+    def _full_command(self) -> list[str]:
+        planned = self._planned
+        return [
+            *self._command, "--name", planned.name, "--store", str(planned.store), "--port", str(planned.port),
+            "--set", f"haListenPort={planned.ha_port}", "--namesrv", self._namesrv,
+        ]  # fmt: skip
+
+    def _note_address(self, ready_line: str) -> None:
+        self.address = ready_line.split("broker=")[1].strip()
+        self._planned = self._planned._replace(port=int(self.address.rpartition(":")[2]))
+
+
+async def _supervise(
+    namesrv: NamesrvConfig | None,
+    others: str,
+    brokers: list[PlannedBroker],
+    command: list[str],
+    tls: TlsSettings,
+    access: FollowedAccess,
+) -> None:
+    """Run brokers as processes, and a name server here unless ``others`` names some."""
+    from rocketmq_py.broker.metadata.sibling_tables import copy_tables
+    from rocketmq_py.namesrv import NameServer
+    from rocketmq_py.server.runner import started
+
+    for sibling in brokers[1:]:
+        copy_tables(brokers[0].store, sibling.store, brokers[0].name)
+    async with AsyncExitStack() as stack:
+        if namesrv is not None:
+            nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
+            others = nameserver.address
+
+        children = [Child(planned, command, others) for planned in brokers]
+        await stack.enter_async_context(running([child.process for child in children]))
+        gc.freeze()  # as for a single broker
+        ready(namesrv=others, broker=";".join(child.address for child in children))
         await asyncio.Event().wait()

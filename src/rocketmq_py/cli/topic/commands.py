@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_topic, with_admin
+from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.output.failures import CommandFailure, missing
-from rocketmq_py.cli.output.listing import listing
 from rocketmq_py.cli.output.prompts import confirm, yes_option
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
 from rocketmq_py.cli.output.times import show_time

@@ -15,8 +15,8 @@ import msgspec
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.failure_log import FailureLog, Problems
 from rocketmq_py.client.consumer.filters import make_subscription
-from rocketmq_py.client.consumer.local_offsets import LocalOffsetStore
-from rocketmq_py.client.consumer.offsets import BrokerOffsetStore, OffsetStore
+from rocketmq_py.client.consumer.offsets.local_offsets import LocalOffsetStore
+from rocketmq_py.client.consumer.offsets.offset_store import BrokerOffsetStore, OffsetStore
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.flow_control import FlowLimits

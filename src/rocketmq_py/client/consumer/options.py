@@ -1,4 +1,4 @@
-"""The options of a push consumer, their defaults and what is allowed.
+"""Options that consumers share, and those of a push consumer: defaults and allowed values.
 
 Names and defaults are those of Java's DefaultMQPushConsumer, in seconds and whole words.
 """
@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from time import time
 
-from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation, Average
 from rocketmq_py.core.consumer.consume_result import max_reconsume_times
@@ -27,27 +26,111 @@ UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PushOptions:
-    """How a push consumer consumes. Times are seconds.
+class GroupOptions:
+    """Options of every consumer.
 
-    :param orderly: consume the messages of each queue one after the other, in the order they were stored, by one member
-        at a time. A message that fails blocks its queue and is consumed again after ``suspend_seconds``.
-    :param message_model: BROADCASTING: every member gets all messages; offsets are kept in a file of this machine, and
-        a message that fails is dropped.
+    :param namespace: prefix of the group and its topics (``namespace%topic``), as Java's ``setNamespace`` adds it;
+        messages and queues have names without it.
+    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
+        messages count as consumed.
+    """
+
+    namespace: str | None = None
+    filter_hooks: Sequence[FilterMessageHook] = ()
+
+    def shared(self) -> PushOptions:
+        """Return these options as those of a push consumer; the others have their defaults.
+
+        :raises ConfigError: one of them is out of range.
+        """
+        known = {each.name for each in fields(PushOptions)}
+        return PushOptions(**{each.name: getattr(self, each.name) for each in fields(self) if each.name in known})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions(GroupOptions):
+    """Options of consumers that own queues, besides those of :class:`GroupOptions`. Times are in seconds.
+
+    :param message_model: BROADCASTING: every member gets all messages of its topics; offsets are stored in a local
+        file. A push consumer drops messages that fail.
+    :param local_offset_dir: folder of the offsets of a broadcasting consumer; ``~/.rocketmq_offsets`` by default, as in
+        Java.
+    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600; a
+        change of members is noticed at once. (Java: ``rocketmq.client.rebalance.waitInterval``)
+    :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
+        the one that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
+    :param allocation: the strategy that shares queues among members; must be the same for all members.
+    """
+
+    message_model: MessageModel = MessageModel.CLUSTERING
+    local_offset_dir: str | os.PathLike[str] | None = None
+    rebalance_interval: float = 20.0
+    pull_from_broker_id: int | None = None
+    allocation: Allocation = field(default_factory=Average)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullingOptions(QueueOptions):
+    """Options of consumers that pull in the background, besides those of :class:`QueueOptions`. Times are in seconds.
+
     :param consume_from: where a group without stored offsets starts. While the first message of a queue is still in
         memory, brokers let a new group start there, whatever this option says.
     :param consume_timestamp: the time ``ConsumeFromWhere.TIMESTAMP`` starts at: an aware or local ``datetime``, or
         Java's ``yyyyMMddHHmmss``; half an hour before the start by default.
+    :param pull_threshold_for_queue: flow control: stop to pull a queue while more messages of it are held.
+    :param pull_threshold_size_for_queue: flow control: stop to pull a queue while more MiB of it are held.
+    :param consume_max_span: flow control: stop to pull a queue while its held messages span more offsets.
+    :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
+        member time to store its offset. The only member of a group, and one with assigned queues, does not wait.
+    :param pull_delay_after_error: pause of a queue after a pull that failed, 0 to 3600. (Java:
+        ``pullTimeDelayMillsWhenException``; 3 s in Java's 4.x)
+    """
+
+    consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    consume_timestamp: datetime.datetime | str | None = None
+    pull_threshold_for_queue: int = 1000
+    pull_threshold_size_for_queue: int = 100
+    consume_max_span: int = 2000
+    first_pull_delay: float = 0.5
+    pull_delay_after_error: float = 1.0
+
+
+def check_ranges(options: GroupOptions, allowed: Mapping[str, tuple[float, float]]) -> None:
+    """Check that options are within their ranges, or -1 where that means unset.
+
+    :raises ConfigError: one is not.
+    """
+    for name, (low, high) in allowed.items():
+        value = getattr(options, name)
+        if not low <= value <= high and not (value == -1 and name in _MAY_BE_UNSET):
+            raise ConfigError(f"{name}={value!r} is out of range: {low} to {high} is allowed")
+
+
+def check_suspend(broker_suspend_time: float, timeout_when_suspend: float) -> None:
+    """Check that a client waits at least as long for a pull as a broker may hold it.
+
+    :raises ConfigError: it does not.
+    """
+    if timeout_when_suspend < broker_suspend_time:
+        raise ConfigError(
+            f"timeout_when_suspend={timeout_when_suspend!r} is less than broker_suspend_time="
+            f"{broker_suspend_time!r}: a pull would be given up while its broker still holds it"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushOptions(PullingOptions):
+    """Options of a push consumer, besides those of :class:`PullingOptions`. Times are in seconds.
+
+    :param orderly: consume the messages of each queue one after the other, in the order they were stored, by one member
+        at a time. A message that fails blocks its queue and is consumed again after ``suspend_seconds``.
     :param consume_threads: the most listeners that run at a time.
     :param consume_batch_size: the most messages per call of a listener.
     :param pull_batch_size: the most messages per pull.
     :param pull_batch_bytes: the most bytes per pull.
     :param pull_interval: pause between two pulls of a queue.
-    :param pull_threshold_for_queue: flow control: stop to pull a queue while more messages of it are held.
-    :param pull_threshold_size_for_queue: flow control: stop to pull a queue while more MiB of it are held.
     :param pull_threshold_for_topic: the same for a topic, shared by its queues; -1: no such limit.
     :param pull_threshold_size_for_topic: the same in MiB; -1: no such limit.
-    :param consume_max_span: flow control: stop to pull a queue while its held messages span more offsets.
     :param max_reconsume_times: redeliveries of a failed message before it is moved to the dead-letter topic; -1: 16, or
         without limit in an orderly consumer.
     :param consume_timeout: the time a listener may take. Every ``consume_timeout``, up to 16 messages at the head of
@@ -62,40 +145,19 @@ class PushOptions:
         listener takes longer is delivered again.
     :param pop_batch_size: the most messages per pop, up to 32.
     :param pop_threshold_for_queue: flow control: stop to pop while more popped messages of an assignment are held.
-    :param local_offset_dir: where a broadcasting consumer keeps its offsets; ``~/.rocketmq_offsets`` by default, as
-        Java clients do.
-    :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
-        member time to store its offset. The only member of a group does not wait.
     :param post_subscription_when_pull: send the subscription with every pull.
-    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600; a
-        change of members is noticed at once. (Java: ``rocketmq.client.rebalance.waitInterval``)
-    :param pull_delay_after_error: pause of a queue after a pull that failed, 0 to 3600. (Java:
-        ``pullTimeDelayMillsWhenException``; 3 s in Java's 4.x)
     :param close_timeout: how long ``close()`` and the end of a ``with`` block wait for running listeners; None: without
         limit.
-    :param namespace: prefix of the group and its topics (``namespace%topic``), as Java's ``setNamespace`` adds it;
-        messages and queues have names without it.
-    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
-        messages count as consumed.
-    :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
-        the one that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
-    :param allocation: the strategy that shares queues among members; must be the same for all members.
     """
 
     orderly: bool = False
-    message_model: MessageModel = MessageModel.CLUSTERING
-    consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
-    consume_timestamp: datetime.datetime | str | None = None
     consume_threads: int = 20
     consume_batch_size: int = 1
     pull_batch_size: int = 32
     pull_batch_bytes: int = 256 * 1024
     pull_interval: float = 0.0
-    pull_threshold_for_queue: int = 1000
-    pull_threshold_size_for_queue: int = 100
     pull_threshold_for_topic: int = -1
     pull_threshold_size_for_topic: int = -1
-    consume_max_span: int = 2000
     max_reconsume_times: int = -1
     consume_timeout: float = 900.0
     stuck_after: float = 60.0
@@ -104,22 +166,11 @@ class PushOptions:
     pop_invisible_time: float = 60.0
     pop_batch_size: int = 32
     pop_threshold_for_queue: int = 96
-    local_offset_dir: str | os.PathLike[str] | None = None
-    first_pull_delay: float = 0.5
     post_subscription_when_pull: bool = False
-    rebalance_interval: float = 20.0
-    pull_delay_after_error: float = 1.0
     close_timeout: float | None = None
-    namespace: str | None = None
-    filter_hooks: Sequence[FilterMessageHook] = ()
-    pull_from_broker_id: int | None = None
-    allocation: Allocation = field(default_factory=Average)
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _ALLOWED.items():
-            value = getattr(self, name)
-            if not low <= value <= high and not (value == -1 and name in _MAY_BE_UNSET):
-                raise ConfigError(f"{name}={value!r} is out of range: {low} to {high} is allowed")
+        check_ranges(self, _ALLOWED)
         if self.close_timeout is not None and not self.close_timeout >= 0:
             raise ConfigError(f"close_timeout={self.close_timeout!r} must not be negative")
         if self.pull_from_broker_id is not None and self.pull_from_broker_id < 0:
@@ -169,43 +220,6 @@ class PushOptions:
             return int(datetime.datetime.strptime(given, TIMESTAMP_FORMAT).astimezone().timestamp() * 1000)
         except (TypeError, ValueError) as e:
             raise ConfigError(f"consume_timestamp={given!r} must be a datetime or text like 20250131235959") from e
-
-
-class PushSettings(ClientSettings, total=False):
-    """The names and types of :class:`PushOptions` and of the client's settings, for keyword arguments."""
-
-    orderly: bool
-    message_model: MessageModel
-    consume_from: ConsumeFromWhere
-    consume_timestamp: datetime.datetime | str | None
-    consume_threads: int
-    consume_batch_size: int
-    pull_batch_size: int
-    pull_batch_bytes: int
-    pull_interval: float
-    pull_threshold_for_queue: int
-    pull_threshold_size_for_queue: int
-    pull_threshold_for_topic: int
-    pull_threshold_size_for_topic: int
-    consume_max_span: int
-    max_reconsume_times: int
-    consume_timeout: float
-    stuck_after: float
-    suspend_seconds: float
-    client_rebalance: bool
-    pop_invisible_time: float
-    pop_batch_size: int
-    pop_threshold_for_queue: int
-    local_offset_dir: str | os.PathLike[str] | None
-    first_pull_delay: float
-    post_subscription_when_pull: bool
-    rebalance_interval: float
-    pull_delay_after_error: float
-    close_timeout: float | None
-    namespace: str | None
-    filter_hooks: Sequence[FilterMessageHook]
-    pull_from_broker_id: int | None
-    allocation: Allocation
 
 
 _ALLOWED: dict[str, tuple[float, float]] = {

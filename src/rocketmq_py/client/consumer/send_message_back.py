@@ -9,7 +9,7 @@ import logging
 from typing import Protocol
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
-from rocketmq_py.client.producer.sender import Options, Sender
+from rocketmq_py.client.send.sender import Options, Sender
 from rocketmq_py.core.consumer.consume_result import retry_message
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError

@@ -14,7 +14,7 @@ from rocketmq_py.client.hooks.hooks import SendHook
 from rocketmq_py.client.hooks.tracing import Trace
 from rocketmq_py.client.producer.direct import DirectProducer
 from rocketmq_py.client.producer.producer import Producer as AioSource, QueueSelector
-from rocketmq_py.client.producer.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS
+from rocketmq_py.client.send.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names

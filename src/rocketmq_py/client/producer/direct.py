@@ -13,7 +13,7 @@ from typing import Any
 from rocketmq_py.client.facade import BlockingFacade
 from rocketmq_py.client.producer import producer as aio
 from rocketmq_py.client.producer.producer import QueueSelector, chooser
-from rocketmq_py.client.producer.sender import Target, outcome_of
+from rocketmq_py.client.send.sender import Target, outcome_of
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import NetworkError, RocketMQError
@@ -105,7 +105,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
     def _send(self, delivery: SendAttempts) -> SendResult:
         self._portal.check()
         sender = self._aio.sender
-        sender.admit(delivery)
+        sender.occupy_thread(delivery)
         try:
             target = sender.target(delivery)
             outcome = None
@@ -117,7 +117,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
                 return outcome
             return self._run(sender.deliver(delivery, outcome))
         finally:
-            sender.leave(delivery)
+            sender.free_thread(delivery)
 
 
 def _attempt(connections: DirectConnections, delivery: SendAttempts, target: Target) -> SendResult | RocketMQError:

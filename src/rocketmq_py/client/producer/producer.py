@@ -15,7 +15,7 @@ from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.client.producer import request_reply
 from rocketmq_py.client.producer.recall import recall
 from rocketmq_py.client.producer.request_reply import PendingRequests
-from rocketmq_py.client.producer.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS, Options, Sender
+from rocketmq_py.client.send.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS, Options, Sender
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import check_limits
 from rocketmq_py.core.producer.send_attempts import RETRY_CODES, QueueChooser, SendAttempts, select_by_hash

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from rocketmq_py.client.producer.sender import Sender
+from rocketmq_py.client.send.sender import Sender
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.send import RecallMessage, RecallMessageResponse

@@ -1,28 +1,33 @@
 """The permission file of Apache RocketMQ 4, ``plain_acl.yml``, converted to users and permissions of version 5.
 
-The parser reads the subset of YAML that such files use: keys with values, and lists of texts or of keys with values. It
-needs no YAML library and reports errors with line numbers. The result is that of Java's own migration; addresses exempt
-from signatures do not exist in version 5, so they are reported and not converted.
+PyYAML parses it and constructs no objects: all values are text, as in Java's declarations. Errors have line numbers.
+The result is that of Java's own migration. Version 5 has no addresses that are exempt from signatures: they are
+reported and not converted.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Kind, Resource, User
 from rocketmq_py.errors import ConfigError
 
-_KEYS = {
-    "accessKey", "secretKey", "whiteRemoteAddress", "admin", "defaultTopicPerm", "defaultGroupPerm", "topicPerms",
-    "groupPerms",
-}  # fmt: skip
+MAX_CHARACTERS = 1 << 20
+"""Size limit of a file, some thousands of accounts."""
+_MAX_DEPTH = 4
+"""Nested collections in a file: top, accounts, account, its permissions."""
+
 _LISTS = {"topicPerms": Kind.TOPIC, "groupPerms": Kind.GROUP}
 _DEFAULTS = {"defaultTopicPerm": Kind.TOPIC, "defaultGroupPerm": Kind.GROUP}
+_TEXTS = ("accessKey", "secretKey", "whiteRemoteAddress", "admin", *_DEFAULTS)
 _TOP = ("globalWhiteRemoteAddresses", "accounts")
-_LINE = re.compile(r"(?P<indent> *)(?P<item>- *)?(?:(?P<key>[A-Za-z]+) *:(?: +(?P<value>.*))?|(?P<text>.+))")
+_ACCOUNT_EXPECTED = "an account is expected: '- accessKey: NAME'"
 _ACTIONS = {"PUB": (Action.PUB,), "SUB": (Action.SUB,)}
+_NULL = "tag:yaml.org,2002:null"
+
+_Node = Any
+"""A node of PyYAML, which has no types: ``value`` is a text, a list of nodes or a list of pairs of nodes."""
 
 
 class Account(NamedTuple):
@@ -42,102 +47,125 @@ class PlainAcl(NamedTuple):
     unsigned: list[str]
 
 
-class _Line(NamedTuple):
-    number: int
-    is_item: bool
-    key: str | None
-    value: str
+def read_plain_acl(text: str) -> PlainAcl:
+    """Parse a file.
 
-
-def read_plain_acl(lines: Iterable[str]) -> PlainAcl:
-    """Parse the lines of a file.
-
-    :raises ConfigError: a line is invalid (the error has its number), or an account lacks a key.
+    :raises ConfigError: the file is invalid (the error has the line), too large or has aliases or tags; PyYAML is
+        missing.
     """
-    top: str | None = None
+    root = _compose(text)
+    accounts: list[Account] = []
     unsigned: list[str] = []
-    drafts: list[_Draft] = []
-    for line in _lines(lines):
-        if line.key in _TOP and not line.is_item:
-            top = line.key
-        elif top == "globalWhiteRemoteAddresses" and line.is_item and line.key is None:
-            unsigned.append(line.value)
-        elif top == "accounts":
-            if line.is_item and line.key is not None:
-                drafts.append(_Draft(line.number))
-            elif not drafts:
-                raise _fault(line, "an account is expected: '- accessKey: NAME'")
-            drafts[-1].take(line)
+    for key, value in _pairs(root, _TOP, f"{' or '.join(_TOP)} is expected") if root is not None else ():
+        if key == "accounts":
+            accounts = [_account(item, unsigned) for item in _items(value, _ACCOUNT_EXPECTED)]
         else:
-            raise _fault(line, f"{' or '.join(_TOP)} is expected")
-    accounts = [draft.account() for draft in drafts]
-    unsigned += [address for draft in drafts if (address := draft.values.get("whiteRemoteAddress"))]
+            unsigned[:0] = map(_text, _items(value, "a list of addresses is expected"))
     return PlainAcl(accounts, unsigned)
 
 
-def _lines(lines: Iterable[str]) -> Iterator[_Line]:
-    for number, raw in enumerate(lines, 1):
-        text = re.sub(r"(^|\s)#.*$", "", raw.rstrip()).rstrip()
-        if not text or text == "---":
+def _compose(text: str) -> _Node | None:
+    """Parse YAML to a tree of nodes; None for an empty file."""
+    try:
+        import yaml
+    except ImportError as e:
+        raise ConfigError("PyYAML is not installed: pip install 'rocketmq-py[yaml]'") from e
+    if len(text) > MAX_CHARACTERS:
+        raise ConfigError(f"line 1: the file has more than {MAX_CHARACTERS} characters")
+    try:
+        _check_events(yaml.parse(text, Loader=yaml.SafeLoader))
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as e:
+        mark = e.problem_mark or e.context_mark
+        raise ConfigError(f"line {mark.line + 1 if mark else 1}: {e.problem or e.context}") from e
+    except yaml.YAMLError as e:  # characters that YAML does not allow
+        raise ConfigError(f"line 1: {e}") from e
+
+
+def _check_events(events: Any) -> None:
+    """Refuse aliases, with which a small file becomes a huge tree, explicit types and deep nesting."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") and not kind.startswith(("Stream", "Document"))
+        depth -= kind in ("SequenceEndEvent", "MappingEndEvent")
+        if getattr(event, "anchor", None) is not None or getattr(event, "tag", None) is not None:
+            raise _fault(event, "anchors, aliases and tags are not supported")
+        if depth > _MAX_DEPTH:
+            raise _fault(event, f"more than {_MAX_DEPTH} nested lists and keys")
+
+
+def _pairs(node: _Node, known: tuple[str, ...], expected: str) -> Iterator[tuple[str, _Node]]:
+    """Iterate over the keys and values of a mapping; each key must be known and occur once."""
+    if node.id != "mapping":
+        raise _fault(node, expected)
+    seen = set()
+    for key, value in node.value:
+        name = key.value if key.id == "scalar" else ""
+        if name not in known:
+            raise _fault(key, expected if known is _TOP else f"unknown key {name!r}; known are {', '.join(known)}")
+        if name in seen:
+            raise _fault(key, f"{name} is there twice")
+        seen.add(name)
+        yield name, value
+
+
+def _items(node: _Node, expected: str) -> list[_Node]:
+    """Return the items of a list; none for a key without a value."""
+    if node.tag == _NULL:
+        return []
+    if node.id != "sequence":
+        raise _fault(node, expected)
+    return list(node.value)
+
+
+def _text(node: _Node) -> str:
+    """Return the text of a value; empty if there is none."""
+    if node.id != "scalar":
+        raise _fault(node, "a text is expected")
+    return "" if node.tag == _NULL else str(node.value)
+
+
+def _account(node: _Node, unsigned: list[str]) -> Account:
+    """Return an account; append the address it exempts from signatures to ``unsigned``."""
+    acl = Acl()
+    texts: dict[str, str] = {}
+    for key, value in _pairs(node, (*_TEXTS, *_LISTS), _ACCOUNT_EXPECTED):
+        if key in _LISTS:
+            items = _items(value, f"a list is expected below {key}")
+            acl.custom.update({entry.resource: entry for entry in (_permission(item, _LISTS[key]) for item in items)})
             continue
-        match = _LINE.fullmatch(text)
-        if "\t" in text or match is None:
-            raise ConfigError(f"line {number}: {text.strip()!r} is not understood; indent with spaces")
-        value = match["text"] if match["key"] is None else match["value"] or ""
-        yield _Line(number, match["item"] is not None, match["key"], value.strip().strip("'\""))
+        texts[key] = _text(value)
+        if key == "admin" and texts[key] not in ("true", "false"):
+            raise _fault(value, "admin is true or false")
+        if key in _DEFAULTS and texts[key]:
+            resource = Resource(_DEFAULTS[key])
+            acl.default[resource] = _entry(value, resource, texts[key])
+    for key in ("accessKey", "secretKey"):
+        if not texts.get(key):
+            raise _fault(node, f"the account that begins here has no {key}")
+    if texts.get("whiteRemoteAddress"):
+        unsigned.append(texts["whiteRemoteAddress"])
+    return Account(
+        User(name=texts["accessKey"], password=texts["secretKey"], is_super=texts.get("admin") == "true"), acl
+    )
 
 
-class _Draft:
-    """An account whose lines are still being read."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.values: dict[str, str] = {}
-        self._acl = Acl()
-        self._list: Kind | None = None
-
-    def take(self, line: _Line) -> None:
-        if line.key is None:
-            self._permission(line)
-            return
-        if line.key not in _KEYS:
-            raise _fault(line, f"unknown key {line.key!r}; known are {', '.join(sorted(_KEYS))}")
-        if line.key in self.values:
-            raise _fault(line, f"{line.key} is there twice in one account")
-        self.values[line.key] = line.value
-        self._list = _LISTS.get(line.key)
-        if self._list is not None and line.value not in ("", "[]"):
-            raise _fault(line, f"a list is expected below {line.key}")
-        if line.key == "admin" and line.value not in ("true", "false"):
-            raise _fault(line, "admin is true or false")
-        if line.key in _DEFAULTS and line.value:
-            resource = Resource(_DEFAULTS[line.key])
-            self._acl.default[resource] = _entry(line, resource, line.value)
-
-    def _permission(self, line: _Line) -> None:
-        name, separator, perm = line.value.partition("=")
-        if self._list is None or not line.is_item or not separator or not name:
-            raise _fault(line, "'- NAME=PUB|SUB' below topicPerms or groupPerms is expected")
-        resource = Resource(self._list, name.strip())
-        self._acl.custom[resource] = _entry(line, resource, perm.strip())
-
-    def account(self) -> Account:
-        name, secret = self.values.get("accessKey", ""), self.values.get("secretKey", "")
-        if not name or not secret:
-            missing = "accessKey" if not name else "secretKey"
-            raise ConfigError(f"line {self.number}: the account that begins here has no {missing}")
-        user = User(name=name, password=secret, is_super=self.values.get("admin") == "true")
-        return Account(user, self._acl)
+def _permission(node: _Node, kind: Kind) -> AclEntry:
+    name, separator, perm = _text(node).partition("=")
+    if not separator or not name:
+        raise _fault(node, "'- NAME=PUB|SUB' below topicPerms or groupPerms is expected")
+    return _entry(node, Resource(kind, name.strip()), perm.strip())
 
 
-def _entry(line: _Line, resource: Resource, perm: str) -> AclEntry:
+def _entry(node: _Node, resource: Resource, perm: str) -> AclEntry:
     if perm == "DENY":
         return AclEntry(resource, (Action.ALL,), allow=False)
     words = [word.strip() for word in perm.split("|")]
     if not all(word in _ACTIONS for word in words):
-        raise _fault(line, f"{perm!r} is not a permission: DENY, PUB, SUB or PUB|SUB is expected")
+        raise _fault(node, f"{perm!r} is not a permission: DENY, PUB, SUB or PUB|SUB is expected")
     return AclEntry(resource, tuple(action for word in words for action in _ACTIONS[word]), allow=True)
 
 
-def _fault(line: _Line, why: str) -> ConfigError:
-    return ConfigError(f"line {line.number}: {why}")
+def _fault(node: _Node, why: str) -> ConfigError:
+    return ConfigError(f"line {node.start_mark.line + 1}: {why}")

@@ -16,11 +16,11 @@ from rocketmq_py.accelerator import SendRun, installed
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
-from rocketmq_py.server.go_away import GoAway
 from rocketmq_py.server.peer import Peer, Responder
+from rocketmq_py.server.reply import Buffer, Hold, Reply, RunReply, encode_reply, reply_buffers
 from rocketmq_py.server.requests.failures import failure, overloaded, unsupported
+from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
-from rocketmq_py.server.requests.reply import Buffer, Hold, Reply, RunReply, encode_reply, reply_buffers
 from rocketmq_py.server.requests.router import Outcome, Route, Router
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
@@ -35,22 +35,22 @@ Item = Frame | SendRun
 
 _Answer = tuple[int, Reply] | RunReply
 
-Guard = Callable[[Peer, Command], Reply | None]
+Authorize = Callable[[Peer, Command], Reply | None]
 """Returns the refusal of a request, or None to admit it."""
 
 SLICE_SECONDS = 0.02
-"""Working time for the handlers of one read. When it is over, the other frames wait for the next turn of the event
-loop, so that one connection does not keep all others waiting."""
+"""Time limit for the handlers of one read. The remaining frames are handled in the next turn of the event loop, so that
+one connection cannot block the others."""
 
 _BODIES = 32
-"""Answers with a body that are made at one go. A body may be hundreds of KiB (a pull's), and one read may ask for
-hundreds of them: the rest has to wait until the other end has taken these."""
+"""Maximum number of replies with a body per read. A body (of a pull) may have hundreds of KiB, and one read may contain
+hundreds of requests: the remaining ones are handled after the client has received these replies."""
 
 
 class Served(NamedTuple):
-    """What came of the frames of a read.
+    """The result of handling the frames of a read.
 
-    ``output`` is to be written. ``rest`` are frames and runs to serve once it has been. ``fault`` ends the connection.
+    ``output`` is to be written. ``rest`` are the frames and runs to handle after that. ``fault`` closes the connection.
     """
 
     output: list[Buffer]
@@ -59,12 +59,12 @@ class Served(NamedTuple):
 
 
 def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
-    """What a long read spent its time on.
+    """Describe what took the time of a long read.
 
     :param late: the request whose handler ended after the time for a read, or None if all handlers were quick.
     """
     if late is None:
-        return f"storing what {answers} requests of {peer.address} brought"
+        return f"storing the messages of {answers} requests of {peer.address}"
     try:
         name = RequestCode(late.code).name
     except ValueError:
@@ -81,8 +81,8 @@ class Dispatcher:
     :param on_hold: stores requests that are answered later.
     :param lanes: limits of asynchronous work by lane name.
     :param slow_turns: gets the reads that took long.
-    :param guard: asked before each request; a server without access control has none. What it sees is what the handler
-        gets: each frame is decoded once.
+    :param authorize: returns the refusal of a request, or None to admit it; None admits all requests. It gets the same
+        decoded command as the handler.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Dispatcher:
         after_read: Callable[[], None] | None = None,
         on_hold: OnHold | None = None,
         lanes: Mapping[str, LaneLimit] | None = None,
-        guard: Guard | None = None,
+        authorize: Authorize | None = None,
         slow_turns: SlowTurns | None = None,
     ) -> None:
         self.slow_turns = slow_turns or SlowTurns()
@@ -101,8 +101,8 @@ class Dispatcher:
         self._decode = self._decoder.decode
         self._after_read = after_read
         self._on_hold = on_hold
-        self._guard = guard
-        self._settle_store = after_read
+        self._authorize = authorize
+        self._store_read = after_read
         self.lanes = Lanes(lanes)
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused = 0
@@ -113,9 +113,9 @@ class Dispatcher:
     def frame_decoder(self, max_frame: int) -> FrameDecoder | RunDecoder:
         """A decoder for a connection; with the accelerator if handlers take what it finds.
 
-        A guard looks at each request, so that there are no runs then.
+        With access control each request is looked at, so that there are no runs then.
         """
-        takes_runs = self._guard is None and any(route.run is not None for route in self._all_routes.values())
+        takes_runs = self._authorize is None and any(route.run is not None for route in self._all_routes.values())
         accelerator = installed() if takes_runs else None
         return FrameDecoder(max_frame) if accelerator is None else RunDecoder(max_frame, accelerator)
 
@@ -124,7 +124,7 @@ class Dispatcher:
         answers: list[_Answer] = []
         fault = None
         room = _BODIES
-        guarded = self._guard is not None
+        authorizes = self._authorize is not None
         request: Request | Command | None = None
         begin = monotonic()
         end = begin + SLICE_SECONDS
@@ -134,7 +134,7 @@ class Dispatcher:
                 answers += self._handle_run(peer, cast("SendRun", frame))  # one read has some hundreds of them
                 continue
             try:
-                if guarded or peer.calls:
+                if authorizes or peer.calls:
                     request, reply = self._admit(peer, decode_command(frame))
                 else:
                     request = self._decode(frame)
@@ -147,13 +147,13 @@ class Dispatcher:
                 break
             if reply is not None and not request.flag & ONEWAY_FLAG:
                 answers.append((request.opaque, reply))
-                room -= bool(reply.body)
+                room -= reply.body != b""
             if not room or monotonic() > end:
                 break
         rest = [] if fault is not None else list(left)
         late = request if monotonic() > end else None
         if self._after_read is not None:
-            answers = self._settle(peer, answers)
+            answers = self._after_handlers(peer, answers)
         if monotonic() > end:
             self.slow_turns.note(_work_name(late, peer, len(answers)), monotonic() - begin)
         return Served(_buffers(answers), fault, rest)
@@ -179,7 +179,7 @@ class Dispatcher:
         return answers
 
     async def drain(self, timeout: float) -> None:
-        """Let the asynchronous handlers under way finish; cancel those that have not after ``timeout`` seconds."""
+        """Wait until all asynchronous handlers have finished; cancel those that have not after ``timeout`` seconds."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=timeout)
             for task in late:
@@ -194,7 +194,7 @@ class Dispatcher:
         return self._routes is not self._all_routes
 
     def refuse(self, remarks: Mapping[str, str]) -> None:
-        """From now on, answer the requests of these lanes as busy, in these words; all others are served."""
+        """Answer requests of these lanes as busy, with these remarks, until the next call; serve all others."""
         routes = self._all_routes
         if remarks:
             refused = {code: route for code, route in routes.items() if route.lane in remarks}
@@ -209,31 +209,31 @@ class Dispatcher:
         return Route(route.code, refuse, route.lane, is_async=False)
 
     def send_away(self, go_away: GoAway) -> None:
-        """Let ``go_away`` answer its requests from now on."""
+        """Answer requests with ``go_away`` from now on."""
         routes = {code: go_away.over(route) for code, route in self._all_routes.items()}
         self._all_routes = self._routes = routes
 
     def time_writes(self, *, on: bool) -> None:
-        """Note from now on, or no longer, how long ``after_read`` takes."""
+        """Start or stop measuring how long ``after_read`` takes."""
         self.longest_write = 0.0
-        self._after_read = self._settle_timed if on and self._settle_store is not None else self._settle_store
+        self._after_read = self._store_timed if on and self._store_read is not None else self._store_read
 
-    def _settle_timed(self) -> None:
-        assert self._settle_store is not None
+    def _store_timed(self) -> None:
+        assert self._store_read is not None
         begin = monotonic()
         try:
-            self._settle_store()
+            self._store_read()
         finally:
             self.longest_write = max(self.longest_write, monotonic() - begin)
 
     # -- one request
 
     def _admit(self, peer: Peer, command: Command) -> tuple[Request | Command, Reply | None]:
-        """Handle a request that the guard admits, or pass an answer to its waiter; return request and answer."""
+        """Authorize and handle a request, or complete the call that a response belongs to; return request and reply."""
         if command.is_response:
             peer.answered(command)
             return command, None
-        refusal = self._guard(peer, command) if self._guard is not None else None
+        refusal = self._authorize(peer, command) if self._authorize is not None else None
         if refusal is not None:
             if command.is_oneway:
                 log.warning("one-way request %d of %s is dropped: %s", command.code, peer.address, refusal.remark)
@@ -250,7 +250,7 @@ class Dispatcher:
         try:
             outcome = cast("Outcome", route.method(peer, request, body))
             return outcome if type(outcome) is Reply else self._later(peer, request, outcome)
-        except Exception as e:  # noqa: BLE001 - one request that fails must not take its connection along
+        except Exception as e:  # noqa: BLE001 - a request that fails must not close its connection
             return failure(e, route.code.name, peer.address)
 
     def _later(self, peer: Peer, request: Request, outcome: Outcome) -> Reply | None:
@@ -265,12 +265,12 @@ class Dispatcher:
             raise TypeError(f"a handler holds {hold.key!r} but the server was given no on_hold")
         self._on_hold(hold, responder)
 
-    def _settle(self, peer: Peer, answers: list[_Answer]) -> list[_Answer]:
+    def _after_handlers(self, peer: Peer, answers: list[_Answer]) -> list[_Answer]:
         assert self._after_read is not None
         try:
             self._after_read()
-        except Exception as e:  # noqa: BLE001 - what was not settled must not be reported as done
-            reply = failure(e, "settling a read", peer.address)
+        except Exception as e:  # noqa: BLE001 - what was not stored must not be reported as stored
+            reply = failure(e, "storing the messages of a read", peer.address)
             return [(opaque, reply) for answer in answers for opaque in _opaques(answer)]
         return answers
 
@@ -279,7 +279,7 @@ class Dispatcher:
     def _start(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
         lane = self.lanes[route.lane]
         if lane.is_full:
-            self._tell_full(lane)
+            self._warn_full(lane)
             return overloaded()
         lane.running += 1
         outcome = cast("Awaitable[Outcome]", route.method(peer, request, body))
@@ -288,11 +288,11 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         return None
 
-    def _tell_full(self, lane: Lane) -> None:
-        """Once, until the lane has been empty in between."""
-        if not lane.told:
-            lane.told = True
-            log.warning("%d requests of lane %s are under way: more are refused as busy", lane.limit, lane.name)
+    def _warn_full(self, lane: Lane) -> None:
+        """Log that a lane is full, once until it has been empty again."""
+        if not lane.is_full_logged:
+            lane.is_full_logged = True
+            log.warning("%d requests of lane %s are being handled: more are refused as busy", lane.limit, lane.name)
 
     async def _finish(
         self, route: Route, peer: Peer, request: Request, outcome: Awaitable[Outcome], lane: Lane
@@ -303,10 +303,10 @@ class Dispatcher:
             reply = failure(e, route.code.name, peer.address)
         finally:
             lane.running -= 1
-            lane.told = lane.told and lane.running > 0
+            lane.is_full_logged = lane.is_full_logged and lane.running > 0
         answers: list[_Answer] = [] if reply is None or request.flag & ONEWAY_FLAG else [(request.opaque, reply)]
         if self._after_read is not None:
-            answers = self._settle(peer, answers)
+            answers = self._after_handlers(peer, answers)
         for answer in answers:
             assert not isinstance(answer, RunReply)
             peer.write(encode_reply(answer[1], answer[0]))

@@ -10,7 +10,7 @@ import logging
 
 from rocketmq_py.errors import BadHeader, BrokerError, MessageIllegal, StoreNotWritable
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.server.requests.reply import Reply
+from rocketmq_py.server.reply import Reply
 
 log = logging.getLogger(__name__)
 

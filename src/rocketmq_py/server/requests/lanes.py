@@ -1,7 +1,7 @@
-"""Lanes: how much work of one kind may be under way, and how long it may wait before it begins.
+"""Lanes: limits of concurrent requests and of waiting time, by kind of request.
 
-A kind of work that stalls (a slow disk, a client that does not answer) then fills its own lane only; further requests
-of that lane are refused at once as busy, which clients take as a reason to go elsewhere.
+If one kind of request stalls (a slow disk, a client that does not answer), only its own lane becomes full. Further
+requests of that lane are refused immediately with SYSTEM_BUSY, so clients try another broker.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 
 class LaneLimit(NamedTuple):
-    """What a lane may take.
+    """The limits of a lane.
 
-    ``in_flight``: asynchronous handlers under way at once; the default is the length of Java's queues. ``wait_ms``: how
-    long a request may wait for its handler in a server that has fallen behind; None for as long as it takes.
+    ``in_flight``: maximum number of concurrent asynchronous handlers; the default is the length of Java's queues.
+    ``wait_ms``: maximum time a request waits for its handler in an overloaded server, in milliseconds; None: no limit.
     """
 
     in_flight: int = 10_000
@@ -22,16 +22,16 @@ class LaneLimit(NamedTuple):
 
 
 class Lane:
-    """The handlers of one lane that are under way."""
+    """The number of running asynchronous handlers of one lane, and its limit."""
 
-    __slots__ = ("limit", "name", "running", "told")
+    __slots__ = ("is_full_logged", "limit", "name", "running")
 
     def __init__(self, name: str, limit: LaneLimit) -> None:
         self.name = name
         self.limit = limit.in_flight
         self.running = 0
-        self.told = False
-        """Whether it was said that the lane is full."""
+        self.is_full_logged = False
+        """Whether the log says that the lane is full."""
 
     @property
     def is_full(self) -> bool:
@@ -39,19 +39,19 @@ class Lane:
 
 
 class Lanes:
-    """All lanes of a server, made when first asked for.
+    """All lanes of a server; a lane is created on first access.
 
-    :param limits: limits by lane name; a lane that is not named has :class:`LaneLimit`'s default.
+    :param limits: limits by lane name; other lanes have the defaults of :class:`LaneLimit`.
     """
 
     def __init__(self, limits: Mapping[str, LaneLimit] | None = None) -> None:
         self._lanes: dict[str, Lane] = {}
         self.waits: dict[str, int] = {}
-        """How long requests may wait, in milliseconds, for the lanes that have such a limit."""
+        """``wait_ms`` by lane name, for the lanes with such a limit."""
         self.limit(limits or {})
 
     def limit(self, limits: Mapping[str, LaneLimit]) -> None:
-        """Other limits from now on."""
+        """Replace the limits."""
         self._limits = dict(limits)
         self.waits = {name: limit.wait_ms for name, limit in limits.items() if limit.wait_ms is not None}
         for name, lane in self._lanes.items():

@@ -10,7 +10,7 @@ from rocketmq_py.accelerator import SendRun
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.requests.reply import Hold, Reply, RunReply
+from rocketmq_py.server.reply import Hold, Reply, RunReply
 
 Outcome: TypeAlias = Reply | Hold | None
 """What a handler returns: an answer, the wish to answer later, or no answer at all."""

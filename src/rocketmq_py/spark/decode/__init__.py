@@ -24,7 +24,7 @@ from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Budget, Records
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, required
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.spark.decode.slices import as_kind, having
-from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records
 
 _MOST_COMPRESSED = 256 * 1024

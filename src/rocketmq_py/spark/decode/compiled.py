@@ -18,7 +18,7 @@ from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.columns import COLUMNS
 from rocketmq_py.spark.decode.layout import Irregular
 from rocketmq_py.spark.decode.slices import as_kind, having
-from rocketmq_py.spark.remoting.fetched import FetchedChunk
+from rocketmq_py.spark.fetched import FetchedChunk
 
 
 def required() -> Accelerator:

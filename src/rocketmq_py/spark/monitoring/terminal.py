@@ -1,20 +1,23 @@
-"""Shows the progress of queries: one line that changes in place on a terminal, else plain lines."""
+"""Progress of streaming queries as text: updated in place on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rocketmq_py.spark.monitoring.progress import BatchProgress
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 _CLEAR = "\r\x1b[2K"
 _UNITS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 def describe(progress: BatchProgress) -> str:
-    """A micro-batch in one line: rows, rows a second, how long it took, what is left in each topic."""
+    """Describe a micro-batch in one line: rows, rows per second, duration, lag of each topic."""
     lag = ", ".join(f"{topic} {behind:,}" for topic, behind in sorted(progress.lag.items()))
     parts = [
         f"{progress.query} batch {progress.batch_id}: {progress.rows:,} rows",
@@ -27,14 +30,14 @@ def describe(progress: BatchProgress) -> str:
 
 
 def _seconds_left(progress: BatchProgress) -> float | None:
-    """Until the lag is gone at the present pace; None where there is no lag, or it does not shrink."""
+    """Estimate the seconds until the lag is zero; None if there is no lag or it does not shrink."""
     gain = progress.processed_rate - progress.input_rate if progress.batch_id else progress.processed_rate
     lag = sum(progress.lag.values())
     return lag / progress.processed_rate if lag and gain > 0 else None
 
 
 def duration(seconds: float) -> str:
-    """A length of time in its two largest units, as in ``3 min 20 s``."""
+    """Format a duration in its two largest units, as in ``3 min 20 s``."""
     for size, name, smaller, smaller_name in _UNITS:
         if seconds >= size:
             return f"{int(seconds // size)} {name} {int(seconds % size // smaller)} {smaller_name}"
@@ -42,11 +45,11 @@ def duration(seconds: float) -> str:
 
 
 class Line:
-    """A line on a terminal that is written over; elsewhere plain lines, at most one every few seconds.
+    """A text that is updated in place on a terminal, by rich if it is installed; otherwise plain lines.
 
-    :param stream: where to; standard error if not given.
-    :param every: least seconds between two plain lines.
-    :param clock: seconds, for tests.
+    :param stream: the output; default standard error.
+    :param every: minimum number of seconds between two plain lines.
+    :param clock: returns seconds, for tests.
     """
 
     def __init__(
@@ -56,12 +59,18 @@ class Line:
         self._every = every
         self._clock = clock
         self._in_place = self._stream.isatty()
+        self._live = _rich_display(self._stream) if self._in_place else None
         self._written_at = float("-inf")
         self._waiting: str | None = None
 
     def show(self, text: str) -> None:
         """Show a new text."""
-        if self._in_place:
+        if self._live is not None:
+            if not self._live.is_started:
+                self._live.start()
+                self._live.console.show_cursor(True)  # a script that is interrupted does not reach finish()
+            self._live.update(text, refresh=True)
+        elif self._in_place:
             self._write(f"{_CLEAR}{text}")
         elif self._clock() - self._written_at >= self._every:
             self._written_at, self._waiting = self._clock(), None
@@ -70,8 +79,10 @@ class Line:
             self._waiting = text
 
     def finish(self) -> None:
-        """Keep the last text on the terminal; write it if it was held back."""
-        if self._in_place:
+        """Leave the last text on the terminal; write it if it is a plain line that was not written yet."""
+        if self._live is not None:
+            self._live.stop()
+        elif self._in_place:
             self._write("\n")
         elif self._waiting is not None:
             self._write(f"{self._waiting}\n")
@@ -82,12 +93,23 @@ class Line:
         self._stream.flush()
 
 
-class TerminalProgress:
-    """Shows streaming queries as they go: rows, rows a second, time of the micro-batch, lag per topic, time left.
+def _rich_display(stream: TextIO) -> Live | None:
+    """Return rich's display, which also updates texts that are longer than a line; None if rich is not installed."""
+    try:
+        from rich.console import Console
+        from rich.live import Live
+    except ImportError:
+        return None
+    console = Console(file=stream, highlight=False, markup=False)
+    return Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
-    :param stream: where to; standard error if not given. On a terminal one line changes in place, elsewhere there is a
-        plain line every ``every`` seconds at most, and one at the end.
-    :param every: least seconds between two plain lines (default 5).
+
+class TerminalProgress:
+    """Shows running queries: rows, rows per second, duration of the micro-batch, lag per topic, remaining time.
+
+    :param stream: the output; default standard error. On a terminal the text is updated in place (by rich, if it is
+        installed); otherwise plain lines are written, and one at the end.
+    :param every: minimum number of seconds between two plain lines (default 5).
     """
 
     def __init__(self, stream: TextIO | None = None, every: float = 5.0) -> None:
@@ -95,11 +117,11 @@ class TerminalProgress:
         self._last: dict[str, str] = {}
 
     def batch(self, progress: BatchProgress, report: str) -> None:  # noqa: ARG002
-        """A micro-batch has ended; with several queries they stand side by side."""
+        """Show a completed micro-batch, beside the latest ones of other queries."""
         self._last[progress.query_id] = describe(progress)
         self._line.show(" || ".join(self._last.values()))
 
     def ended(self, query_id: str) -> None:
-        """A query has ended: its last line stays."""
+        """Remove an ended query; the last text stays on the terminal."""
         if self._last.pop(query_id, None) is not None and not self._last:
             self._line.finish()

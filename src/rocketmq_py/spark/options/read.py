@@ -8,12 +8,12 @@ from typing import Any
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic, dlq_topic
 from rocketmq_py.spark.decode.bad_records import Mode
+from rocketmq_py.spark.fetched import DecoderChoice
 from rocketmq_py.spark.options import values
 from rocketmq_py.spark.options.offsets import Boundary, FromGroup, Position, Times
 from rocketmq_py.spark.options.selection import Selection
 from rocketmq_py.spark.options.shared import SHARED, ClusterOptions, check_dlq_topic
 from rocketmq_py.spark.options.values import Parse
-from rocketmq_py.spark.remoting.fetched import DecoderChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

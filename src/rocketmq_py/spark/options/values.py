@@ -12,9 +12,9 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.names import check_topic
 from rocketmq_py.spark.decode.bad_records import Mode
+from rocketmq_py.spark.fetched import DecoderChoice
 from rocketmq_py.spark.options.offsets import Boundary, Offsets, from_document, queues_of_document
 from rocketmq_py.spark.options.selection import Assigned, Matching, Topics
-from rocketmq_py.spark.remoting.fetched import DecoderChoice
 
 Parse = Callable[[str], Any]
 """Parses the text of an option; raises ConfigError with what is expected."""

@@ -21,15 +21,15 @@ from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.protocol.remarks import NO_FILTER
 from rocketmq_py.protocol.sys_flag import PULL_SUBSCRIPTION
 from rocketmq_py.remoting.blocking import BlockingConnection
+from rocketmq_py.spark.fetched import FetchedChunk
 from rocketmq_py.spark.options.security import OPEN, Security
+from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.connection import connect
-from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter
 from rocketmq_py.spark.remoting.pull_window import Pull, Segment, Window
 from rocketmq_py.spark.remoting.queues import Addresses
 from rocketmq_py.spark.remoting.retry import new_retry
-from rocketmq_py.spark.source.plan import DataLossError, QueueRange
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rocketmq_py.errors import RocketMQError
-from rocketmq_py.spark.remoting.fetched import FetchedChunk
+from rocketmq_py.spark.fetched import FetchedChunk
 
 _MAX_PULL = 1024
 _FULL_ANSWERS_NEEDED = 64

@@ -20,8 +20,9 @@ from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
 from rocketmq_py.spark.decode.arrays import Ints, constant, fixed, numbers
 from rocketmq_py.spark.decode.bad_records import BadRecordPolicy
+from rocketmq_py.spark.row_properties import ROW_KEY
 from rocketmq_py.spark.sink.numerals import Chars, decimals, hexadecimals
-from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY, ROW_KEY_DIGITS, RowMessage, RowWriter
+from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY_DIGITS, RowMessage, RowWriter
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
 _HEAD = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body", ">i4")])

@@ -38,8 +38,9 @@ from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
 from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.spark.remoting.retry import new_retry
+from rocketmq_py.spark.row_properties import ROW_KEY
 from rocketmq_py.spark.sink.blocks import Block
-from rocketmq_py.spark.sink.rows import ROW_KEY, RowMessage
+from rocketmq_py.spark.sink.rows import RowMessage
 from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 

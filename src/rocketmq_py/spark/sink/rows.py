@@ -11,17 +11,14 @@ from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
 from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.spark.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
 COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId", "delayLevel", "deliverAt")
 """The columns of a sink; only ``body`` is always required."""
 
-QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
-"""Properties that identify a row: the same three values when its micro-batch is written again."""
 ROW_KEY_DIGITS = 9
 """Digits of a row's number in its key. Keys of one length are stored faster."""
-ATTEMPT = "SPARK_ATTEMPT"
-"""Property of exactly-once rows: the task attempt that wrote the row."""
 
 DELAYS = frozenset({Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS})
 """Properties that ask for a delay; a sink has columns for that."""

@@ -20,13 +20,14 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.spark.decode import Decoder
 from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, BadRecordPolicy, Mode, dead_letter
+from rocketmq_py.spark.fetched import FetchedChunk
 from rocketmq_py.spark.options.read import ReadOptions
+from rocketmq_py.spark.ranges import QueueRange
 from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings
-from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import EVERYTHING
 from rocketmq_py.spark.remoting.queues import Addresses
-from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, ROW_KEY, RowMessage
-from rocketmq_py.spark.source.plan import QueueRange
+from rocketmq_py.spark.row_properties import ROW_KEY
+from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, RowMessage
 from rocketmq_py.wire.record import MIN_SIZE, SYS_FLAG_AT, head_struct, record_properties
 
 SOURCE_BROKER, SOURCE_QUEUE, SOURCE_OFFSET = "SPARK_SOURCE_BROKER", "SPARK_SOURCE_QUEUE", "SPARK_SOURCE_OFFSET"

@@ -10,37 +10,10 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from rocketmq_py.errors import ConfigError, RocketMQError
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.options.offsets import Boundary, Bounds, Offsets
-
-
-class DataLossError(RocketMQError):
-    """Messages a query should read are no longer there, and ``failOnDataLoss`` is true."""
-
-    def __init__(self, losses: Iterable[str]) -> None:
-        self.losses = tuple(losses)
-        super().__init__(
-            "; ".join(self.losses)
-            + ". To go on with what is still there, set failOnDataLoss=false; to keep messages longer, raise the"
-            " broker's fileReservedTime"
-        )
-
-    def __reduce__(self) -> tuple[type[DataLossError], tuple[tuple[str, ...]]]:
-        return type(self), (self.losses,)
-
-
-class QueueRange(NamedTuple):
-    """Messages of one queue from ``start`` up to, not including, ``stop``."""
-
-    queue: MessageQueue
-    start: int
-    stop: int
-
-    @property
-    def size(self) -> int:
-        """The number of offsets."""
-        return max(self.stop - self.start, 0)
+from rocketmq_py.spark.ranges import QueueRange
 
 
 class SourcePlan(NamedTuple):

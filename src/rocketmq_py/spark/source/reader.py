@@ -15,16 +15,17 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketmq_py.errors import NoRouteError
+from rocketmq_py.spark.fetched import FetchedChunk
 from rocketmq_py.spark.options.offsets import Boundary, Offsets
 from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, prefetched
-from rocketmq_py.spark.remoting.fetched import FetchedChunk
 from rocketmq_py.spark.remoting.filters import message_filter
 from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.runtime.workers import keep_imports
 from rocketmq_py.spark.schema import arrow_schema
-from rocketmq_py.spark.source.plan import DataLossError, QueueRange, SourcePlan, batch_plan, beyond_the_end, split
+from rocketmq_py.spark.source.plan import SourcePlan, batch_plan, beyond_the_end, split
 from rocketmq_py.spark.source.positions import locate
 from rocketmq_py.spark.source.pruning import Pruning, prune
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from rocketmq_py.accelerator import Accelerator
+from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
 from rocketmq_py.store.index.index_file import IndexFile, encode_entries
 from rocketmq_py.store.index.key_hash import key_hash, key_hashes
 from rocketmq_py.store.settings import StoreConfig
-from rocketmq_py.store.write import dispatch_fields
 from rocketmq_py.wire.java_hash import string_hash
 
 _log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from operator import itemgetter
 from pathlib import Path
 from struct import Struct, pack
 
+from rocketmq_py.store.codec.columns import put
 from rocketmq_py.store.fs.filesystem import File
-from rocketmq_py.store.write.columns import put
 
 HEADER_SIZE = 40
 ENTRY_SIZE = 20

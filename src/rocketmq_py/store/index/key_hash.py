@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 
-from rocketmq_py.store.write.columns import ones
+from rocketmq_py.store.codec.columns import ones
 from rocketmq_py.wire.java_hash import string_hash
 
 _MASK = 0xFFFFFFFF

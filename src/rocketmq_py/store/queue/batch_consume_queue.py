@@ -13,10 +13,10 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
+from rocketmq_py.store.codec.packing import Entries
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.settings import BATCH_QUEUE_UNIT
-from rocketmq_py.store.write.packing import Entries
 
 _log = logging.getLogger(__name__)
 

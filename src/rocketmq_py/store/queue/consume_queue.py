@@ -15,10 +15,10 @@ from struct import Struct
 from typing import ClassVar
 from zlib import crc32
 
+from rocketmq_py.store.codec.packing import Entries
 from rocketmq_py.store.fs.layout import segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles, check_segment
 from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY as ENTRY
-from rocketmq_py.store.write.packing import Entries
 from rocketmq_py.wire.java_hash import string_hash
 from rocketmq_py.wire.record import topic_part
 

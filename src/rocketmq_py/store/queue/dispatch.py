@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable
 
 from rocketmq_py.errors import MessageIllegal
+from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.scan import Found
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig, delay_levels
-from rocketmq_py.store.write import dispatch_fields
 from rocketmq_py.wire.java_hash import string_hash
 
 _log = logging.getLogger(__name__)

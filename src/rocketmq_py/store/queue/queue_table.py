@@ -11,8 +11,8 @@ from rocketmq_py.errors import MessageIllegal, StoreCorrupt
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
-from rocketmq_py.store.log.confirm_offset import Entries
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
+from rocketmq_py.store.queue.confirm_offset import Entries
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds
 from rocketmq_py.store.settings import StoreConfig

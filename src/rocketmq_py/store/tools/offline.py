@@ -32,6 +32,19 @@ _ENTRIES_PER_SLOT = 4
 Entry = tuple[int, int, int]
 
 
+def has_messages(root: Path) -> bool:
+    """Whether the commit log of a store has a record; False if there is no store.
+
+    :param root: ``storePathRootDir``.
+    """
+    return any(_begins_with_record(path) for path in StoreLayout(root).commit_log.glob("*"))
+
+
+def _begins_with_record(path: Path) -> bool:
+    with path.open("rb") as file:
+        return any(file.read(4))  # the length of a record; files are preallocated with zeros
+
+
 class Odd(NamedTuple):
     """An unexpected file, and what is unexpected about it."""
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rocketmq_py.errors import StoreError
+from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.scan import Found, LogScan
 from rocketmq_py.store.tools.findings import Findings
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify_index import IndexCheck
 from rocketmq_py.store.tools.verify_queue import QueueCheck
-from rocketmq_py.store.write import dispatch_fields
 from rocketmq_py.wire import fastjson
 
 _PROGRESS_EVERY = 4 * 1024 * 1024

@@ -9,12 +9,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
+from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.index.index_file import IndexFile
 from rocketmq_py.store.index.key_hash import key_hash
 from rocketmq_py.store.log.scan import Found
 from rocketmq_py.store.tools.findings import Findings
 from rocketmq_py.store.tools.offline import OfflineStore
-from rocketmq_py.store.write import dispatch_fields
 from rocketmq_py.wire.java_hash import string_hash
 
 _ROLLBACK = 0xC

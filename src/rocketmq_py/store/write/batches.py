@@ -17,7 +17,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from rocketmq_py.model import RecordHead
-from rocketmq_py.store.write import columns, dispatch_fields
+from rocketmq_py.store.codec import columns, dispatch_fields
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.record import MAGIC_V1, MIN_SIZE, PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT, head_struct
 

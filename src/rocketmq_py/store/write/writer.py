@@ -13,13 +13,13 @@ import msgspec
 
 from rocketmq_py.accelerator import Accelerator, RunAnswers, RunQueue, RunTarget, SendRun
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
+from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import BLANK_SIZE, CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import MAX_UNIT_MESSAGES, BatchConsumeQueue
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
-from rocketmq_py.store.write import dispatch_fields
 from rocketmq_py.store.write.batches import encode_uniform, split, uniform_messages
 from rocketmq_py.store.write.records import (
     Appended,

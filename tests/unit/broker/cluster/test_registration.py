@@ -45,7 +45,7 @@ def registered(running: InProcess, namesrv: NameServer) -> registration.Registra
         running.config,
         running.services.topics,
         running.services.mappings.infos,
-        namesrv,
+        lambda **_: namesrv,
         running.services.address,
         running.services.role,
     )

@@ -11,7 +11,8 @@ import pytest
 
 from rocketmq_py.broker.metadata.access_store import open_access
 from rocketmq_py.protocol.bodies.access import UserInfo
-from rocketmq_py.server.access_control import AccessSettings, user_of
+from rocketmq_py.server.access.conversion import user_of
+from rocketmq_py.server.access.settings import AccessSettings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
 
@@ -31,9 +32,9 @@ def test_the_file_is_created_for_its_owner_only(tmp_path: Path, monkeypatch: pyt
     (config / "access.json.tmp").chmod(0o644)
     access = open_access(AccessSettings(), tmp_path, "c")
     for name in ("one", "two"):
-        access.create_user(user_of(UserInfo(username=name, password="secret")))
+        access.table.create_user(user_of(UserInfo(username=name, password="secret")))
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in config.iterdir()}
     assert files == {"access.json": 0o600, "access.json.bak": 0o600}
     assert modes
     assert set(modes) == {0o600}
-    assert [user.name for user in open_access(AccessSettings(), tmp_path, "c").users()] == ["one", "two"]
+    assert [user.name for user in open_access(AccessSettings(), tmp_path, "c").table.users()] == ["one", "two"]

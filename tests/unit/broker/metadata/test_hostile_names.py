@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.broker.config.broker_config import configure
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.broker.timer.delay_levels import restored
 from rocketmq_py.broker.timer.timed_message import read_timed
 from rocketmq_py.errors import ConfigError

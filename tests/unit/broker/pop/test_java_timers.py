@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.protocol.pop_checkpoint import AckRecord, CheckPoint, revive_topic
 from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.java_hash import tags_code

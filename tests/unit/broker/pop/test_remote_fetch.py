@@ -11,7 +11,7 @@ import pytest
 
 from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.remote_fetch import RemoteFetcher
-from rocketmq_py.broker.send.stored_record import read_stored
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.pop.inflight import InflightPop
 from rocketmq_py.errors import BrokerError, ConnectError, NoRouteError, RocketMQError
 from rocketmq_py.properties import decode_properties

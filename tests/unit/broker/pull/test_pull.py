@@ -192,11 +192,11 @@ def test_without_long_polling_the_wait_is_short(tmp_path: Path) -> None:
         assert [answer.code for answer in client.heard] == [19]
 
 
-def test_the_sweep_finds_a_pull_that_missed_its_arrival(running: InProcess) -> None:
+def test_the_sweep_finds_a_pull_that_missed_its_arrival(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     consumer, producer = running.connect(), running.connect()
     put(producer)
     consumer.call(Code.PULL_MESSAGE, pull(offset=1, **WAIT))
-    running.services.store.on_arrival = None
+    monkeypatch.setattr(running.services.pull_request_hold, "arrived", lambda _: None)
     put(producer)
     running.turn()
     assert consumer.heard == []

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.records.message_properties import decode
 from rocketmq_py.broker.send import reply_messages
-from rocketmq_py.broker.send.message_properties import decode
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.send import SendMessage
 from rocketmq_py.wire.command import Command

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.transaction.half_messages import CachedHalfMessage, HalfMessageCache
+from rocketmq_py.broker.send.half_messages import CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.transaction import EndTransaction, ResumeCheckHalfMessage

@@ -125,7 +125,12 @@ def test_progress_is_lines_where_there_is_no_terminal(capsys):
     assert capsys.readouterr().err == "sending: 3 of 10\n"
 
 
-def test_progress_is_a_bar_at_a_terminal(monkeypatch):
+@pytest.mark.parametrize("has_rich", [False, True])
+def test_progress_is_a_bar_at_a_terminal(monkeypatch, has_rich):
+    if has_rich:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     with prompts.progress("sending", 2) as tell:

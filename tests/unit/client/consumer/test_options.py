@@ -5,7 +5,8 @@ import pytest
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
-from rocketmq_py.client.consumer.options import PushOptions, PushSettings
+from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.client.consumer.push.settings import PushSettings
 from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere

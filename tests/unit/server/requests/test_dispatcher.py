@@ -352,7 +352,7 @@ def test_answers_without_a_body_all_leave_at_once():
     assert len(harness.serve(*(Command(30, opaque=n, ext=QUEUE) for n in range(70)))) == 70
 
 
-# -- a guard
+# -- authorization
 
 
 def refuse_all(peer, command):
@@ -367,9 +367,9 @@ def raw(header, body=b""):
 DEEP = b"[" * 70 + b"]" * 70
 
 
-def test_the_handler_gets_the_very_command_the_guard_has_seen():
+def test_the_handler_gets_the_very_command_authorization_has_seen():
     seen = []
-    harness = Harness(guard=lambda _, command: seen.append(command))
+    harness = Harness(authorize=lambda _, command: seen.append(command))
     answer = harness.ask(30, QUEUE, body=b"x", opaque=8)
     assert (answer.opaque, answer.ext) == (8, {"offset": "3"})
     ((command, calls),) = zip(seen, harness.handlers.calls, strict=True)
@@ -383,16 +383,16 @@ def test_the_handler_gets_the_very_command_the_guard_has_seen():
     b'{"code":30,"opaque":7,"language":"\xc2\xb2","extFields":{"topic":"t","queueId":"3"}}',
     b'{"code":1,"code":30,"opaque":7,"extFields":{"topic":"t","queueId":"3"}}',
 ])  # fmt: skip
-def test_no_header_gets_past_the_guard(header):
-    harness = Harness(guard=refuse_all)
+def test_no_header_gets_past_the_authorization(header):
+    harness = Harness(authorize=refuse_all)
     (answer,) = harness.serve(data=raw(header))
     assert (answer.opaque, answer.code, answer.remark) == (7, ResponseCode.NO_PERMISSION, "code 30")
     assert harness.handlers.calls == []
 
 
-@pytest.mark.parametrize("guard", [None, refuse_all, lambda *_: None])
-def test_a_corrupt_frame_ends_the_connection_whatever_the_guard_says(guard):
-    harness = Harness(guard=guard)
+@pytest.mark.parametrize("authorize", [None, refuse_all, lambda *_: None])
+def test_a_corrupt_frame_ends_the_connection_whatever_authorization_says(authorize):
+    harness = Harness(authorize=authorize)
     corrupt = raw(b'{"code":30,"extFields":{"topic":"t","queueId":"3"},"x":' + b"[" * 5000 + b"]" * 5000 + b"}")
     answers = harness.serve(Command(99_999, opaque=1), data=corrupt + encode_command(Command(30, ext=QUEUE)))
     assert [answer.opaque for answer in answers] == [1]
@@ -401,25 +401,25 @@ def test_a_corrupt_frame_ends_the_connection_whatever_the_guard_says(guard):
 
 
 def test_what_is_refused_is_answered_in_its_turn_and_one_way_requests_are_dropped(caplog):
-    harness = Harness(guard=lambda peer, command: refuse_all(peer, command) if command.opaque % 2 else None)
+    harness = Harness(authorize=lambda peer, command: refuse_all(peer, command) if command.opaque % 2 else None)
     requests = [Command(30, opaque=n, ext=QUEUE) for n in range(4)]
     answers = harness.serve(*requests, Command(30, opaque=5, ext=QUEUE, flag=ONEWAY_FLAG))
     assert [(answer.opaque, answer.code) for answer in answers] == [(0, 0), (1, 16), (2, 0), (3, 16)]
     assert "one-way request 30 of 10.0.0.9:5 is dropped: code 30" in caplog.text
 
 
-def test_the_guard_is_asked_once_though_answers_have_to_wait():
+def test_authorization_is_asked_once_though_answers_have_to_wait():
     seen = []
-    harness = Harness(guard=lambda _, command: seen.append(command.opaque))
+    harness = Harness(authorize=lambda _, command: seen.append(command.opaque))
     harness.serve(*(Command(30, opaque=n, ext=QUEUE, body=b"x") for n in range(40)))
     assert seen == list(range(32))
     harness.dispatcher.serve(harness.peer, list(harness.served.rest))
     assert seen == list(range(40))
 
 
-def test_the_guard_is_asked_on_a_connection_that_owes_answers():
+def test_authorization_is_asked_on_a_connection_that_owes_answers():
     async def run():
-        harness = Harness(guard=refuse_all)
+        harness = Harness(authorize=refuse_all)
         waiter = asyncio.ensure_future(harness.peer.invoke(Command(39), 60))
         await asyncio.sleep(0)
         assert harness.ask(30, QUEUE).code == ResponseCode.NO_PERMISSION
@@ -429,12 +429,12 @@ def test_the_guard_is_asked_on_a_connection_that_owes_answers():
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("guard", [None, lambda *_: None])
-def test_a_request_is_decoded_once_also_when_its_fields_are_refused(guard, monkeypatch):
+@pytest.mark.parametrize("authorize", [None, lambda *_: None])
+def test_a_request_is_decoded_once_also_when_its_fields_are_refused(authorize, monkeypatch):
     decoded = []
     for place in (dispatch, requests_module):
         monkeypatch.setattr(place, "decode_command", lambda frame: decoded.append(frame) or decode_command(frame))
-    harness = Harness(guard=guard)
+    harness = Harness(authorize=authorize)
     answer = harness.ask(30, {"topic": "t"}, opaque=6)
     assert (answer.opaque, answer.code) == (6, ResponseCode.SYSTEM_ERROR)
     assert "missing required field `queueId`" in answer.remark
@@ -484,4 +484,4 @@ def test_a_long_commit_is_named(monkeypatch):
     harness = Harness(after_read=lambda: time.__setitem__(0, 0.2))
     harness.serve(Command(30, ext=QUEUE))
     harness.dispatcher.slow_turns.turn_ended(0.2, 0.2)
-    assert harness.dispatcher.slow_turns.longest_name == "storing what 1 requests of 10.0.0.9:5 brought"
+    assert harness.dispatcher.slow_turns.longest_name == "storing the messages of 1 requests of 10.0.0.9:5"

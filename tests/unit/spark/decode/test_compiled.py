@@ -13,8 +13,9 @@ from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.spark.decode import COLUMNS, Decoder, compiled
 from rocketmq_py.spark.decode.compiled import CompiledDecoder
 from rocketmq_py.spark.decode.layout import Irregular
-from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
+from tests.accelerated import needs_accelerator
 from tests.examples import examples
 from tests.unit.spark.decode.test_decode import (
     BORN_V6,
@@ -30,7 +31,7 @@ from tests.unit.spark.decode.test_decode import (
     runs,
 )
 
-pytestmark = pytest.mark.skipif(installed() is None, reason="rocketmq-py-native is not installed")
+pytestmark = needs_accelerator
 
 V6_FLAGS = [0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]
 TOPICS = ["orders", "t" * 127, "t" * 200]

@@ -14,7 +14,7 @@ from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import RecordHead
 from rocketmq_py.spark.decode import COLUMNS, Decoder, columns
 from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
-from rocketmq_py.spark.remoting.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
 from tests.examples import examples

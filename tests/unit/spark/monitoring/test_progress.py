@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 
 import pytest
 
@@ -111,7 +112,20 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_terminal_one_line_changes_in_place() -> None:
+def test_rich_updates_a_text_longer_than_a_line_in_place() -> None:
+    pytest.importorskip("rich")
+    out = Terminal()
+    line = Line(out)
+    line.show("one " * 40)
+    line.show("two")
+    line.finish()
+    moves_up = out.getvalue().partition("two")[0].count("\x1b[1A")
+    assert moves_up == 1
+    assert out.getvalue().endswith("two\n\x1b[?25h")
+
+
+def test_on_a_terminal_without_rich_one_line_changes_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.live", None)
     out = Terminal()
     line = Line(out)
     line.show("one")
@@ -136,10 +150,10 @@ def test_queries_stand_side_by_side_until_they_end() -> None:
     one, two = (batch_progress(report(name=name, id=name)) for name in ("one", "two"))
     shown.batch(one, "")
     shown.batch(two, "")
-    assert out.getvalue().endswith(f"{describe(one)} || {describe(two)}")
+    assert out.getvalue().replace("\n", "").endswith(f"{describe(one)} || {describe(two)}")
     shown.ended("one")
     shown.ended("two")
-    assert out.getvalue().endswith("\n")
+    assert out.getvalue().removesuffix("\x1b[?25h").endswith("\n")
 
 
 def test_skew_of_a_batch_without_messages_is_unknown() -> None:

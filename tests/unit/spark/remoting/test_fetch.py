@@ -14,10 +14,10 @@ from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError, Permissi
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import BrokerData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, prefetched
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter, message_filter
 from rocketmq_py.spark.remoting.queues import Addresses
-from rocketmq_py.spark.source.plan import DataLossError, QueueRange
 from rocketmq_py.wire.command import Command
 from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 

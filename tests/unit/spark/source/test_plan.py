@@ -11,9 +11,8 @@ from hypothesis import given, strategies as st
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.options.offsets import Boundary, Bounds, Offsets, from_document, to_document
+from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.source.plan import (
-    DataLossError,
-    QueueRange,
     admit,
     backlog,
     batch_plan,

@@ -13,9 +13,9 @@ from rocketmq_py.model import MessageQueue, RecordHead
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.options.selection import Topics
+from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.queues import Addresses
 from rocketmq_py.spark.schema import default_schema
-from rocketmq_py.spark.source.plan import DataLossError, QueueRange
 from rocketmq_py.spark.source.reader import QueuePartition, QueueRanges
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record, pack_host

@@ -15,9 +15,9 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.options.offsets import Boundary, FromGroup
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.options.selection import Topics
+from rocketmq_py.spark.ranges import DataLossError
 from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.source.group_offsets import GroupFollower
-from rocketmq_py.spark.source.plan import DataLossError
 from rocketmq_py.spark.source.queue_ends import StreamEnds
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION, LegacyStreamReader
 from rocketmq_py.wire.command import Command

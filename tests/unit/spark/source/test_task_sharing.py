@@ -7,8 +7,8 @@ import pickle
 from hypothesis import given, strategies as st
 
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.spark.ranges import QueueRange
 from rocketmq_py.spark.remoting.queues import Addresses
-from rocketmq_py.spark.source.plan import QueueRange
 from rocketmq_py.spark.source.reader import QueuePartition
 from rocketmq_py.spark.source.task_sharing import members, share
 

@@ -233,9 +233,8 @@ def test_nothing_of_a_bad_batch_is_stored(stores):
 
 
 def test_arrivals_have_the_messages_that_became_readable(stores):
-    store = stores.open()
     seen = []
-    store.on_arrival = seen.extend
+    store = stores.open(on_arrival=seen.extend)
     done = [store.append(record(i, queue_id=i % 2)) for i in range(3)]
     assert seen == []
     store.commit_pending()
@@ -248,10 +247,11 @@ def test_arrivals_have_the_messages_that_became_readable(stores):
 
 
 def test_a_listener_may_read_what_has_arrived(stores):
-    store = stores.open()
     seen = []
-    store.on_arrival = lambda arrivals: seen.extend(
-        numbers(decode_records(store.get(a.topic, a.queue_id, a.queue_offset, 9).body)) for a in arrivals
+    store = stores.open(
+        on_arrival=lambda arrivals: seen.extend(
+            numbers(decode_records(store.get(a.topic, a.queue_id, a.queue_offset, 9).body)) for a in arrivals
+        )
     )
     fill(store, 3)
     assert seen == [[0, 1, 2]]

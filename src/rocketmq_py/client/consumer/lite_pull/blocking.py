@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Unpack
 
 from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer as AioSource
-from rocketmq_py.client.consumer.lite_pull.options import LitePullSettings
+from rocketmq_py.client.consumer.lite_pull.settings import LitePullSettings
 from rocketmq_py.client.consumer.lite_pull.threads import LitePullMember
 from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicQueuesChanged
 from rocketmq_py.client.consumer.running_info import Health

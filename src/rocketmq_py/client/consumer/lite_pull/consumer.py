@@ -21,7 +21,8 @@ from rocketmq_py.client.consumer.filters import check_brokers, make_subscription
 from rocketmq_py.client.consumer.group_member import split
 from rocketmq_py.client.consumer.lite_pull.assigned_queues import AssignedQueues
 from rocketmq_py.client.consumer.lite_pull.handoff import Handoff
-from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions, LitePullSettings
+from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
+from rocketmq_py.client.consumer.lite_pull.settings import LitePullSettings
 from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicQueuesChanged, TopicWatch
 from rocketmq_py.client.consumer.pull_member import PullMember
 from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock

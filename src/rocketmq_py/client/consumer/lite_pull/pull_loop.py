@@ -10,12 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
-from rocketmq_py.client.consumer.filters import check_version
-from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
-from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
-from rocketmq_py.client.consumer.offsets import broker_of
-from rocketmq_py.client.consumer.pull_calls import (
+from rocketmq_py.client.consumer.calls.pull_calls import (
     FOUND,
     OFFSET_MOVED,
     PendingPull,
@@ -26,6 +21,11 @@ from rocketmq_py.client.consumer.pull_calls import (
     pull_answer,
     pull_header,
 )
+from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
+from rocketmq_py.client.consumer.filters import check_version
+from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
+from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
+from rocketmq_py.client.consumer.offsets.offset_store import broker_of
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache

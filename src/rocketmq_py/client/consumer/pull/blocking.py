@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Unpack
 
 from rocketmq_py.client.consumer.pull.consumer import PullConsumer as AioSource
-from rocketmq_py.client.consumer.pull.options import PullSettings
+from rocketmq_py.client.consumer.pull.settings import PullSettings
 from rocketmq_py.client.consumer.pull.threads import BlockingPullMember
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
 from rocketmq_py.client.consumer.running_info import Health

@@ -13,12 +13,13 @@ from typing import Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer import broker_requests, running_info
+from rocketmq_py.client.consumer.calls.pull_calls import pull_header
 from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.filters import check_version, make_subscription
 from rocketmq_py.client.consumer.group_member import split
-from rocketmq_py.client.consumer.offsets import broker_of
-from rocketmq_py.client.consumer.pull.options import PullOptions, PullSettings
-from rocketmq_py.client.consumer.pull_calls import pull_header
+from rocketmq_py.client.consumer.offsets.offset_store import broker_of
+from rocketmq_py.client.consumer.pull.options import PullOptions
+from rocketmq_py.client.consumer.pull.settings import PullSettings
 from rocketmq_py.client.consumer.pull_member import PullMember
 from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged, Rebalancer

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Unpack
 
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener
-from rocketmq_py.client.consumer.options import PushSettings
 from rocketmq_py.client.consumer.push.consumer import F, PushConsumer as AioSource
+from rocketmq_py.client.consumer.push.settings import PushSettings
 from rocketmq_py.client.consumer.push.threads import PushMember
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
 from rocketmq_py.client.consumer.running_info import Health

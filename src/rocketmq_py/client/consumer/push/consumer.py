@@ -19,8 +19,9 @@ from rocketmq_py.client.consumer.dispatch.concurrent import Listeners
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener, Listener, make_listener
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
 from rocketmq_py.client.consumer.group_member import GroupMember, split
-from rocketmq_py.client.consumer.options import PushOptions, PushSettings
+from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.consumer.push.runtime import PushRuntime
+from rocketmq_py.client.consumer.push.settings import PushSettings
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
 from rocketmq_py.client.hooks.hooks import ConsumeHook, hooked
 from rocketmq_py.client.hooks.tracing import ConsumeTrace, Trace, Tracer

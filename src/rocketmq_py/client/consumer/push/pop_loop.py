@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from rocketmq_py.client.consumer.calls.pop_calls import AttemptIds, PopAnswer, PopCalls
+from rocketmq_py.client.consumer.calls.pull_calls import WakeUp
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
-from rocketmq_py.client.consumer.pop_calls import AttemptIds, PopAnswer, PopCalls
-from rocketmq_py.client.consumer.pull_calls import WakeUp
 from rocketmq_py.core.consumer.flow_control import PullStep, decide_pull, failure_delay
 from rocketmq_py.core.pop.receipts import PoppedMessage, PopQueue, init_mode
 from rocketmq_py.errors import RocketMQError

@@ -11,9 +11,9 @@ import contextlib
 import logging
 from collections.abc import Sequence
 
+from rocketmq_py.client.consumer.calls.pop_calls import PopCalls
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
-from rocketmq_py.client.consumer.pop_calls import PopCalls
 from rocketmq_py.client.consumer.push.pop_strategy import PopAcks
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.pop.receipts import RENEW_AT, PoppedMessage, PopQueue, PopRun, split_by_queue

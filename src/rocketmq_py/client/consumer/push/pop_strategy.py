@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from rocketmq_py.client.consumer.calls.pop_calls import PopAnswer, PopCalls
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
-from rocketmq_py.client.consumer.pop_calls import PopAnswer, PopCalls
 from rocketmq_py.client.consumer.push.pop_loop import PopLoop
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.pop.receipts import GIVE_BACK, PoppedMessage, PopQueue, are_retries_used_up, retry_delay

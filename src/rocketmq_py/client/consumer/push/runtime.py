@@ -7,10 +7,10 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
+from rocketmq_py.client.consumer.calls.pop_calls import PopCalls
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.dispatch.concurrent import ConcurrentDispatcher, Listeners, SendBack
 from rocketmq_py.client.consumer.dispatch.orderly import OrderlyDispatcher
-from rocketmq_py.client.consumer.pop_calls import PopCalls
 from rocketmq_py.client.consumer.push.listener_watch import ListenerWatch
 from rocketmq_py.client.consumer.push.pop_orderly import OrderlyPopDelivery
 from rocketmq_py.client.consumer.push.pop_strategy import ConcurrentPopDelivery, PopAcks, PopDelivery, PopStrategy

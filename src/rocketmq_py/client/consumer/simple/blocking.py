@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Unpack
 
 from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer as AioSource, SimpleHealth
-from rocketmq_py.client.consumer.simple.options import SimpleSettings
+from rocketmq_py.client.consumer.simple.settings import SimpleSettings
 from rocketmq_py.client.consumer.simple.threads import SimpleMember
 from rocketmq_py.client.hooks.hooks import ReceiveHook
 from rocketmq_py.model import MessageExt, MessageQueue

@@ -15,12 +15,13 @@ from typing import Any, Self, Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer import running_info
+from rocketmq_py.client.consumer.calls.pop_calls import MOST_MESSAGES, PopAnswer, PopCalls
 from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.filters import check_brokers
 from rocketmq_py.client.consumer.group_member import GroupMember, split
-from rocketmq_py.client.consumer.pop_calls import MOST_MESSAGES, PopAnswer, PopCalls
 from rocketmq_py.client.consumer.running_info import Health
-from rocketmq_py.client.consumer.simple.options import LONGEST_INVISIBLE, SimpleOptions, SimpleSettings, check_invisible
+from rocketmq_py.client.consumer.simple.options import LONGEST_INVISIBLE, SimpleOptions, check_invisible
+from rocketmq_py.client.consumer.simple.settings import SimpleSettings
 from rocketmq_py.client.consumer.simple.sources import Source, Sources
 from rocketmq_py.client.hooks.hooks import ReceiveHook, report_received
 from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, PoppedMessage, init_mode

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocketmq_py.client.client_instance import ClientSettings
-from rocketmq_py.client.consumer.options import PushOptions
-from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
+from rocketmq_py.client.consumer.options import GroupOptions
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
 
@@ -16,8 +13,8 @@ LONGEST_INVISIBLE = 3 * 86400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimpleOptions:
-    """How a simple consumer receives. Times are seconds.
+class SimpleOptions(GroupOptions):
+    """Options of a simple consumer, besides those of :class:`GroupOptions`. Times are in seconds.
 
     :param consume_from: where a group without stored offsets starts, FIRST_OFFSET or LAST_OFFSET; the first member that
         asks decides. While the first message of a queue is still in memory, brokers let a new group start there,
@@ -26,10 +23,6 @@ class SimpleOptions:
     :param orderly: receive the messages of a queue in order: the next one is delivered after the last one is acked or
         visible again. Use the same value for all members of the group.
     :param poll_time: how long a broker may hold a notification request until a message comes.
-    :param namespace: prefix of the group and its topics (``namespace%topic``), as Java's ``setNamespace`` adds it;
-        messages and queues have names without it.
-    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
-        messages count as consumed.
     :param pull_delay_after_error: pause of a broker after a request that failed, 0 to 3600.
     """
 
@@ -37,8 +30,6 @@ class SimpleOptions:
     invisible_duration: float = 60.0
     orderly: bool = False
     poll_time: float = 15.0
-    namespace: str | None = None
-    filter_hooks: Sequence[FilterMessageHook] = ()
     pull_delay_after_error: float = 1.0
 
     def __post_init__(self) -> None:
@@ -48,27 +39,6 @@ class SimpleOptions:
         if not 0.1 <= self.poll_time <= 60:
             raise ConfigError(f"poll_time={self.poll_time!r} is out of range: 0.1 to 60 is allowed")
         self.shared()
-
-    def shared(self) -> PushOptions:
-        """The options that this consumer has in common with a push consumer."""
-        return PushOptions(
-            consume_from=self.consume_from,
-            namespace=self.namespace,
-            filter_hooks=self.filter_hooks,
-            pull_delay_after_error=self.pull_delay_after_error,
-        )
-
-
-class SimpleSettings(ClientSettings, total=False):
-    """The names and types of :class:`SimpleOptions` and of the client's settings, for keyword arguments."""
-
-    consume_from: ConsumeFromWhere
-    invisible_duration: float
-    orderly: bool
-    poll_time: float
-    namespace: str | None
-    filter_hooks: Sequence[FilterMessageHook]
-    pull_delay_after_error: float
 
 
 def check_invisible(seconds: float) -> float:

@@ -11,9 +11,9 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection
 
+from rocketmq_py.client.consumer.calls.pop_calls import AttemptIds, PopCalls
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.failure_log import FailureLog
-from rocketmq_py.client.consumer.pop_calls import AttemptIds, PopCalls
 from rocketmq_py.core.consumer.flow_control import failure_delay
 from rocketmq_py.core.pop.receipts import ALL_QUEUES
 from rocketmq_py.core.route import TopicRoute

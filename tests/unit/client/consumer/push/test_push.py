@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.offsets import broker_of
+from rocketmq_py.client.consumer.offsets.offset_store import broker_of
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.core.consumer import flow_control, rebalance
 from rocketmq_py.errors import NoRouteError

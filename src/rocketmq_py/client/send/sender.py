@@ -24,9 +24,9 @@ from typing import NamedTuple
 import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance, local_ip
-from rocketmq_py.client.producer.futures import SendFuture, resolve
-from rocketmq_py.client.producer.gates import Gates, WaitingSend
-from rocketmq_py.client.producer.latency_fault import LatencyFaultDetector
+from rocketmq_py.client.send.futures import SendFuture, resolve
+from rocketmq_py.client.send.gates import Gates, WaitingSend
+from rocketmq_py.client.send.latency_fault import LatencyFaultDetector
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
@@ -138,6 +138,7 @@ class Sender:
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._in_progress: set[SendAttempts] = set()
+        self._in_threads: set[SendAttempts] = set()
         self._window = SendWindow(options.max_pending_sends, options.max_pending_bytes)
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -235,10 +236,18 @@ class Sender:
 
     # -- back pressure
 
-    def admit(self, delivery: SendAttempts) -> None:
-        """Count a send that begins, whether there is room or not: one that occupies the calling thread."""
-        with self._lock:
-            self._enter(delivery)
+    def occupy_thread(self, delivery: SendAttempts) -> None:
+        """Note a send that occupies the calling thread. It takes no room: threads are few, and each has one send.
+
+        A set changes atomically, so this needs no lock.
+        """
+        self._in_threads.add(delivery)
+
+    def free_thread(self, delivery: SendAttempts) -> None:
+        """A send has ended that occupied the calling thread."""
+        self._in_threads.discard(delivery)
+        if self._idle is not None:
+            self.loop.call_soon_threadsafe(self._unpark)
 
     def admit_when_possible(self, delivery: SendAttempts, check: Callable[[], None]) -> None:
         """Count a send that begins, once there is room; blocks the calling thread until then.
@@ -272,6 +281,10 @@ class Sender:
                 f"{self._window}; await some before you send more, or raise max_pending_sends or max_pending_bytes"
             )
 
+    def _admit(self, delivery: SendAttempts) -> None:
+        with self._lock:
+            self._enter(delivery)
+
     def _enter(self, delivery: SendAttempts) -> None:
         self._in_progress.add(delivery)
         self._window.enter(len(delivery.outgoing.body))
@@ -297,7 +310,7 @@ class Sender:
             delivery, future, since = self._parked.popleft()
             if not future.done():
                 delivery.wait_longer(time.monotonic() - since)
-                self.admit(delivery)
+                self._admit(delivery)
                 self.start(delivery, future)
         self._check_idle()
 
@@ -312,7 +325,7 @@ class Sender:
             self._raise_if_configured()
             self._parked.append((delivery, future, time.monotonic()))
             return
-        self.admit(delivery)
+        self._admit(delivery)
         self.start(delivery, future)
 
     def start(self, delivery: SendAttempts, future: SendFuture) -> None:
@@ -576,7 +589,7 @@ class Sender:
             self.tolerance.close()
 
     def _check_idle(self) -> None:
-        if self._idle is not None and not self._in_progress and not self._parked:
+        if self._idle is not None and not (self._in_progress or self._in_threads or self._parked):
             self._idle.set()
 
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from rocketmq_py.broker.send.message_properties import WrittenProperties, encode
+from rocketmq_py.broker.records.message_properties import WrittenProperties, encode
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names

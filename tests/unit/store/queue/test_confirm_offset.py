@@ -40,9 +40,9 @@ def visible(store):
 
 def test_a_message_is_readable_only_when_it_is_on_disk(stores, gate):
     async def scenario():
-        store, arrived = stores.open(SYNC), asyncio.Event()
+        arrived = asyncio.Event()
         seen = []
-        store.on_arrival = lambda arrivals: (seen.extend(arrivals), arrived.set())
+        store = stores.open(SYNC, on_arrival=lambda arrivals: (seen.extend(arrivals), arrived.set()))
         fill(store, 3)
         assert visible(store) == (0, 0, 0)
         assert store.get("T", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE

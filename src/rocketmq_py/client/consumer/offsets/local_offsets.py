@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.offsets import OffsetStore
+from rocketmq_py.client.consumer.offsets.offset_store import OffsetStore
 from rocketmq_py.core.paths import below
 from rocketmq_py.errors import StoreError
 from rocketmq_py.model import MessageQueue

@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from rocketmq_py.store.write.packing import Entries
+from rocketmq_py.store.codec.packing import Entries
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 511, 512, 513, 1024, 1500])

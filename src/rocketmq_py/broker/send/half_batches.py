@@ -5,9 +5,9 @@ Messages that need individual treatment are processed one by one instead, with t
 
 from __future__ import annotations
 
-from rocketmq_py.broker.send.message_properties import PropertyWriter
+from rocketmq_py.broker.records.message_properties import PropertyWriter
+from rocketmq_py.broker.send.half_messages import QUEUE, real_place
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
-from rocketmq_py.broker.transaction.half_messages import QUEUE, real_place
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.properties import Property, decode_properties

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.offsets import BrokerOffsetStore
+from rocketmq_py.client.consumer.offsets.offset_store import BrokerOffsetStore
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.client.scripted import ScriptedNetwork, cluster

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.local_offsets import LocalOffsetStore, decode, encode, load
+from rocketmq_py.client.consumer.offsets.local_offsets import LocalOffsetStore, decode, encode, load
 from rocketmq_py.errors import ConfigError, StoreError
 from rocketmq_py.model import MessageQueue
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.server import go_away as go_away_module
-from rocketmq_py.server.go_away import V5_3_1, GoAway
+from rocketmq_py.server.requests import go_away as go_away_module
+from rocketmq_py.server.requests.go_away import V5_3_1, GoAway
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from tests.unit.server.requests.test_dispatcher import QUEUE, Harness
 

@@ -9,7 +9,7 @@ from typing import cast
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.requests.reply import Reply
+from rocketmq_py.server.reply import Reply
 from rocketmq_py.server.requests.router import Handler, Outcome, Route
 
 V5_3_1 = 475

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from rocketmq_py.client.producer.futures import SendFuture
+from rocketmq_py.client.send.futures import SendFuture
 from rocketmq_py.core.peer import InFlight
 from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import RocketMQError

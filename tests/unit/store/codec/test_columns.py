@@ -6,7 +6,7 @@ from struct import pack, unpack
 
 from hypothesis import given, strategies as st
 
-from rocketmq_py.store.write.columns import progression, put, put_ascending
+from rocketmq_py.store.codec.columns import progression, put, put_ascending
 
 NUMBERS = st.integers(0, 1 << 50)
 

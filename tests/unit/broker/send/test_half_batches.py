@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.send.message_properties import encode
+from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_offsets, encode_half_positions
 from rocketmq_py.protocol.headers.transaction import EndTransactions

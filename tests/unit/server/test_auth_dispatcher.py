@@ -4,7 +4,8 @@ import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.server import Peer
-from rocketmq_py.server.access_control import AccessControl, AccessSettings
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.signing import Credentials
 
@@ -16,7 +17,7 @@ def control(**lists):
         "authenticationEnabled": "true", "authorizationEnabled": "true",
         "initAuthenticationUser": '{"username": "root", "password": "root-secret"}', **lists,
     }  # fmt: skip
-    return AccessControl(AccessSettings.of(settings), lambda: None, lambda _: None, "c")
+    return AuthDispatcher(AccessSettings.of(settings), lambda: None, lambda _: None, "c")
 
 
 def admits(access, code, credentials=None):

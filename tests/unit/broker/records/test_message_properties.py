@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import example, given, settings, strategies as st
 
-from rocketmq_py.broker.send.message_properties import PropertyWriter, decode
+from rocketmq_py.broker.records.message_properties import PropertyWriter, decode
 from rocketmq_py.wire.java_hash import tags_code
 from tests.examples import examples
 

@@ -16,7 +16,7 @@ from rocketmq_py.protocol.headers.offset import OffsetResponse
 from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.protocol.headers.send import SendResponse
 from rocketmq_py.server import Reply, encode_reply
-from rocketmq_py.server.requests.reply import reply_buffers
+from rocketmq_py.server.reply import reply_buffers
 from rocketmq_py.wire.command import decode_command
 from rocketmq_py.wire.frame import FrameDecoder
 

@@ -1,0 +1,33 @@
+"""Topics and groups for a broker that joins others of its cluster with an empty store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.config.config_journal import JournaledFile
+
+_TABLES = {"topics.json": "topicConfigTable", "subscriptionGroup.json": "subscriptionGroupTable"}
+
+
+def copy_tables(source: Path, target: Path, source_name: str) -> None:
+    """Give a store the topics and groups of another one, so that producers spread their messages over both brokers.
+
+    Files that the target has stay as they are. Neither broker may be running.
+
+    :param source: root of the store to copy from; nothing is copied if it has no tables yet.
+    :param target: root of the other store.
+    :param source_name: name of the source's broker: topics named after it are its own and are not copied.
+    :raises OSError: a file cannot be read or written.
+    """
+    own = {source_name, f"rmq_sys_SYNC_BROKER_MEMBER_{source_name}"}
+    for name, member in _TABLES.items():
+        path = target / "config" / name
+        tree = None if path.exists() else JournaledFile(source / "config" / name).load()
+        if isinstance(tree, dict) and isinstance(tree.get(member), dict):
+            ConfigFile(path).save(_without(tree, member, own))
+
+
+def _without(tree: dict[str, Any], member: str, names: set[str]) -> dict[str, Any]:
+    return {**tree, member: {name: entry for name, entry in tree[member].items() if name not in names}}

@@ -1,0 +1,1 @@
+"""Stored messages: their properties, and the parts of a record."""

@@ -1,0 +1,152 @@
+"""Child processes that are started, watched and stopped together: brokers of ``serve``, consumers of ``consume``.
+
+A process that ends is started again. Processes stop when their standard input ends, so they also stop if this process
+is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TextIO
+
+from rocketmq_py.core.backoff import Backoff
+from rocketmq_py.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+_RESTARTS = Backoff(first_seconds=0.5, max_seconds=30.0)
+
+_STABLE_SECONDS = 60.0
+"""A process that ran this long starts again without a long pause."""
+
+_REMINDER_SECONDS = 10.0
+"""Between two log lines about a process that takes long to stop."""
+
+
+class ChildProcess:
+    """A child process that prints a line READY when it works.
+
+    :param name: for the log.
+    :param command: returns the command line; called for each start.
+    :param on_ready: called with the READY line.
+    """
+
+    def __init__(
+        self, name: str, command: Callable[[], Sequence[str]], on_ready: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.name = name
+        self._command = command
+        self._on_ready = on_ready
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready.
+
+        :raises ConfigError: it ended before that. Its own error is on standard error.
+        """
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode()
+        if not line.startswith("READY"):
+            status = await self._end(process)
+            raise ConfigError(f"{self.name} did not start (exit status {status}); its error is printed above")
+        self._on_ready(line)
+
+    async def keep_running(self) -> None:
+        """Start the process again whenever it ends, until this is cancelled."""
+        failures = 0
+        while True:
+            began = time.monotonic()
+            status = await self._wait()
+            failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
+            pause = _RESTARTS.seconds(failures, random.random())
+            _log.error("%s ended with status %s and is started again in %.1f s", self.name, status, pause)
+            await asyncio.sleep(pause)
+            try:
+                await self.start()
+            except ConfigError as e:
+                _log.error("%s", e)
+            else:
+                _log.warning("%s is ready again", self.name)
+
+    async def stop(self) -> None:
+        """Stop the process and wait for its end. May be called more than once."""
+        process = self._process
+        if process is None:
+            return
+        ended = asyncio.ensure_future(self._end(process))
+        while not (await asyncio.wait([ended], timeout=_REMINDER_SECONDS))[0]:
+            _log.warning("waiting for %s (process %d) to stop", self.name, process.pid)
+
+    async def _wait(self) -> int:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while await self._process.stdout.readline():
+            pass  # a full pipe would block the process
+        return await self._process.wait()
+
+    @staticmethod
+    async def _end(process: asyncio.subprocess.Process) -> int:
+        if process.stdin is not None:
+            process.stdin.close()
+        assert process.stdout is not None
+        while await process.stdout.readline():
+            pass
+        return await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def running(processes: Sequence[ChildProcess]) -> AsyncIterator[None]:
+    """Run processes and keep them running; they are stopped together at the end.
+
+    :raises ConfigError: one of them did not start; the others are stopped.
+    """
+    watchers: list[asyncio.Task[None]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for process in processes:
+                group.create_task(process.start())
+        watchers = [asyncio.create_task(process.keep_running()) for process in processes]
+        yield
+    except* ConfigError as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.gather(*watchers, return_exceptions=True)
+        await asyncio.gather(*(process.stop() for process in processes))
+
+
+def python_command() -> list[str]:
+    """The start of a command line that runs this program in the same interpreter."""
+    return [sys.executable, "-m", "rocketmq_py.cli"]
+
+
+async def end_of_input(stream: TextIO) -> None:
+    """Wait until a stream ends; what it contains is ignored.
+
+    A thread reads it, because not every event loop can read every kind of standard input.
+    """
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(stream.fileno(), 4096):
+                pass
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            loop.call_soon_threadsafe(ended.set)
+
+    threading.Thread(target=read, name="end-of-input", daemon=True).start()
+    await ended.wait()

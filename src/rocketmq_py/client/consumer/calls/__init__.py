@@ -1,0 +1,1 @@
+"""Pull and POP requests of consumers."""

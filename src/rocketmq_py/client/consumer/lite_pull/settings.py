@@ -1,0 +1,42 @@
+"""Options by keyword, for type checkers: LitePullSettings.
+
+Generated from ``rocketmq_py.client.consumer.lite_pull.options``
+by ``tools/make_blocking.py``: change that and run it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+
+from rocketmq_py.client.client_instance import ClientSettings
+from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
+from rocketmq_py.core.consumer.allocation import Allocation
+from rocketmq_py.model import ConsumeFromWhere, MessageModel
+
+
+class LitePullSettings(ClientSettings, total=False):
+    """The fields of ``LitePullOptions`` and the client's settings."""
+
+    namespace: str | None
+    filter_hooks: Sequence[FilterMessageHook]
+    message_model: MessageModel
+    local_offset_dir: str | os.PathLike[str] | None
+    rebalance_interval: float
+    pull_from_broker_id: int | None
+    allocation: Allocation
+    consume_from: ConsumeFromWhere
+    consume_timestamp: datetime.datetime | str | None
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    consume_max_span: int
+    first_pull_delay: float
+    pull_delay_after_error: float
+    pull_batch_size: int
+    pull_threshold_for_all: int
+    auto_commit: bool
+    auto_commit_interval: float
+    broker_suspend_time: float
+    timeout_when_suspend: float
+    metadata_check_interval: float

@@ -1,0 +1,121 @@
+"""Authentication and authorization of requests.
+
+It verifies signatures; ``core.access.permissions`` decides what a user may do.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rocketmq_py.core.access import permissions
+from rocketmq_py.core.access.permissions import RequiredPermission, User
+from rocketmq_py.core.access.required_permissions import required_permissions
+from rocketmq_py.errors import BadHeader
+from rocketmq_py.protocol.bodies.client import describe_client
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.server.access.settings import AccessSettings
+from rocketmq_py.server.access.table import AccessTable
+from rocketmq_py.server.peer import Peer
+from rocketmq_py.server.reply import Reply
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.signing import ACCESS_KEY, SIGNATURE, Credentials, sign
+
+log = logging.getLogger(__name__)
+
+RecordPermissions = Callable[[Command], list[RequiredPermission]]
+"""Returns the permissions for the stored records that a request names."""
+
+
+class AuthDispatcher:
+    """Authenticates and authorizes the requests of a server.
+
+    :param load: returns the saved users and permissions, or None.
+    :param save: saves users and permissions.
+    :param cluster: the name of the server's cluster.
+    :raises ConfigError: the saved users and permissions are invalid.
+    """
+
+    def __init__(
+        self, settings: AccessSettings, load: Callable[[], Any], save: Callable[[Any], None], cluster: str
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self.table = AccessTable(settings, load, save)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether requests are checked."""
+        return self._settings.authentication_enabled
+
+    @property
+    def inner(self) -> Credentials | None:
+        """Credentials with which this server signs its own requests."""
+        return self._settings.inner
+
+    def admit(
+        self,
+        peer: Peer,
+        request: Command,
+        record_permissions: RecordPermissions = lambda _: [],
+    ) -> Reply | None:
+        """Return the refusal of a request, or None to admit it.
+
+        :param record_permissions: returns the permissions for the stored records that a request names.
+        """
+        try:
+            why = self._refusal(peer, request, record_permissions)
+        except (BadHeader, ValueError) as e:  # or text that cannot be encoded (a lone surrogate)
+            why = f"its permissions cannot be determined: {e}"
+        if why is None:
+            return None
+        if request.code == RequestCode.HEART_BEAT:
+            client = describe_client(request.body, request.language)
+            log.warning("the heartbeat of %s at %s is refused: %s", client, peer.address, why)
+        else:
+            log.debug("request %d of %s is refused: %s", request.code, peer.address, why)
+        return Reply(ResponseCode.NO_PERMISSION, why)
+
+    def _refusal(self, peer: Peer, request: Command, record_permissions: RecordPermissions) -> str | None:
+        settings, code = self._settings, request.code
+        is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
+        may_be_unsigned = code in settings.authentication_whitelist
+        if is_open and may_be_unsigned:
+            return None
+        user = self._signed_by(request)
+        if isinstance(user, str) and not may_be_unsigned:
+            return user
+        if is_open:
+            return None
+        wanted = required_permissions(code, request.ext, request.body, self._cluster)
+        if isinstance(user, str):
+            return user if wanted else None  # without a user there is no permission
+        ip = peer.address.rpartition(":")[0].strip("[]")
+        return self._denial(user, wanted, ip) or self._record_denial(user, request, record_permissions, ip)
+
+    def _denial(self, user: User, wanted: Iterable[RequiredPermission], ip: str) -> str | None:
+        return permissions.denial_reason(user, self.table.acl_of(user.name), wanted, ip)
+
+    def _record_denial(
+        self, user: User, request: Command, record_permissions: RecordPermissions, ip: str
+    ) -> str | None:
+        if user.is_super or self._denial(user, record_permissions(request), ip) is None:
+            return None
+        return f"User:{user.name} has no permission for the topic of the stored message"  # without the topic's name
+
+    def _signed_by(self, request: Command) -> User | str:
+        """Return the user that signed a request, or why the signature is invalid."""
+        name = request.ext.get(ACCESS_KEY)
+        if not name:
+            return "the request is not signed: this server requires credentials (an access key and a secret key)"
+        user = self.table.user(name)
+        if user is None:
+            return f"User:{name} is not found."
+        if not user.enabled:
+            return f"User:{name} is disabled."
+        expected = sign(request.ext, request.body, user.password)
+        if not hmac.compare_digest(expected.encode(), request.ext.get(SIGNATURE, "").encode()):
+            return "check signature failed."
+        return user

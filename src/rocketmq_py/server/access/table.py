@@ -1,0 +1,208 @@
+"""Users and permissions of a server, and the table in which they are saved."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rocketmq_py.core.access.permissions import Acl, Resource, User
+from rocketmq_py.core.access.plain_acl import PlainAcl
+from rocketmq_py.errors import BrokerError, ConfigError
+from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.server.access.conversion import acl_info, entry_of, info_of, user_of
+from rocketmq_py.server.access.settings import AccessSettings
+
+log = logging.getLogger(__name__)
+
+
+class _SavedTable(msgspec.Struct):
+    users: list[UserInfo] = []
+    acls: list[AclInfo] = []
+
+
+class AccessTable:
+    """Users and permissions of a server.
+
+    :param load: returns the saved table, or None.
+    :param save: saves the table.
+    :raises ConfigError: the saved table is invalid.
+    """
+
+    def __init__(self, settings: AccessSettings, load: Callable[[], Any], save: Callable[[Any], None]) -> None:
+        self._save = save
+        self._users: dict[str, User] = {}
+        self._acls: dict[str, Acl] = {}
+        self._read(load())
+        self._read_only = self._add_accounts(settings.plain)
+        self._create_first_users(settings)
+
+    def user(self, name: str) -> User | None:
+        """Return the user of this name."""
+        return self._users.get(name)
+
+    def users(self, part: str = "") -> list[User]:
+        """Return the users whose names contain ``part``, by name."""
+        return [user for name, user in sorted(self._users.items()) if part in name]
+
+    def create_user(self, user: User) -> None:
+        """Add a user.
+
+        :raises BrokerError: NO_PERMISSION, the user exists, or the name or password is blank.
+        """
+        if not user.name.strip() or not user.password.strip():
+            raise _no("username can not be blank" if not user.name.strip() else "password can not be blank")
+        if user.name in self._users:
+            raise _no("The user is existed")
+        self._users[user.name] = user
+        self._save_table()
+
+    def update_user(self, name: str, password: str | None, is_super: bool | None, enabled: bool | None) -> None:
+        """Change the values of a user that are not None.
+
+        :raises BrokerError: NO_PERMISSION, the user does not exist, or the permission file defines it.
+        """
+        user = self._users.get(name)
+        if user is None:
+            raise _no("The user is not exist")
+        self._check_writable(name)
+        user.password = password or user.password
+        user.is_super = user.is_super if is_super is None else is_super
+        user.enabled = user.enabled if enabled is None else enabled
+        self._save_table()
+
+    def delete_user(self, name: str) -> None:
+        """Remove a user and its permissions, if it exists.
+
+        :raises BrokerError: NO_PERMISSION, the permission file defines the user.
+        """
+        self._check_writable(name)
+        self._users.pop(name, None)
+        self._acls.pop(name, None)
+        self._save_table()
+
+    # -- permissions
+
+    def acl_of(self, name: str) -> Acl | None:
+        """Return the permissions of the user of this name; None if it has none."""
+        return self._acls.get(name)
+
+    def acl(self, subject: str) -> AclInfo | None:
+        """Return the permissions of ``User:NAME``; None if it has none.
+
+        :raises BrokerError: NO_PERMISSION, the user does not exist.
+        """
+        name = self._subject(subject)
+        found = self._acls.get(name)
+        return None if found is None else acl_info(name, found)
+
+    def acls(self, subject: str = "", resource: str = "") -> list[AclInfo]:
+        """Return the permissions whose subject contains ``subject`` and whose resource contains ``resource``."""
+        return [
+            info
+            for name, found in sorted(self._acls.items())
+            if subject in f"User:{name}" and (info := acl_info(name, found, resource)).policies
+        ]
+
+    def put_acl(self, subject: str, info: AclInfo) -> None:
+        """Add permissions; those for the same resource are replaced.
+
+        :raises BrokerError: NO_PERMISSION, the user does not exist, or a permission is invalid.
+        """
+        name = self._subject(subject)
+        self._check_writable(name)
+        if not info.policies or not all(policy.entries for policy in info.policies):
+            raise _no("The policies is empty.")
+        try:
+            acl = self._acls.get(name) or Acl()
+            found = [
+                (acl.table(policy.policy_type or "Custom"), entry_of(entry))
+                for policy in info.policies
+                for entry in policy.entries
+            ]
+        except ConfigError as e:
+            raise _no(str(e)) from e
+        for table, entry in found:
+            table[entry.resource] = entry
+        self._acls[name] = acl
+        self._save_table()
+
+    def delete_acl(self, subject: str, policy_type: str | None, resource: str | None) -> None:
+        """Remove the permissions of a user, or only those for a resource.
+
+        :raises BrokerError: NO_PERMISSION, the user does not exist or has no permissions.
+        """
+        name = self._subject(subject)
+        self._check_writable(name)
+        acl = self._acls.get(name)
+        if acl is None:
+            raise _no("The acl is not exist.")
+        if resource:
+            try:
+                acl.table(policy_type or "Custom").pop(Resource.parse(resource), None)
+            except ConfigError as e:
+                raise _no(str(e)) from e
+        if not resource or not (acl.custom or acl.default):
+            del self._acls[name]
+        self._save_table()
+
+    def _subject(self, subject: str) -> str:
+        kind, _, name = subject.partition(":")
+        if kind != "User" or name not in self._users:
+            raise _no(f"The subject of {subject} is not exist.")
+        return name
+
+    # -- loading and saving
+
+    def _read(self, saved: Any) -> None:
+        try:
+            table = msgspec.convert(saved or {}, _SavedTable)
+            for info in table.users:
+                self._users[info.username or ""] = user_of(info)
+            for acl in table.acls:
+                found = self._acls.setdefault((acl.subject or "").removeprefix("User:"), Acl())
+                for policy in acl.policies:
+                    entries = map(entry_of, policy.entries)
+                    found.table(policy.policy_type or "Custom").update({entry.resource: entry for entry in entries})
+        except (msgspec.ValidationError, ConfigError) as e:
+            raise ConfigError(f"the saved users and permissions are invalid: {e}") from e
+
+    def _add_accounts(self, plain: PlainAcl | None) -> frozenset[str]:
+        """Add the users of the permission file, replacing saved ones; return their names."""
+        if plain is None:
+            return frozenset()
+        if plain.unsigned:
+            log.warning(
+                "the permission file exempts these addresses from signatures, which has no effect here: %s",
+                ", ".join(plain.unsigned),
+            )
+        for user, acl in plain.accounts:
+            self._users[user.name], self._acls[user.name] = user, acl
+        return frozenset(account.user.name for account in plain.accounts)
+
+    def _check_writable(self, name: str) -> None:
+        if name in self._read_only:
+            raise _no(f"User:{name} is defined in the permission file: change it there")
+
+    def _create_first_users(self, settings: AccessSettings) -> None:
+        first, inner = settings.init_user, settings.inner
+        wanted = [first] if first is not None else []
+        if inner is not None:
+            wanted.append(User(name=inner.access_key, password=inner.secret_key, is_super=True))
+        new = {user.name: user for user in reversed(wanted) if user.name not in self._users}
+        self._users |= new
+        if new:
+            self._save_table()
+
+    def _save_table(self) -> None:
+        users = [info_of(user) for user in self.users() if user.name not in self._read_only]
+        acls = [acl_info(name, acl) for name, acl in sorted(self._acls.items()) if name not in self._read_only]
+        table = _SavedTable(users=users, acls=acls)
+        self._save(msgspec.to_builtins(table))
+
+
+def _no(why: str) -> BrokerError:
+    return BrokerError.of(ResponseCode.NO_PERMISSION, why)

@@ -1,0 +1,37 @@
+"""Ranges of queues that a query reads, and the error for messages that are missing in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.model import MessageQueue
+
+
+class DataLossError(RocketMQError):
+    """Messages that a query should read were deleted, and ``failOnDataLoss`` is true."""
+
+    def __init__(self, losses: Iterable[str]) -> None:
+        self.losses = tuple(losses)
+        super().__init__(
+            "; ".join(self.losses)
+            + ". To go on with what is still there, set failOnDataLoss=false; to keep messages longer, raise the"
+            " broker's fileReservedTime"
+        )
+
+    def __reduce__(self) -> tuple[type[DataLossError], tuple[tuple[str, ...]]]:
+        return type(self), (self.losses,)
+
+
+class QueueRange(NamedTuple):
+    """Messages of one queue from ``start`` up to, not including, ``stop``."""
+
+    queue: MessageQueue
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """The number of offsets."""
+        return max(self.stop - self.start, 0)

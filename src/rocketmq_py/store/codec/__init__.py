@@ -1,0 +1,1 @@
+"""Fast packing and unpacking of many records, entries and property fields."""
