@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 from typing import Self
 
 import msgspec
 
 from benchmarks.errors import BenchError
-from benchmarks.load import connect
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.offset import GetMaxOffset
@@ -18,6 +19,7 @@ from rocketmq_py.wire.frame import FrameDecoder
 
 _READ_WRITE = 6
 _VISIBLE_SECONDS = 30.0
+_ANSWER_SECONDS = 60
 
 
 class Control:
@@ -46,12 +48,21 @@ class Control:
         self._opaque += 1
         self._socket.sendall(encode_command(msgspec.structs.replace(command, opaque=self._opaque)))
         decoder = FrameDecoder()
-        while not (frames := decoder.feed(self._socket.recv(1 << 16))):
+        while not (frames := decoder.feed(self._receive())):
             pass
         answer = decode_command(frames[0])
         if answer.code:
             raise BenchError(f"{self.address}: request {command.code} answered {answer.code}: {answer.remark}")
         return answer
+
+    def _receive(self) -> bytes:
+        try:
+            data = self._socket.recv(1 << 16)
+        except BlockingIOError:
+            raise BenchError(f"{self.address}: no answer for {_ANSWER_SECONDS} s") from None
+        if not data:
+            raise BenchError(f"{self.address}: closed the connection")
+        return data
 
     def create_topic(self, topic: str, queues: int) -> None:
         """A topic with ``queues`` queues to read and write."""
@@ -75,3 +86,13 @@ class Control:
         while (found := self.max_offsets(topic, len(wanted))) != wanted:
             if time.monotonic() > deadline or any(f > w for f, w in zip(found, wanted, strict=True)):
                 raise BenchError(f"{self.address}: queues of {topic} end at {found}, sent was up to {wanted}")
+
+
+def connect(address: str) -> socket.socket:
+    """A blocking connection whose reads fail after a minute; the limit is the kernel's."""
+    host, _, port = address.rpartition(":")
+    link = socket.create_connection((host, int(port)))
+    link.settimeout(None)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _ANSWER_SECONDS, 0))
+    return link

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.load import connect
+from benchmarks.control import connect
 from benchmarks.machine import anonymous_mib, cpu_seconds
 from benchmarks.servers import start_ours
 from rocketmq_py.protocol.codes import RequestCode

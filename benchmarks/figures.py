@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,21 @@ def at_least(bound: float) -> Floor:
     return Floor(bound, less_is_better=False)
 
 
+class Tails(NamedTuple):
+    """How long requests took, in microseconds: medians of the runs."""
+
+    p50: float
+    p99: float
+    p999: float
+
+
 @dataclass(slots=True)
 class Figure:
     """One quantity measured on both sides, a value per run.
 
-    ``notes`` carries what explains the figure and is no part of it (the load generator's own ceiling, CPU seconds).
+    ``notes`` carries what explains the figure and is no part of it (what the load generator itself takes, CPU seconds).
+
+    :param cores: how many cores each side has used, ours first; ``tails`` likewise.
     """
 
     name: str
@@ -50,6 +60,8 @@ class Figure:
     ours: Sequence[float]
     peer: Sequence[float]
     notes: dict[str, Any] = field(default_factory=dict)
+    cores: tuple[float, float] | None = None
+    tails: tuple[Tails, Tails] | None = None
 
     @property
     def our_median(self) -> float:
@@ -70,6 +82,11 @@ class Figure:
 
     def summary(self) -> dict[str, Any]:
         """The machine-readable line of this figure."""
+        beside: dict[str, Any] = {}
+        if self.cores is not None:
+            beside["cores"] = _pair([significant(cores, 3) for cores in self.cores])
+        if self.tails is not None:
+            beside["us"] = _pair([{k: significant(v) for k, v in tails._asdict().items()} for tails in self.tails])
         return {
             "name": self.name,
             "unit": self.unit,
@@ -77,6 +94,7 @@ class Figure:
             "peer": significant(self.peer_median),
             "ratio": significant(self.ratio),
             "runs": min(len(self.ours), len(self.peer)),
+            **beside,
         }
 
     def record(self) -> dict[str, Any]:
@@ -91,6 +109,10 @@ class Figure:
         }
 
 
+def _pair(values: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(("ours", "peer"), values, strict=True))
+
+
 def significant(value: float, digits: int = 4) -> float:
     """``value`` rounded to ``digits`` significant digits; the rest of a measurement is noise."""
     return float(f"{value:.{digits}g}")
@@ -101,7 +123,10 @@ def human(value: float) -> str:
     return f"{significant(value, 3):,.0f}" if value >= 100 else f"{significant(value, 3):g}"
 
 
-HEADINGS = ("row", "unit", "ours", "(min – max)", "peer", "(min – max)", "ratio", "floor", "")
+HEADINGS = (
+    "row", "unit", "ours", "(min – max)", "peer", "(min – max)", "ratio", "floor", "",
+    "cores", "p50 / p99 / p99.9 µs", "peer's",
+)  # fmt: skip
 _LEFT = {0, 1, 8}
 
 
@@ -132,6 +157,8 @@ def _cells(figure: Figure) -> tuple[str, ...]:
         f"{figure.ratio:.2f} ×",
         str(figure.floor),
         "pass" if figure.holds else "MISS",
+        " / ".join(f"{cores:.2f}" for cores in figure.cores or ()),
+        *(" / ".join(map(human, tails)) for tails in figure.tails or ((), ())),
     )
 
 

@@ -11,11 +11,11 @@ from typing import TypedDict
 
 import click
 
-from benchmarks.frames import body
 from benchmarks.stepping import AsyncRun, Row, Run, event_loop, repeat, repeat_async, result
 from rocketmq_py import Credentials, Message, Producer, TlsOptions, aio
 
 _GROUP = "bench-producer"
+_TEXT = bytes(32 + i * 7 % 91 for i in range(1 << 14))
 
 
 class Security(TypedDict, total=False):
@@ -23,6 +23,11 @@ class Security(TypedDict, total=False):
 
     tls: TlsOptions
     credentials: Credentials
+
+
+def body(size: int) -> bytes:
+    """A message body of ``size`` printable bytes."""
+    return (_TEXT * (size // len(_TEXT) + 1))[:size]
 
 
 def send_one_by_one(producer: Producer, topic: str, payload: bytes) -> Run:

@@ -11,7 +11,7 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,16 +28,17 @@ class Program:
 
     :param command: program and arguments.
     :param log: file its stderr is appended to; its end is part of every error.
+    :param environment: instead of this process's own.
     """
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.name = " ".join(Path(word).name for word in command[:3])
         self.log = log
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
-                start_new_session=True, text=True, encoding="utf-8",
+                start_new_session=True, text=True, encoding="utf-8", env=environment,
             )  # fmt: skip
         self._reader = threading.Thread(target=self._read, name=f"reader of {self.name}", daemon=True)
         self._reader.start()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.machine import paused, settle
+from benchmarks.machine import children, end, paused, settle
 from benchmarks.program import Program
 from tests.interop.javapeer import JavaPeer
 
@@ -36,7 +36,9 @@ class Tls(NamedTuple):
 class Server:
     """A running name server and broker; ``pid`` is the broker's process, the one that is judged.
 
-    ``slave`` and ``slave_pid`` are those of its slave, if it has one.
+    :param slave: address of its slave, if it has one.
+    :param siblings: addresses of further masters of the same kind: broker-b, broker-c …
+    :param more_pids: the processes of slaves and siblings.
     """
 
     name: str
@@ -45,12 +47,18 @@ class Server:
     pid: int
     kill: Callable[[], None]
     slave: str = ""
-    slave_pid: int | None = None
+    siblings: tuple[str, ...] = ()
+    more_pids: tuple[int, ...] = ()
 
     @property
     def pids(self) -> tuple[int, ...]:
         """Of everything that works here."""
-        return (self.pid,) if self.slave_pid is None else (self.pid, self.slave_pid)
+        return (self.pid, *self.more_pids)
+
+    @property
+    def masters(self) -> tuple[str, ...]:
+        """Addresses of the masters."""
+        return (self.broker, *self.siblings)
 
 
 def our_command(store: Path, settings: Mapping[str, str] | None = None) -> list[str]:
@@ -60,10 +68,16 @@ def our_command(store: Path, settings: Mapping[str, str] | None = None) -> list[
             *(word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}"))]  # fmt: skip
 
 
-def start_ours(work: Path, settings: Mapping[str, str] | None = None) -> Server:
-    """Our server, ready: name server and broker in one process."""
+def start_ours(
+    work: Path, settings: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+) -> Server:
+    """Our server, ready: name server and broker in one process.
+
+    :param environment: of the process, instead of this one's; what ``PYTHONPATH`` names is run.
+    """
+    command = our_command(work / "ours", settings)
     with ExitStack() as unless_ready:
-        program = unless_ready.enter_context(Program(our_command(work / "ours", settings), work / "ours.log"))
+        program = unless_ready.enter_context(Program(command, work / "ours.log", environment))
         said = dict(word.split("=", 1) for word in program.ready().split())
         unless_ready.pop_all()
     return Server("ours", said["namesrv"], said["broker"], program.pid, program.kill)
@@ -80,6 +94,24 @@ def start_java(work: Path, settings: Mapping[str, str] | None = None, java_optio
     return Server("java", namesrv.address, broker.address, broker.process.pid, peer.close)
 
 
+def start_our_brokers(work: Path, number: int) -> Server:
+    """Several masters of one cluster and the process that watches them (``serve --brokers``), ready."""
+    command = [*our_command(work / "ours"), "--brokers", str(number)]
+    with ExitStack() as unless_ready:
+        program = unless_ready.enter_context(Program(command, work / "ours.log"))
+        said = dict(word.split("=", 1) for word in program.ready().split())
+        unless_ready.pop_all()
+    brokers = children(program.pid)
+
+    def kill() -> None:
+        program.kill()  # first, or it would start the others again
+        for pid in brokers:
+            end(pid)
+
+    first, *others = said["broker"].split(";")
+    return Server("ours", said["namesrv"], first, program.pid, kill, siblings=tuple(others), more_pids=tuple(brokers))
+
+
 # -- pairs
 
 
@@ -93,7 +125,12 @@ def start_our_pair(work: Path, role: str, settings: Mapping[str, str]) -> Server
         slave = unless_ready.enter_context(Program(command, work / "our-slave.log"))
         said = dict(word.split("=", 1) for word in slave.ready().split())
         unless_ready.pop_all()
-    return replace(master, kill=lambda: (slave.kill(), master.kill()), slave=said["broker"], slave_pid=slave.pid)
+
+    def kill() -> None:
+        slave.kill()
+        master.kill()
+
+    return replace(master, kill=kill, slave=said["broker"], more_pids=(slave.pid,))
 
 
 def start_java_pair(work: Path, role: str, settings: Mapping[str, str]) -> Server:
@@ -107,8 +144,9 @@ def start_java_pair(work: Path, role: str, settings: Mapping[str, str]) -> Serve
         slave = peer.broker(namesrv.address, role="SLAVE", id=1, conf=conf)
         unless_ready.pop_all()
     return Server(
-        "java", namesrv.address, master.address, master.process.pid, peer.close, slave.address, slave.process.pid
-    )
+        "java", namesrv.address, master.address, master.process.pid, peer.close, slave.address,
+        more_pids=(slave.process.pid,),
+    )  # fmt: skip
 
 
 @contextmanager

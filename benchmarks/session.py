@@ -11,9 +11,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.drive import Generator
 from benchmarks.figures import human
 
 Run = Callable[[], float]
@@ -44,7 +45,18 @@ class Session:
 
     scale: Scale
     tell: Callable[[str], None]
-    _start: float = field(default_factory=time.monotonic)
+    _generator: Generator | None = None
+
+    @property
+    def generator(self) -> Generator:
+        """The compiled load generator, built when a row first asks for it.
+
+        :raises BenchError: it cannot be built.
+        """
+        if self._generator is None:
+            self.tell("building the load generator")
+            self._generator = Generator.build()
+        return self._generator
 
     @contextmanager
     def work(self) -> Iterator[Path]:

@@ -60,7 +60,7 @@ def tracked() -> list[Path]:
     return [ROOT / file for file in listed.stdout.split("\0") if file]
 
 
-def test_a_file_can_be_read_in_one_sitting() -> None:
+def test_files_are_short() -> None:
     long = [name(path) for path in SOURCES + OWN_TESTS if len(path.read_text().splitlines()) >= FILE_LINES]
     assert not long, "\n".join(long)
 
@@ -72,12 +72,12 @@ def test_functions_are_short() -> None:
     assert statistics.median(lines for _, lines in lengths) < MEDIAN_FUNCTION_LINES
 
 
-def test_every_module_says_what_it_knows() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [name(path) for path in SOURCES if not DOCSTRING.match(path.read_text())]
     assert not silent, "no module docstring:\n" + "\n".join(silent)
 
 
-def test_nothing_of_a_single_machine_and_nothing_unfinished() -> None:
+def test_no_file_contains_local_paths_or_unfinished_marks() -> None:
     found = [
         f"{path.relative_to(ROOT)}: raise NotImplementedError"
         for path in SOURCES

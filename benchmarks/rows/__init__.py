@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.figures import Figure
+from benchmarks.loads import WORKS
 from benchmarks.rows import (
+    broker,
+    brokers,
     clients,
     consumers,
     delayed,
     failover,
     guarded,
-    pops,
-    pulls,
     replication,
-    sends,
     spark,
     starting,
     storing,
-    transactions,
 )
 from benchmarks.session import Session
 
@@ -29,20 +28,12 @@ ROWS: dict[str, Row] = {
     "memory": starting.memory,
     "recovery": storing.recovery,
     "topics": storing.topics,
-    "send-1": sends.send_1,
-    "send-64": sends.send_64,
-    "send-256": sends.send_256,
-    "batch": sends.batch,
-    "sync-flush": sends.sync_flush,
+    **{name: broker.row(name) for name in WORKS},
+    **{f"brokers-{number}": brokers.row(number) for number in (1, 2, 4)},
     "replication-async": replication.replication_async,
     "replication-sync": replication.replication_sync,
     "failover-read": failover.failover_read,
-    "pull-32": pulls.pull_32,
-    "pull-1024": pulls.pull_1024,
-    "pull-contiguous": pulls.pull_contiguous,
-    "pop": pops.pop,
     "producer": clients.producer,
-    "transaction": transactions.transaction,
     "delayed": delayed.delayed,
     "tls": guarded.tls,
     "signing": guarded.signing,

@@ -14,17 +14,13 @@ from pathlib import Path
 
 from benchmarks.control import Control
 from benchmarks.figures import Figure, Floor, at_least, at_most
-from benchmarks.frames import Requests, queue_shares, send_requests
-from benchmarks.load import Load
+from benchmarks.loads import KIB, TOPIC, Load
 from benchmarks.machine import settle
 from benchmarks.program import Program, Runner
 from benchmarks.servers import Server, start_java
 from benchmarks.session import Session
 from tests.interop.javapeer import PEER, options
 
-TOPIC = "bench"
-QUEUES = 8
-KIB = 1024
 WINDOW = 256
 _OURS = "benchmarks.our_client"
 
@@ -48,20 +44,19 @@ def warm_broker(session: Session, name: str, work: Path) -> Iterator[Server]:
     session.tell(f"{name}: starting the Java broker and warming it with {session.scale.warm:,} messages")
     server = start_java(work)
     try:
-        with Load(server.broker) as load, Control(server.broker) as control:
-            control.create_topic(TOPIC, QUEUES)
-            requests = send_requests(TOPIC, QUEUES, KIB)
-            load.drive(requests, session.scale.warm, WINDOW)
-            control.expect_offsets(TOPIC, messages(requests, session.scale.warm))
+        store(session, server, Load("send", WINDOW), session.scale.warm)
         settle(server.pid)
         yield server
     finally:
         server.kill()
 
 
-def messages(requests: Requests, count: int) -> list[int]:
-    """How many messages each queue has after ``count`` of these requests."""
-    return [share * requests.messages_each for share in queue_shares(count, QUEUES)]
+def store(session: Session, server: Server, load: Load, messages: int) -> None:
+    """A topic with so many messages, every one of them in its queue."""
+    with Control(server.broker) as control:
+        control.create_topic(load.topic, load.queues)
+        driven = session.generator.drive(server.broker, load, messages // load.messages_each)
+        control.expect_offsets(load.topic, driven.sent[0])
 
 
 @contextmanager

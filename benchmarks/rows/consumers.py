@@ -10,11 +10,10 @@ from pathlib import Path
 
 from benchmarks.control import Control
 from benchmarks.figures import Figure, Floor, at_least, at_most
-from benchmarks.frames import batch_requests, queue_shares
-from benchmarks.load import Load
+from benchmarks.loads import QUEUES, Load
 from benchmarks.machine import settle
 from benchmarks.program import Program, Runner
-from benchmarks.rows.clients import QUEUES, judge, runners, warm_broker
+from benchmarks.rows.clients import judge, runners, store, warm_broker
 from benchmarks.servers import Server, alone, ours_and_java, start_ours
 from benchmarks.session import Session
 from tests.interop.javapeer import PEER, options
@@ -119,7 +118,7 @@ def queues(session: Session) -> list[Figure]:
         pairs: dict[int, Runner] = {}
         for number in (4, 64, 512):
             topic = f"queues-{number}"
-            _store(broker, topic, number, count)
+            store(session, broker, _batches(topic, number), count)
             named = {"namesrv": broker.namesrv, "topic": topic, "n": count, "warm": count // 10}
             command = [sys.executable, "-m", _OURS, "push", *options(**named)]
             pairs[number] = Runner(stack.enter_context(Program(command, work / f"{topic}.log")))
@@ -164,13 +163,9 @@ def _backlog(session: Session, name: str, work: Path) -> Iterator[tuple[Server, 
     count = session.scale.of(_BACKLOG, BATCH * QUEUES)
     with warm_broker(session, name, work) as broker:
         session.tell(f"{name}: storing {count:,} messages")
-        _store(broker, "backlog", QUEUES, count)
+        store(session, broker, _batches("backlog", QUEUES), count)
         yield broker, {"topic": "backlog", "n": count, "warm": min(count, session.scale.warm)}
 
 
-def _store(broker: Server, topic: str, queues: int, count: int) -> None:
-    with Load(broker.broker) as load, Control(broker.broker) as control:
-        control.create_topic(topic, queues)
-        requests = batch_requests(topic, queues, SIZE, BATCH)
-        load.drive(requests, count // BATCH, 16)
-        control.expect_offsets(topic, [share * BATCH for share in queue_shares(count // BATCH, queues)])
+def _batches(topic: str, queues: int) -> Load:
+    return Load("batch", 16, topic=topic, queues=queues, size=SIZE, each=BATCH)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from benchmarks.errors import BenchError
 from benchmarks.figures import Figure, at_least
-from benchmarks.frames import send_requests
-from benchmarks.rows.sides import KIB, QUEUES, TOPIC, WARM_WINDOW, Side, both, judge, warm
+from benchmarks.loads import QUEUES, TOPIC
+from benchmarks.rows.sides import SENDS, Side, both, judge, warm
 from benchmarks.session import Session
 
 _SENT_PER_SECOND = 5_000
@@ -26,7 +27,7 @@ def delayed(session: Session) -> list[Figure]:
             return _delivered(side, count)
 
     with both(session, "delayed") as sides:
-        warm(session, "delayed", sides, send_requests(TOPIC, QUEUES, KIB), scale.warm, WARM_WINDOW)
+        warm(session, "delayed", sides, SENDS, scale.warm)
         for side in sides:
             session.tell(f"delayed: warming {side.server.name} with {count:,} timed messages")
             _delivered(side, count)
@@ -39,16 +40,16 @@ def _delivered(side: Side, count: int) -> float:
     From the first one seen in the topic to the last: Java's broker begins a slot of a second when it is over.
     """
     due = round(time.time() + 2 + count / _SENT_PER_SECOND) * 1000
-    requests = send_requests(TOPIC, QUEUES, KIB, more={"TIMER_DELIVER_MS": str(due)})
-    before = sum(side.sent)
-    side.load.drive(requests, count, WARM_WINDOW)
+    load = replace(SENDS, properties={"TIMER_DELIVER_MS": str(due)})
+    before = sum(side.sent[0])
+    driven = side.generator.drive(side.server.broker, load, count)
     late = time.time() - due / 1000
     if late > 0:
         raise BenchError(f"{side.server.name}: the last message was sent {late:.1f} s after they were due")
     time.sleep(-late)
     begin, first = _when_more(side, before + 1)
     end, _ = _when_more(side, before + count)
-    side.account(requests, count)
+    side.account(driven)
     return (count - (first - before)) / (end - begin)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from benchmarks.control import Control
 from benchmarks.figures import Figure, at_least, at_most
-from benchmarks.frames import send_requests
+from benchmarks.loads import KIB, QUEUES, TOPIC
 from benchmarks.program import Program, Runner
 from benchmarks.rows import clients
-from benchmarks.rows.sides import KIB, QUEUES, TOPIC, WARM_WINDOW, both, judge_with_client, warm
+from benchmarks.rows.sides import SENDS, both, judge_with_client, warm
 from benchmarks.servers import Tls, start_ours
 from benchmarks.session import Session
 from tests.certificates import Authority
@@ -29,7 +29,7 @@ def tls(session: Session) -> list[Figure]:
     with session.work() as work:
         pair = Authority(work).issue("server")
         with both(session, "tls", tls=Tls(pair.cert, pair.key)) as sides:
-            warm(session, "tls", sides, send_requests(TOPIC, QUEUES, KIB), scale.warm, WARM_WINDOW)
+            warm(session, "tls", sides, SENDS, scale.warm)
             slow, fast = [_OURS, "sync", "--tls"], [_OURS, "async", "--tls"]
             return [
                 judge_with_client(session, work, "tls-1", "µs p50", at_most(1.0), sides, slow, "p50us", one),

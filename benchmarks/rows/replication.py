@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +10,8 @@ from contextlib import contextmanager
 from benchmarks.control import Control
 from benchmarks.errors import BenchError
 from benchmarks.figures import Figure, Floor, at_least, at_most
-from benchmarks.frames import Requests, send_requests
-from benchmarks.machine import cpu_seconds
-from benchmarks.rows.sides import KIB, QUEUES, TOPIC, WARM_WINDOW, Side, cpu_figure, judge, side_of, warm
+from benchmarks.loads import QUEUES, Load
+from benchmarks.rows.sides import SENDS, Side, cpu_figure, describe, judge, side_of, warm
 from benchmarks.servers import our_and_java_pair
 from benchmarks.session import Session
 from rocketmq_py.protocol.codes import RequestCode
@@ -29,18 +27,17 @@ _NO_HOUSEKEEPING = {"haHousekeepingInterval": "3600000"}
 def replication_async(session: Session) -> list[Figure]:
     """1 KiB sends with 64 in flight to an ASYNC_MASTER, until its slave has the last; CPU of both for each."""
     count = session.scale.of(160_000, QUEUES)
-    requests = send_requests(TOPIC, QUEUES, KIB)
 
     def run(side: Side) -> float:
-        with _cpu_counted(side, count):
+        with side.cpu_counted(count):
+            driven = side.generator.drive(side.server.broker, Load("send", 64), count)
             begin = time.perf_counter()
-            side.load.drive(requests, count, 64)
             _await_slave(side)
-            took = time.perf_counter() - begin
-        side.account(requests, count)
+            took = driven.seconds + time.perf_counter() - begin
+        side.account(driven)
         return count / took
 
-    with _pairs(session, "replication-async", "ASYNC_MASTER", {}, requests) as sides:
+    with _pairs(session, "replication-async", "ASYNC_MASTER", {}) as sides:
         figure = judge(session, "replication-async", "msg/s", at_least(1.0), sides, run)
         return [figure, cpu_figure("replication-async-cpu", CPU_FLOOR, sides)]
 
@@ -48,43 +45,34 @@ def replication_async(session: Session) -> list[Figure]:
 def replication_sync(session: Session) -> list[Figure]:
     """1 KiB sends one at a time to a SYNC_MASTER with inSyncReplicas=2: the median time to the answer, CPU of both."""
     count = session.scale.of(8_000)
-    requests = send_requests(TOPIC, QUEUES, KIB)
 
     def run(side: Side) -> float:
-        with _cpu_counted(side, count):
-            took = side.load.one_by_one(requests, count)
-        side.account(requests, count)
-        return statistics.median(took) * 1e6
+        driven = side.send(Load("send"), count)
+        side.driven.append(driven)
+        side.cpu.append(driven.server_cpu_us_per_message)
+        return driven.p50_us
 
     wait = {"inSyncReplicas": "2", "slaveTimeout": "60000"}
-    with _pairs(session, "replication-sync", "SYNC_MASTER", wait, requests) as sides:
+    with _pairs(session, "replication-sync", "SYNC_MASTER", wait) as sides:
         figure = judge(session, "replication-sync", "µs p50", at_most(1.0), sides, run)
+        describe(figure, sides)
         return [figure, cpu_figure("replication-sync-cpu", CPU_FLOOR, sides)]
 
 
 @contextmanager
-def _cpu_counted(side: Side, messages: int) -> Iterator[None]:
-    """Notes the CPU microseconds per message of master and slave together."""
-    before = sum(map(cpu_seconds, side.server.pids))
-    yield
-    side.cpu.append((sum(map(cpu_seconds, side.server.pids)) - before) / messages * 1e6)
-
-
-@contextmanager
-def _pairs(
-    session: Session, name: str, role: str, settings: dict[str, str], requests: Requests
-) -> Iterator[tuple[Side, Side]]:
+def _pairs(session: Session, name: str, role: str, settings: dict[str, str]) -> Iterator[tuple[Side, Side]]:
     """Our pair and Java's, warm, each slave with all its master has."""
+    generator = session.generator
     session.tell(f"{name}: starting both pairs")
     with (
         session.work() as work,
         our_and_java_pair(work, role, {**_NO_HOUSEKEEPING, **settings}) as (ours, java),
-        side_of(ours) as one,
-        side_of(java) as two,
+        side_of(generator, ours) as one,
+        side_of(generator, java) as two,
     ):
         for side in (one, two):
             _await_slave(side)
-        warm(session, name, (one, two), requests, session.scale.warm // 3, WARM_WINDOW)
+        warm(session, name, (one, two), SENDS, session.scale.warm // 3)
         yield one, two
 
 

@@ -12,58 +12,85 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.ceiling import ceiling
 from benchmarks.control import Control
-from benchmarks.figures import Figure, Floor
-from benchmarks.frames import Requests, queue_shares
-from benchmarks.load import Load
+from benchmarks.drive import Driven, Generator
+from benchmarks.figures import Figure, Floor, Tails
+from benchmarks.loads import CYCLE, QUEUES, TOPIC, Load, Work
 from benchmarks.machine import cpu_seconds, settle
 from benchmarks.program import Program, Runner
 from benchmarks.servers import Server, Tls, alone, ours_and_java
-from benchmarks.session import Session
+from benchmarks.session import Scale, Session
 from tests.interop.javapeer import options
 
-TOPIC = "bench"
-QUEUES = 8
-KIB = 1024
-WARM_WINDOW = 256
+SENDS = Load("send", 256)
+"""What brokers are warmed with."""
 
 
 @dataclass(slots=True)
 class Side:
-    """A broker under test, its connection, and what was sent to it so far per queue."""
+    """The brokers under test, what was sent to each so far per queue, and what the last runs have measured."""
 
     server: Server
-    load: Load
-    control: Control
-    sent: list[int] = field(default_factory=lambda: [0] * QUEUES)
+    generator: Generator
+    controls: list[Control]
+    sent: list[list[int]] = field(init=False)
     cpu: list[float] = field(default_factory=list)
+    driven: list[Driven] = field(default_factory=list)
+    _groups: int = 0
 
-    def account(self, requests: Requests, count: int) -> None:
-        """Remembers ``count`` sent requests and checks that the broker has all of them, in the right queues.
+    def __post_init__(self) -> None:
+        self.sent = [[0] * QUEUES for _ in self.controls]
 
-        Every pass over the buffer begins with queue 0, and its length is a multiple of the queues.
-        """
-        for queue, share in enumerate(queue_shares(count, QUEUES)):
-            self.sent[queue] += share * requests.messages_each
-        self.control.expect_offsets(TOPIC, self.sent)
+    @property
+    def control(self) -> Control:
+        """A connection to the only broker, or to the first one."""
+        return self.controls[0]
 
-    def send(self, requests: Requests, count: int, window: int) -> float:
-        """Drives sends and checks where they ended up; messages per second."""
-        rate = self.load.drive(requests, count, window)
-        self.account(requests, count)
-        return rate
+    def send(self, load: Load, count: int) -> Driven:
+        """Drives sends or transactions and checks where they ended up."""
+        names = (f"broker-{chr(ord('a') + number)}@{broker}" for number, broker in enumerate(self.server.masters))
+        driven = self.generator.drive(list(names), load, count, pids=self.server.pids)
+        self.account(driven)
+        return driven
 
-    def verified(self, requests: Requests, window: int) -> None:
-        """One window with every answer decoded whole."""
-        self.account(requests, self.load.verify(requests, window))
+    def account(self, driven: Driven) -> None:
+        """Remembers what was sent and checks that the brokers have all of it, in the right queues."""
+        for control, total, more in zip(self.controls, self.sent, driven.sent, strict=True):
+            total[:] = map(sum, zip(total, more, strict=True))
+            control.expect_offsets(TOPIC, total)
+
+    def prepare(self, work: Work, scale: Scale) -> None:
+        """Stores the backlog, and as many messages at least as a broker is warmed with; then runs that don't count."""
+        each = work.fill.messages_each
+        messages = max(int(scale.warm * work.warm), scale.of(work.backlog, CYCLE) if work.backlog else 0)
+        self.send(work.fill, -(-messages // (each * CYCLE)) * CYCLE if work.backlog else messages // each)
+        for _ in range(work.passes):
+            self.run(work, scale)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the brokers are quiet."""
+        for pid in self.server.pids:
+            settle(pid)
+
+    def run(self, work: Work, scale: Scale) -> Driven:
+        """One run of a row's work."""
+        load = work.load
+        if not work.backlog:
+            return self.send(load, scale.of(work.count, QUEUES))
+        backlog = scale.of(work.backlog, CYCLE)
+        self._groups += 1
+        return self.generator.drive(
+            self.server.broker, load, backlog // load.each, pids=self.server.pids,
+            until=backlog // load.queues, group=f"bench-{self._groups}",
+        )  # fmt: skip
 
     @contextmanager
     def cpu_counted(self, messages: int) -> Iterator[None]:
-        """Notes the broker's CPU microseconds per message of the block."""
-        before = cpu_seconds(self.server.pid)
+        """Notes the broker's CPU microseconds per message of the block, those of its slave among them."""
+        before = sum(map(cpu_seconds, self.server.pids))
         yield
-        self.cpu.append((cpu_seconds(self.server.pid) - before) / messages * 1e6)
+        self.cpu.append((sum(map(cpu_seconds, self.server.pids)) - before) / messages * 1e6)
 
 
 @contextmanager
@@ -71,22 +98,25 @@ def both(
     session: Session, name: str, settings: Mapping[str, str] | None = None, tls: Tls | None = None
 ) -> Iterator[tuple[Side, Side]]:
     """Our broker and Java's with the topic, both with the same ``settings`` beside the stock ones."""
+    generator = session.generator  # before a JVM is started in vain
     session.tell(f"{name}: starting both brokers")
     with (
         session.work() as work,
         ours_and_java(work, settings, tls) as (ours, java),
-        side_of(ours) as one,
-        side_of(java) as two,
+        side_of(generator, ours) as one,
+        side_of(generator, java) as two,
     ):
         yield one, two
 
 
 @contextmanager
-def side_of(server: Server) -> Iterator[Side]:
+def side_of(generator: Generator, server: Server) -> Iterator[Side]:
     """A running broker with the topic."""
-    with Load(server.broker) as load, Control(server.broker) as control:
-        control.create_topic(TOPIC, QUEUES)
-        yield Side(server, load, control)
+    with ExitStack() as stack:
+        controls = [stack.enter_context(Control(broker)) for broker in server.masters]
+        for control in controls:
+            control.create_topic(TOPIC, QUEUES)
+        yield Side(server, generator, controls)
 
 
 def judge(
@@ -104,11 +134,46 @@ def judge(
 
     for side in sides:
         side.cpu.clear()
+        side.driven.clear()
     values = session.in_turn(name, unit, turn(ours, java), turn(java, ours))
     figure = Figure(name, unit, floor, *values)
     if ours.cpu:
         figure.notes["broker_cpu_us_per_message"] = {s.server.name: round(statistics.median(s.cpu), 2) for s in sides}
     return figure
+
+
+def judge_work(
+    session: Session, name: str, floor: Floor, cpu_floor: Floor, sides: tuple[Side, Side], work: Work
+) -> list[Figure]:
+    """The figures of a load: its rate, or the median time of what goes one by one; and CPU per message."""
+    alone_in_flight = work.load.inflight == 1
+
+    def run(side: Side) -> float:
+        driven = side.run(work, session.scale)
+        side.driven.append(driven)
+        side.cpu.append(driven.server_cpu_us_per_message)
+        return driven.p50_us if alone_in_flight else driven.rate
+
+    figure = judge(session, name, "µs p50" if alone_in_flight else "msg/s", floor, sides, run)
+    describe(figure, sides)
+    session.tell(f"{name}: the generator took {figure.notes['generator_cores']} cores")
+    return [figure, cpu_figure(f"{name}-cpu", cpu_floor, sides)]
+
+
+def describe(figure: Figure, sides: tuple[Side, Side]) -> None:
+    """Notes what stands beside a rate: cores, tails, and what the generator took."""
+    ours, peer = sides
+    figure.cores = (_median(ours, "server_cores"), _median(peer, "server_cores"))
+    figure.tails = (_tails(ours), _tails(peer))
+    figure.notes["generator_cores"] = {s.server.name: round(_median(s, "own_cores"), 3) for s in sides}
+
+
+def _tails(side: Side) -> Tails:
+    return Tails(*(_median(side, name) for name in ("p50_us", "p99_us", "p999_us")))
+
+
+def _median(side: Side, name: str) -> float:
+    return float(statistics.median(getattr(driven, name) for driven in side.driven))
 
 
 def cpu_figure(name: str, floor: Floor, sides: tuple[Side, Side]) -> Figure:
@@ -117,21 +182,12 @@ def cpu_figure(name: str, floor: Floor, sides: tuple[Side, Side]) -> Figure:
     return Figure(name, "µs CPU/msg", floor, list(ours.cpu), list(java.cpu))
 
 
-def warm(session: Session, name: str, sides: tuple[Side, Side], requests: Requests, messages: int, window: int) -> None:
-    """The same warm-up for both, verified, and quiet afterwards."""
+def warm(session: Session, name: str, sides: tuple[Side, Side], load: Load, messages: int) -> None:
+    """The same warm-up for both, and quiet afterwards."""
     for side in sides:
         session.tell(f"{name}: warming {side.server.name} with {messages:,} messages")
-        side.verified(requests, window)
-        side.send(requests, messages // requests.messages_each, window)
-        settle(side.server.pid)
-
-
-def with_ceiling(session: Session, figure: Figure, requests: Requests, count: int, window: int) -> list[Figure]:
-    """The figure, and noted in it what the generator alone reaches with this load."""
-    alone_rate = ceiling(requests, count, window)
-    session.tell(f"{figure.name}: the generator alone reaches {alone_rate:,.0f} msg/s with this load")
-    figure.notes["generator_ceiling_per_s"] = round(alone_rate)
-    return [figure]
+        side.send(load, messages // load.messages_each)
+        side.settle()
 
 
 def judge_with_client(

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from benchmarks.control import Control
 from benchmarks.figures import Figure, Floor, at_least, at_most
-from benchmarks.frames import batch_requests, queue_shares
 from benchmarks.kafka_server import kafka, packages
-from benchmarks.load import Load
+from benchmarks.loads import Load
 from benchmarks.machine import keep_to, paused, settle
 from benchmarks.program import Program, Runner
+from benchmarks.rows.clients import store
 from benchmarks.servers import Server, start_java, start_ours
 from benchmarks.session import Session
 
@@ -147,13 +147,11 @@ def _filled(session: Session, name: str, start: Start, work: Path, count: int, s
     session.tell(f"{name}: starting a broker, filling it with {count:,} messages of {size} bytes")
     server = start(work)
     try:
-        with Load(server.broker) as load, Control(server.broker) as control:
+        with Control(server.broker) as control:
             control.create_topic(TOPIC, QUEUES)
             control.create_topic(f"{TOPIC}-out", QUEUES)
-            if count:
-                load.drive(batch_requests(TOPIC, QUEUES, size, BATCH), count // BATCH, 16)
-                shares = queue_shares(count // BATCH, QUEUES)
-                control.expect_offsets(TOPIC, [share * BATCH for share in shares])
+        if count:
+            store(session, server, Load("batch", 16, queues=QUEUES, size=size, each=BATCH), count)
         yield server
     finally:
         server.kill()

@@ -6,19 +6,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.control import Control
 from benchmarks.figures import Figure, at_most
-from benchmarks.frames import queue_shares, send_requests
-from benchmarks.load import Load
+from benchmarks.loads import QUEUES, Load
 from benchmarks.machine import anonymous_mib
+from benchmarks.rows.clients import store
 from benchmarks.servers import Server, start_java, start_ours
 from benchmarks.session import Session
 from tests.interop.javapeer import JavaPeer
 
-TOPIC = "bench"
-QUEUES = 8
-KIB = 1024
-WINDOW = 256
 _MESSAGES = 1_000_000
 
 Start = Callable[[Path], Server]
@@ -45,17 +40,13 @@ def start(session: Session) -> list[Figure]:
 def memory(session: Session) -> list[Figure]:
     """Anonymous memory after 1M sends of 1 KiB: of our one process, and of Java's broker without its name server."""
     count = session.scale.of(_MESSAGES, QUEUES)
-    requests = send_requests(TOPIC, QUEUES, KIB)
 
     def run(begin: Start) -> float:
         with session.work() as work:
             server = begin(work)
             try:
-                with Load(server.broker) as load, Control(server.broker) as control:
-                    control.create_topic(TOPIC, QUEUES)
-                    load.drive(requests, count, WINDOW)
-                    control.expect_offsets(TOPIC, queue_shares(count, QUEUES))
-                    return anonymous_mib(server.pid)
+                store(session, server, Load("send", 256), count)
+                return anonymous_mib(server.pid)
             finally:
                 server.kill()
 

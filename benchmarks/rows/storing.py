@@ -8,22 +8,20 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.control import Control
+from benchmarks.drive import Generator
 from benchmarks.figures import Figure, at_most
-from benchmarks.frames import queue_shares, send_requests, topic_requests
-from benchmarks.load import Load
-from benchmarks.machine import cpu_seconds, settle
+from benchmarks.loads import QUEUES, TOPIC, Load
+from benchmarks.machine import settle
 from benchmarks.program import Program
 from benchmarks.servers import JAVA_SETTINGS, Server, alone, our_command, start_ours
 from benchmarks.session import Session
 from tests.interop.javapeer import JavaPeer
 
-TOPIC = "bench"
-QUEUES = 8
-KIB = 1024
-WINDOW = 256
+SENDS = Load("send", 256)
 _LOG_BYTES = 2 << 30
 _RECORD_BYTES = 1200
 FEW, MANY = 10, 10_000
@@ -50,7 +48,7 @@ def recovery(session: Session) -> list[Figure]:
         sides = [_Killed(work / name, start) for name, start in (("ours", start_ours_on), ("java", start_java))]
         for side in sides:
             session.tell(f"recovery: storing {count:,} messages in {side.store.name}")
-            side.fill(count)
+            side.fill(session.generator, count)
         ours, java = sides
         values = session.in_turn("recovery", "s", ours.start_again, java.start_again)
     return [Figure("recovery", "s", at_most(1.0), *values)]
@@ -83,16 +81,16 @@ class _Killed:
         self.store = store
         self._start = start
         self._kept = store.with_name(f"{store.name}-kept")
-        self._count = 0
+        self._sent: list[int] = []
 
-    def fill(self, count: int) -> None:
-        """Stores messages, kills the broker in the instant all are acknowledged, and keeps what that left."""
+    def fill(self, generator: Generator, count: int) -> None:
+        """Stores messages, kills the broker as soon as all are acknowledged, and keeps what that left."""
         address, kill = self._start(self.store)
-        with Load(address) as load, Control(address) as control:
+        with Control(address) as control:
             control.create_topic(TOPIC, QUEUES)
-            load.drive(send_requests(TOPIC, QUEUES, KIB), count, WINDOW)
+        driven = generator.drive(address, SENDS, count)
         kill()
-        self._count = count
+        (self._sent,) = driven.sent
         self._log = sorted(path.name for path in (self.store / "commitlog").iterdir())
         self._kept.mkdir()
         _copy(self._others(self.store), self._kept)
@@ -104,7 +102,7 @@ class _Killed:
         address, kill = self._start(self.store)
         took = time.perf_counter() - begin
         with Control(address) as control:
-            control.expect_offsets(TOPIC, queue_shares(self._count, QUEUES))
+            control.expect_offsets(TOPIC, self._sent)
         kill()
         return took
 
@@ -135,7 +133,7 @@ def topics(session: Session) -> list[Figure]:
         sides = []
         for number in (MANY, FEW):
             session.tell(f"topics: starting a broker with {number:,} topics")
-            sides.append(stack.enter_context(_topics(work / str(number), number)))
+            sides.append(stack.enter_context(_topics(session, work / str(number), number)))
         many, few = sides
 
         def turn(side: _Topics, other: _Topics) -> Callable[[], float]:
@@ -152,28 +150,26 @@ def topics(session: Session) -> list[Figure]:
 class _Topics:
     """A broker with topics of one queue each."""
 
-    def __init__(self, server: Server, load: Load, control: Control, names: list[str]) -> None:
+    def __init__(self, server: Server, generator: Generator, control: Control, names: list[str]) -> None:
         self.server = server
-        self._load = load
+        self._generator = generator
         self._control = control
         self._names = names
-        self._requests = topic_requests(names, KIB, MANY)
+        self._load = replace(SENDS, topics=len(names))
         self._sent = 0
 
     def run(self, count: int) -> float:
         """Sends messages to the topics in turn; CPU microseconds for each."""
-        before = cpu_seconds(self.server.pid)
-        self._load.drive(self._requests, count, WINDOW)
+        driven = self._generator.drive(self.server.broker, self._load, count, pids=self.server.pids)
         self._sent += count
-        used = (cpu_seconds(self.server.pid) - before) / count * 1e6
         for name in (self._names[0], self._names[-1]):
             self._control.expect_offsets(name, [self._sent // len(self._names)])
-        return used
+        return driven.server_cpu_us_per_message
 
 
 @contextmanager
-def _topics(work: Path, number: int) -> Iterator[_Topics]:
-    names = [f"bench-{i:05d}" for i in range(number)]
+def _topics(session: Session, work: Path, number: int) -> Iterator[_Topics]:
+    names = [f"{TOPIC}-{i}" for i in range(number)]
     # Asking for ten thousand topics one by one takes minutes, each is a new file of all of them: as with Java's broker.
     known = {name: {"topicName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6} for name in names}
     config = work / "ours" / "config" / "topics.json"
@@ -182,8 +178,8 @@ def _topics(work: Path, number: int) -> Iterator[_Topics]:
     with ExitStack() as stack:
         server = start_ours(work)
         stack.callback(server.kill)
-        load, control = stack.enter_context(Load(server.broker)), stack.enter_context(Control(server.broker))
-        side = _Topics(server, load, control, names)
+        control = stack.enter_context(Control(server.broker))
+        side = _Topics(server, session.generator, control, names)
         side.run(2 * MANY)
         settle(server.pid)
         yield side

@@ -31,7 +31,7 @@ def sent(data: Path) -> int:
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_an_interrupted_run_goes_on_and_the_numbers_agree(tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_and_the_numbers_agree(tmp_path: Path) -> None:
     data = tmp_path / "data"
     first = demo(data, "--limit", "3000", "--rate", "8")
     assert first.stdout is not None

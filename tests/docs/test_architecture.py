@@ -11,7 +11,7 @@ TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 LINES = 120
 
 
-def test_it_is_short() -> None:
+def test_the_architecture_page_is_short() -> None:
     assert len(TEXT.splitlines()) <= LINES
 
 

@@ -10,5 +10,5 @@ from tests.chaoskit.scenarios import ALL, PAIRED
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "chaos.md").read_text()
 
 
-def test_every_scenario_is_told_of() -> None:
+def test_every_scenario_is_documented() -> None:
     assert re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE) == [*ALL, *PAIRED]

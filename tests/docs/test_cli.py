@@ -30,11 +30,11 @@ LINES = [
 ]
 
 
-def test_the_reference_is_what_the_commands_say() -> None:
+def test_the_reference_equals_the_help_of_the_commands() -> None:
     assert expected(MANUAL) == MANUAL, "make it anew: python -m tests.docs.cli_reference"
 
 
-def test_every_verb_has_its_place_in_the_documents() -> None:
+def test_every_verb_is_documented() -> None:
     text = "\n".join(path.read_text() for path in DOCUMENT.parents[1].rglob("*.md"))
     missing = [verb for verb in VERBS if f"rocketmq {verb}" not in text]
     assert not missing
@@ -51,7 +51,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
-def test_the_commands_of_the_manual(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_manual_work(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)

@@ -31,7 +31,7 @@ def accepted(words: list[str]) -> None:
         pass
 
 
-def test_the_units_of_systemd(tmp_path: Path) -> None:
+def test_systemd_units_are_valid(tmp_path: Path) -> None:
     units = blocks("ini")
     assert len(units) == 2
     (tmp_path / "broker.conf").write_text("")
@@ -54,7 +54,7 @@ def test_the_broker_stops_before_systemd_kills_it() -> None:
     assert max(drain) < min(patience)
 
 
-def test_the_broker_knows_the_settings() -> None:
+def test_deployed_settings_are_known_to_the_broker() -> None:
     (properties,) = blocks("properties")
     broker, _ = configure(read_properties(properties.splitlines()))
     assert broker.broker_name == "broker-a"
@@ -68,7 +68,7 @@ def test_the_image_starts_a_broker() -> None:
     accepted(yaml.safe_load(found[1]))
 
 
-def test_the_manifests() -> None:
+def test_manifests_are_valid() -> None:
     (manifests,) = blocks("yaml")
     kinds = []
     for manifest in yaml.safe_load_all(manifests):

@@ -42,7 +42,7 @@ def environment(page: Path) -> dict[str, str]:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("path", "blocks"), examples(), ids=_name)
-def test_the_examples_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path) -> None:
+def test_examples_of_the_pages_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path) -> None:
     """In a process of their own: an example that stops its Spark session would stop that of other tests."""
     with Cluster() as cluster:
         program = joined(blocks).replace("127.0.0.1:9876", cluster.namesrv)

@@ -29,13 +29,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_guide(command: str, here: None) -> None:
+def test_commands_of_the_guide_work(command: str, here: None) -> None:
     result = CliRunner().invoke(main, shlex.split(command))
     assert result.exit_code == 0, result.output
     assert result.output
 
 
-def test_the_defaults_the_guide_names() -> None:
+def test_defaults_of_the_guide_are_those_of_the_code() -> None:
     config = StoreConfig()
     for field in config.__struct_fields__:
         for key, value in re.findall(rf"`({java_key(field)})` \(`?(\d+)", GUIDE):

@@ -33,7 +33,9 @@ def metadata(hook: ModuleType) -> dict[str, Any]:
     return found
 
 
-def test_links_are_absolute_where_the_address_is_known(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_absolute_if_the_repository_address_is_known(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REPO_URL", f"{REPOSITORY}/")
     monkeypatch.setenv("SITE_URL", "https://docs.example")
     made = metadata(hook)
@@ -44,7 +46,7 @@ def test_links_are_absolute_where_the_address_is_known(hook: ModuleType, monkeyp
     assert made["urls"]["Issues"] == f"{REPOSITORY}/issues"
 
 
-def test_the_readme_stays_as_it_is_where_the_address_is_unknown(
+def test_the_readme_is_unchanged_without_a_repository_address(
     hook: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("REPO_URL", raising=False)

@@ -38,6 +38,6 @@ def test_every_public_name_has_a_docstring(package: str) -> None:
     assert missing <= UNDOCUMENTED, f"without a docstring: {sorted(missing - UNDOCUMENTED)}"
 
 
-def test_the_list_of_undocumented_names_holds_no_documented_one() -> None:
+def test_the_list_of_undocumented_names_contains_no_documented_name() -> None:
     missing = {name for package in PACKAGES for name, value in public(package) if not documented(value)}
     assert missing == UNDOCUMENTED, f"remove from the list: {sorted(UNDOCUMENTED - missing)}"

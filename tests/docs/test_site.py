@@ -31,7 +31,7 @@ def leads_somewhere(page: Path, path: str, anchor: str | None) -> bool:
 
 
 @pytest.mark.parametrize("path", PAGES + TOP, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_targets(path: Path) -> None:
     links = _LINK.finditer(_FENCE.sub("", path.read_text(encoding="utf-8")))
     broken = [match[0] for match in links if not leads_somewhere(path, match["path"], match["anchor"])]
     assert not broken

@@ -40,7 +40,7 @@ def texts() -> str:
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_the_code_says_so(message: str, texts: str) -> None:
+def test_quoted_messages_are_those_of_the_code(message: str, texts: str) -> None:
     if hasattr(errors, message):
         return
     parts = [part.strip() for part in re.split(r"…|: |\(\w+\)|$", _VALUE.sub("…", message))]

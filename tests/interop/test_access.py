@@ -56,7 +56,9 @@ def test_a_java_client_with_credentials_produces_and_consumes(java: JavaPeer, gu
 
 
 @pytest.mark.parametrize("options", [{}, {"acl": "root:wrong"}])
-def test_java_clients_without_are_refused(java: JavaPeer, guarded_broker: OurServer, options: dict[str, str]) -> None:
+def test_java_clients_without_credentials_are_refused(
+    java: JavaPeer, guarded_broker: OurServer, options: dict[str, str]
+) -> None:
     """What the broker says a Java producer does not pass on; that nothing was stored can be seen."""
     with pytest.raises(PeerError, match="still failed"):
         java.produce(guarded_broker.namesrv, "guarded", 1, **options)
@@ -64,7 +66,7 @@ def test_java_clients_without_are_refused(java: JavaPeer, guarded_broker: OurSer
         assert {extent.max_offset for extent in admin.topic_stats("guarded").values()} == {0}
 
 
-def test_mqadmin_keeps_users_and_permissions(java: JavaPeer, our_server: OurServer) -> None:
+def test_mqadmin_manages_users_and_permissions(java: JavaPeer, our_server: OurServer) -> None:
     broker = ("-b", our_server.broker)
     java.admin("createUser", *broker, "-u", "anna", "-p", "first", "-t", "Normal")
     assert "existed" in java.say_admin("createUser", *broker, "-u", "anna", "-p", "first", "-t", "Normal")
@@ -103,7 +105,7 @@ def java_guarded(java: JavaPeer) -> str:
 
 
 @pytest.mark.parametrize("side", ["ours", "java"])
-def test_our_admin_keeps_users_and_permissions(request: pytest.FixtureRequest, side: str) -> None:
+def test_our_admin_manages_users_and_permissions(request: pytest.FixtureRequest, side: str) -> None:
     namesrv = request.getfixturevalue("java_guarded") if side == "java" else request.getfixturevalue("guarded").namesrv
     with Admin(namesrv, credentials=ROOT) as admin:
         admin.create_user("bert", "first")
@@ -156,7 +158,7 @@ def unknown_to_java(topic: str) -> dict[RequestCode, Header]:
 
 @pytest.mark.parametrize("side", ["ours", "java"])
 @pytest.mark.parametrize("who", ["root", "publisher"])
-def test_exactly_once_rows_of_who_may_publish(
+def test_exactly_once_rows_need_publish_permission(
     request: pytest.FixtureRequest, side: str, who: str, tmp_path: Path
 ) -> None:
     """A Java broker that asks for permissions, too, says that it does not know batches of half messages."""

@@ -248,11 +248,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
         return {name: told.result() for name, told in stories.items()}
 
 
-def test_both_answer_the_same(said: dict[str, Said]) -> None:
+def test_both_sides_answer_alike(said: dict[str, Said]) -> None:
     assert {what: said["ours"][what] for what in said["ours"].keys() - KNOWN} == {
         what: said["javas"][what] for what in said["javas"].keys() - KNOWN
     }
 
 
-def test_what_differs_is_known(said: dict[str, Said]) -> None:
+def test_known_differences_are_listed(said: dict[str, Said]) -> None:
     assert {what: (said["ours"][what], said["javas"][what]) for what in KNOWN} == KNOWN

@@ -59,7 +59,7 @@ def acts(namesrv: str, topic: str, slave: str) -> None:
     eventually(lambda: masters(namesrv, topic).get("broker-a"), lambda address: address == slave)
 
 
-def test_ours_for_a_java_master_that_goes_on_where_it_has_come_to(java: JavaPeer, own_servers: OurServers) -> None:
+def test_our_slave_delivers_for_a_java_master_and_hands_over(java: JavaPeer, own_servers: OurServers) -> None:
     namesrv = java.namesrv(conf={"supportActingMaster": "true"}).namesrv
     port = free_port_block()
     master = java.broker(namesrv, port=port, conf={**MASTER, "timerStopDequeue": "true"})
@@ -82,7 +82,7 @@ def test_ours_for_a_java_master_that_goes_on_where_it_has_come_to(java: JavaPeer
     assert (stored(again.address, topic), stored(other.broker, topic)) == (1, N), "the last one alone"
 
 
-def test_a_java_slave_for_ours_that_goes_on_where_it_has_come_to(java: JavaPeer, own_servers: OurServers) -> None:
+def test_a_java_slave_delivers_for_our_master_and_hands_over(java: JavaPeer, own_servers: OurServers) -> None:
     server = own_servers.namesrv(supportActingMaster="true", notifyMinBrokerIdChanged="true")
     namesrv, flags = server.namesrv, ("--namesrv", server.namesrv, "--port", str(free_port_block()))
     store = own_servers.work / "master"

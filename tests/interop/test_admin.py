@@ -35,7 +35,7 @@ def test_topics_are_created_changed_listed_and_deleted(java: JavaPeer, side: Sid
         java.admin("topicRoute", "-n", side.namesrv, "-t", topic)
 
 
-def test_a_cluster_is_listed(java: JavaPeer, side: Side) -> None:
+def test_clusters_are_listed_by_mqadmin(java: JavaPeer, side: Side) -> None:
     assert java.brokers(side.namesrv) == {side.broker}
     words = line_of(java, "DefaultCluster", "clusterList", "-n", side.namesrv)
     assert words[:4] == ["DefaultCluster", "broker-a", "0", side.broker]
@@ -62,7 +62,7 @@ def test_consumer_progress_shows_the_lag(java: JavaPeer, side: Side) -> None:
     assert re.search(r"Diff Total: 3\b", java.admin("consumerProgress", "-n", side.namesrv, "-g", name))
 
 
-def test_consumer_progress_of_all_groups(java: JavaPeer, side: Side) -> None:
+def test_consumer_progress_of_all_groups_is_shown(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java, queues=1), group()
     java.produce(side.namesrv, topic, 1)
     java.consume(side.namesrv, topic, name, 1)
@@ -89,7 +89,7 @@ def test_online_consumers_are_listed(java: JavaPeer, side: Side) -> None:
         assert "CLUSTERING" in text
 
 
-def test_the_state_of_a_broker(java: JavaPeer, side: Side) -> None:
+def test_the_state_of_a_broker_is_shown(java: JavaPeer, side: Side) -> None:
     assert "brokerVersionDesc" in java.admin("brokerStatus", "-n", side.namesrv, "-b", side.broker)
 
 

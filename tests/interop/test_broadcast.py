@@ -30,7 +30,7 @@ def our_consumer(side: Side, name: str, topic: str, inbox: Inbox, directory: Pat
     return consumer
 
 
-def test_members_of_either_kind_get_every_message(java: JavaPeer, side: Side, tmp_path: Path) -> None:
+def test_broadcasting_members_of_both_clients_get_every_message(java: JavaPeer, side: Side, tmp_path: Path) -> None:
     topic, name, inbox = side.topic(java), group(), Inbox()
     directory = f"-Drocketmq.client.localOffsetStoreDir={tmp_path}"
     with (
@@ -43,7 +43,7 @@ def test_members_of_either_kind_get_every_message(java: JavaPeer, side: Side, tm
     assert {base64.b64decode(row["body"]) for row in rows} == sent
 
 
-def test_java_goes_on_where_we_stopped_and_we_where_java_did(java: JavaPeer, side: Side, tmp_path: Path) -> None:
+def test_both_clients_continue_from_one_offset_file(java: JavaPeer, side: Side, tmp_path: Path) -> None:
     topic, name, first, last = side.topic(java), group(), Inbox(), Inbox()
     directory = f"-Drocketmq.client.localOffsetStoreDir={tmp_path}"
 

@@ -24,7 +24,7 @@ def chaos() -> Iterator[Chaos]:
 
 
 @pytest.mark.parametrize("name", ["half-open-network", "orderly-consumer-killed", "master-killed"])
-def test_scenario(chaos: Chaos, name: str) -> None:
+def test_scenario_ends_without_violations(chaos: Chaos, name: str) -> None:
     """The network, a consumer and the master of a pair fail."""
     outcome = chaos.run((ALL | PAIRED)[name])
     assert not outcome.faults, "\n".join(outcome.faults[:20])

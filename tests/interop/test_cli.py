@@ -20,7 +20,7 @@ def fresh() -> str:
     return f"t-{uuid.uuid4().hex[:12]}"
 
 
-def test_topics(java: JavaPeer, side: Side) -> None:
+def test_topic_commands_work_on_both_brokers(java: JavaPeer, side: Side) -> None:
     cli, topic = Cli(side.namesrv), fresh()
 
     def route() -> str:
@@ -46,7 +46,7 @@ def test_topics(java: JavaPeer, side: Side) -> None:
     assert cli("topic", "describe", topic).exit_code == 3
 
 
-def test_messages(java: JavaPeer, side: Side) -> None:
+def test_message_commands_work_on_both_brokers(java: JavaPeer, side: Side) -> None:
     cli, topic = Cli(side.namesrv), side.topic(java, queues=1)
     sent = cli.json("message", "send", topic, "from the command line", "-t", "a", "-k", "k1 k2", "-p", "x=y")
 
@@ -69,7 +69,7 @@ def test_messages(java: JavaPeer, side: Side) -> None:
     eventually(lambda: cli.json("topic", "describe", topic)["messages"], lambda count: count == 104)
 
 
-def test_a_topic_is_followed(java: JavaPeer, side: Side) -> None:
+def test_tail_follows_a_topic_on_both_brokers(java: JavaPeer, side: Side) -> None:
     topic = side.topic(java, queues=2)
     java.produce(side.namesrv, topic, 1, body="before", tags="a")
 
@@ -100,7 +100,7 @@ def consumed(consumer: JavaProcess, offsets: set[int]) -> None:
     consumer.until(is_last)
 
 
-def test_groups(java: JavaPeer, side: Side) -> None:
+def test_group_commands_work_on_both_brokers(java: JavaPeer, side: Side) -> None:
     cli, topic, name = Cli(side.namesrv), side.topic(java, queues=1), group()
     (sent, *_) = java.produce(side.namesrv, topic, 5)
     with java.consumer(side.namesrv, topic, name, from_="first", sub="*") as consumer:
@@ -130,7 +130,7 @@ def test_groups(java: JavaPeer, side: Side) -> None:
     assert cli.json("group", "ls", name) == []
 
 
-def test_dead_letters(java: JavaPeer, side: Side) -> None:
+def test_dead_letter_commands_work_on_both_brokers(java: JavaPeer, side: Side) -> None:
     cli, topic, name = Cli(side.namesrv), side.topic(java, queues=1), group()
     java.produce(side.namesrv, topic, 3, keys="k-{i}", tags="a", body="dead {i}", prop="x=y{i}")
     with java.consumer(side.namesrv, topic, name, from_="first", fail_times=9, max_reconsume=0):
@@ -159,7 +159,7 @@ def line(*fields: object) -> str:
     return "\x01".join(map(str, fields)) + "\x02"
 
 
-def test_what_clients_traced(java: JavaPeer, side: Side) -> None:
+def test_trace_commands_show_traces_of_both_clients(java: JavaPeer, side: Side) -> None:
     cli, topic, traces, name = Cli(side.namesrv), side.topic(java, queues=1), side.topic(java, queues=1), group()
     (sent,) = java.produce(side.namesrv, topic, 1, tags="a")
     msg_id, at = sent["msgId"], 1_700_000_000_000
@@ -177,7 +177,7 @@ def test_what_clients_traced(java: JavaPeer, side: Side) -> None:
     assert re.search(rf"^Sub +{name} .* 23ms +success", told, re.MULTILINE)
 
 
-def test_a_cluster_and_its_health(java: JavaPeer, side: Side) -> None:
+def test_cluster_and_doctor_work_on_both_brokers(java: JavaPeer, side: Side) -> None:
     cli, topic, name = Cli(side.namesrv), side.topic(java), group()
     with Admin(side.namesrv) as admin:
         admin.create_group(name)
@@ -240,13 +240,13 @@ def shapes(namesrv: str) -> dict[str, Any]:
     return {verb: shape(value) for verb, value in told.items()}
 
 
-def test_programs_read_the_same_from_both(our_server: OurServer, java_broker: JavaServer) -> None:
+def test_json_output_has_the_same_shape_on_both_brokers(our_server: OurServer, java_broker: JavaServer) -> None:
     ours = shapes(our_server.namesrv)
     assert ours == shapes(java_broker.namesrv)
     assert all(ours.values())
 
 
-def test_settings_of_a_broker(java: JavaPeer, side: Side) -> None:
+def test_broker_settings_are_shown_and_changed_on_both_brokers(java: JavaPeer, side: Side) -> None:
     cli = Cli(side.namesrv)
     every = cli.json("broker", "settings", "broker-a")
     before = every["fileReservedTime"]

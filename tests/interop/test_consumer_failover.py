@@ -113,7 +113,7 @@ class Survivor:
 
 
 @pytest.mark.parametrize("kind", ["push", "lite"])
-def test_the_queues_of_a_killed_consumer_go_on_from_what_it_had_synced(java: JavaPeer, side: Side, kind: str) -> None:
+def test_queues_of_a_killed_consumer_continue_at_its_stored_offsets(java: JavaPeer, side: Side, kind: str) -> None:
     topic, name, survivor = side.topic(java, QUEUES), group(), Survivor()
     sent = send(side.namesrv, topic, N)
     victim = Member(kind, side, name, topic)
@@ -147,7 +147,7 @@ def servers_of_my_own(tmp_path: Path) -> Iterator[OurServers]:
     servers.close()
 
 
-def test_when_a_name_server_dies_the_next_is_asked(servers_of_my_own: OurServers) -> None:
+def test_the_next_name_server_is_used_when_one_dies(servers_of_my_own: OurServers) -> None:
     first, second = servers_of_my_own.namesrv(), servers_of_my_own.namesrv()
     both = f"{first.namesrv};{second.namesrv}"
     servers_of_my_own.serve(None, "--namesrv", both)
@@ -168,9 +168,7 @@ def test_when_a_name_server_dies_the_next_is_asked(servers_of_my_own: OurServers
             inbox.wait(12)
 
 
-def test_consumers_go_on_by_themselves_when_a_java_broker_comes_back(
-    java: JavaPeer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_consumers_continue_when_a_java_broker_is_back(java: JavaPeer, caplog: pytest.LogCaptureFixture) -> None:
     namesrv = java.namesrv().address
     broker = java.broker(namesrv)
     side = Side("java", namesrv, broker.address)

@@ -33,7 +33,7 @@ def messages(process: JavaProcess, count: int) -> list[Row]:
     return rows
 
 
-def test_java_clients_notice_latency_only(java: JavaPeer, machines: Machines) -> None:
+def test_a_failover_fails_no_java_client(java: JavaPeer, machines: Machines) -> None:
     with Admin(namesrv=machines.direct_namesrv) as admin:
         admin.create_topic("t", 4)
     consumer = java.consumer(machines.direct_namesrv, "t", "g", from_="first", timeout=240)

@@ -49,7 +49,7 @@ def addresses(request: pytest.FixtureRequest, java: JavaPeer, servers: OurServer
     return theirs.namesrv, theirs.address
 
 
-def test_every_step_works(probe: Path, addresses: tuple[str, str], tmp_path: Path) -> None:
+def test_every_step_of_the_go_client_works(probe: Path, addresses: tuple[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [str(probe), *addresses], capture_output=True, text=True, check=False, timeout=SECONDS,
         env=os.environ | {"HOME": str(tmp_path)},  # where it keeps offsets of broadcasting groups

@@ -13,7 +13,7 @@ from tests.interop.side import Inbox, Side, eventually, group
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
 
-def test_different_subscriptions_are_told(java: JavaPeer, side: Side, caplog: pytest.LogCaptureFixture) -> None:
+def test_different_subscriptions_are_logged(java: JavaPeer, side: Side, caplog: pytest.LogCaptureFixture) -> None:
     topic, name = side.topic(java), group()
     caplog.set_level(logging.WARNING)
     with PushConsumer(name, side.namesrv, listener=Inbox()) as one, PushConsumer(name, side.namesrv) as two:
@@ -27,7 +27,7 @@ def test_different_subscriptions_are_told(java: JavaPeer, side: Side, caplog: py
     assert topic in first
 
 
-def test_a_client_id_that_is_used_twice_is_told_and_costs_no_message(
+def test_a_duplicate_client_id_is_logged_and_loses_no_message(
     java: JavaPeer, side: Side, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic, name = side.topic(java), group()

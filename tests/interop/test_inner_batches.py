@@ -48,7 +48,7 @@ def as_java(java: JavaPeer, side: Side, topic: str) -> list[Seen]:
     return list(map(Seen.of_java, java.consume(side.namesrv, topic, group(), 12, mode="lite")))
 
 
-def test_lite_pull(side: Side, topic: str, as_java: list[Seen]) -> None:
+def test_lite_pull_consumers_read_inner_batches(side: Side, topic: str, as_java: list[Seen]) -> None:
     name, found = group(), list[Seen]()
     with LitePullConsumer(name, side.namesrv, consume_from=FIRST) as member:
         member.subscribe(topic)
@@ -63,7 +63,7 @@ def test_lite_pull(side: Side, topic: str, as_java: list[Seen]) -> None:
         assert list(admin.group_offsets(name, topic).values()) == [12]
 
 
-def test_push(side: Side, topic: str, as_java: list[Seen]) -> None:
+def test_push_consumers_read_inner_batches(side: Side, topic: str, as_java: list[Seen]) -> None:
     name, inbox = group(), Inbox()
     with PushConsumer(name, side.namesrv, consume_from=FIRST) as member:
         member.subscribe(topic, listener=inbox)
@@ -74,7 +74,7 @@ def test_push(side: Side, topic: str, as_java: list[Seen]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:PullConsumer is deprecated")
-def test_a_pull_in_the_midst_of_a_batch_brings_the_whole_of_it(side: Side, topic: str) -> None:
+def test_a_pull_inside_a_batch_returns_the_whole_batch(side: Side, topic: str) -> None:
     with PullConsumer(group(), side.namesrv) as member:
         [queue] = member.queues(topic)
         assert (member.min_offset(queue), member.max_offset(queue)) == (0, 12)
@@ -84,7 +84,7 @@ def test_a_pull_in_the_midst_of_a_batch_brings_the_whole_of_it(side: Side, topic
 
 
 @pytest.mark.filterwarnings("ignore:PullConsumer is deprecated")
-def test_offsets_by_time_and_entries(java: JavaPeer, side: Side, topic: str) -> None:
+def test_offsets_by_time_and_queue_entries_are_equal(java: JavaPeer, side: Side, topic: str) -> None:
     with PullConsumer(group(), side.namesrv) as member:
         [queue] = member.queues(topic)
         assert [member.offset_for_timestamp(queue, at) for at in (1, 4102444800000)] == [0, 11]
@@ -92,7 +92,7 @@ def test_offsets_by_time_and_entries(java: JavaPeer, side: Side, topic: str) -> 
     assert re.findall(r"physicSize=(\d+), tagsCode=(\d+)", told) == [("694", "0"), ("235", "97")]
 
 
-def test_one_store_under_brokers_of_both_kinds_in_turn(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_both_brokers_use_one_store_in_turn(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     store = tmp_path / "store"
     ours = servers.serve(store)
     topic = make(java, ours.namesrv, ours.broker)

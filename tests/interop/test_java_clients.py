@@ -43,7 +43,7 @@ def test_an_orderly_consumer_gets_each_key_in_order(java: JavaPeer, ours: Side, 
 
 
 @pytest.mark.parametrize("receiver", ["java", "ours"])
-def test_a_delayed_message_comes_after_its_delay(java: JavaPeer, side: Side, receiver: str) -> None:
+def test_a_delayed_message_is_delivered_after_its_delay(java: JavaPeer, side: Side, receiver: str) -> None:
     topic = side.topic(java, queues=1)
     with Producer(group="p", namesrv=side.namesrv, send_timeout=30) as producer:
         producer.send(Message(topic, b"later", tags="A", delay_level=1))

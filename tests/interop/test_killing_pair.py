@@ -24,7 +24,7 @@ def own_java(tmp_path: Path) -> Iterator[JavaPeer]:
 
 
 @pytest.mark.parametrize("java_master", [False, True], ids=["java slave", "java master"])
-def test_what_was_acknowledged_outlives_kills_of_either(own_java: JavaPeer, tmp_path: Path, java_master: bool) -> None:
+def test_acknowledged_messages_survive_kills_of_either(own_java: JavaPeer, tmp_path: Path, java_master: bool) -> None:
     rounds = MixedRounds(tmp_path, own_java, java_master=java_master)
     asyncio.run(rounds.run(2))
     assert rounds.kills == {"slave": 1, "master": 1}

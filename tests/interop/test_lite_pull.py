@@ -45,7 +45,7 @@ def committed(side: Side, name: str, topic: str) -> int:
         return sum(admin.group_offsets(name, topic).values())
 
 
-def test_ours_subscribes_filters_and_leaves_its_offsets_to_java(java: JavaPeer, side: Side) -> None:
+def test_a_java_consumer_continues_at_our_offsets(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java), group()
     send(side, topic, tags="other")
     send(side, topic)
@@ -60,7 +60,7 @@ def test_ours_subscribes_filters_and_leaves_its_offsets_to_java(java: JavaPeer, 
     assert {(row["queueId"], row["queueOffset"]) for row in rows} == {(queue.queue_id, at) for queue, at in later}
 
 
-def test_ours_assigns_seeks_and_commits(java: JavaPeer, side: Side) -> None:
+def test_our_consumer_assigns_seeks_and_commits(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java, 2), group()
     send(side, topic)
     with LitePullConsumer(name, side.namesrv, consume_from=FIRST, auto_commit=False) as member:
@@ -83,7 +83,7 @@ def test_ours_assigns_seeks_and_commits(java: JavaPeer, side: Side) -> None:
 
 
 @pytest.mark.parametrize("assign", [False, True])
-def test_java_polls_and_ours_goes_on_where_it_stopped(java: JavaPeer, side: Side, assign: bool) -> None:
+def test_our_consumer_continues_at_java_offsets(java: JavaPeer, side: Side, assign: bool) -> None:
     topic, name = side.topic(java), group()
     sent = send(side, topic)
     rows = java.consume(side.namesrv, topic, name, COUNT, mode="lite", assign=assign, manual_commit=True)
@@ -96,7 +96,7 @@ def test_java_polls_and_ours_goes_on_where_it_stopped(java: JavaPeer, side: Side
     assert {(seen.queue, seen.offset) for seen in found} == {(queue.queue_id, at) for queue, at in later}
 
 
-def test_what_an_application_may_ask_and_do(java: JavaPeer, side: Side) -> None:
+def test_applications_can_query_and_control_the_consumer(java: JavaPeer, side: Side) -> None:
     """Pausing, automatic commits, committed offsets, a listener for queues that come."""
     topic, name, grown = side.topic(java, 2), group(), threading.Event()
     send(side, topic, 6)
@@ -133,7 +133,7 @@ def test_what_an_application_may_ask_and_do(java: JavaPeer, side: Side) -> None:
         assert [seen.body for seen in polled(member, 1)] == [b"new"]
 
 
-def test_a_loop_over_messages_with_asyncio(java: JavaPeer, side: Side) -> None:
+def test_an_asyncio_loop_iterates_over_messages(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java), group()
     sent = send(side, topic)
 

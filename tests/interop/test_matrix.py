@@ -127,11 +127,11 @@ MODES = {
 JAVA_ELSEWHERE = {
     "concurrent": "test_paths.py::test_every_message_arrives_once",
     "orderly": "test_orderly.py::test_a_java_orderly_consumer_gets_each_queue_in_order_and_retries_in_place",
-    "broadcasting": "test_broadcast.py::test_members_of_either_kind_get_every_message",
-    "tag": "test_paths.py::test_a_tag_subscription_gets_only_its_tags",
-    "retry": "test_retry.py::test_a_java_consumer_fails_and_gets_it_again",
-    "lite pull, subscribed": "test_lite_pull.py::test_java_polls_and_ours_goes_on_where_it_stopped",
-    "lite pull, assigned": "test_lite_pull.py::test_java_polls_and_ours_goes_on_where_it_stopped",
+    "broadcasting": "test_broadcast.py::test_broadcasting_members_of_both_clients_get_every_message",
+    "tag": "test_paths.py::test_a_tag_subscription_gets_only_matching_messages",
+    "retry": "test_retry.py::test_a_java_consumer_gets_its_failed_message_again",
+    "lite pull, subscribed": "test_lite_pull.py::test_our_consumer_continues_at_java_offsets",
+    "lite pull, assigned": "test_lite_pull.py::test_our_consumer_continues_at_java_offsets",
 }
 """Modes the Java client is tested in at both brokers by tests that take ``side``: a JVM is not started twice for one
 cell.
@@ -160,7 +160,7 @@ def filled(java: JavaPeer, filtering: Side) -> str:
 
 
 @pytest.mark.parametrize("name", MODES)
-def test_our_client(filtering: Side, filled: str, name: str, tmp_path: Path) -> None:
+def test_our_client_consumes_in_every_mode(filtering: Side, filled: str, name: str, tmp_path: Path) -> None:
     mode = MODES[name]
     if name == "broadcasting":
         found = _broadcast(filtering, filled, len(mode.wanted), tmp_path)
@@ -170,7 +170,7 @@ def test_our_client(filtering: Side, filled: str, name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", JAVA_HERE)
-def test_the_java_client(java: JavaPeer, filtering: Side, filled: str, name: str) -> None:
+def test_the_java_client_consumes_in_every_mode(java: JavaPeer, filtering: Side, filled: str, name: str) -> None:
     mode = MODES[name]
     rows = java.consume(filtering.namesrv, filled, group(), len(mode.wanted), **mode.java)
     assert sorted(base64.b64decode(row["body"]) for row in rows) == sorted(mode.wanted)

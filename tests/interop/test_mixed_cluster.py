@@ -64,13 +64,13 @@ def send(cluster: Mixed, topic: str) -> dict[str, str]:
     return {result.msg_id: result.queue.broker_name for result in results}
 
 
-def test_a_topic_is_on_both_brokers(java: JavaPeer, cluster: Mixed) -> None:
+def test_a_topic_is_created_on_both_brokers(java: JavaPeer, cluster: Mixed) -> None:
     route = java.admin("topicRoute", "-n", cluster.namesrv, "-t", make_topic(java, cluster))
     assert cluster.theirs.address in route
     assert cluster.ours.broker in route
 
 
-def test_a_slow_java_broker_is_left_alone_and_found_again(java: JavaPeer, cluster: Mixed) -> None:
+def test_a_slow_java_broker_is_avoided_and_used_again(java: JavaPeer, cluster: Mixed) -> None:
     topic, slow, address = make_topic(java, cluster), "broker-a", cluster.theirs.address
     tolerance = LatencyFaultTolerance((4.0, 9.0), (120.0, 0.5), start_detector_enable=True, detect_timeout=30.0)
     with (
@@ -95,7 +95,7 @@ def test_a_slow_java_broker_is_left_alone_and_found_again(java: JavaPeer, cluste
         eventually(lambda: producer.send(Message(topic, b"x")).queue.broker_name, lambda broker: broker == slow)
 
 
-def test_producers_use_and_consumers_read_both_brokers(java: JavaPeer, cluster: Mixed) -> None:
+def test_producers_and_consumers_use_both_brokers(java: JavaPeer, cluster: Mixed) -> None:
     topic = make_topic(java, cluster)
     sent = send(cluster, topic)
     rows = java.produce(cluster.namesrv, topic, N)
@@ -112,7 +112,7 @@ def test_producers_use_and_consumers_read_both_brokers(java: JavaPeer, cluster: 
         assert {seen.msg_id for seen in inbox.wait(2 * N)} == set(sent)
 
 
-def test_brokers_that_leave_or_die_are_no_longer_listed(java: JavaPeer, cluster: Mixed) -> None:
+def test_stopped_and_killed_brokers_are_not_listed(java: JavaPeer, cluster: Mixed) -> None:
     """Last of the module: it ends our broker, and Java's where no other test needs it."""
     cluster.ours.stop()
     await_brokers(java, cluster.namesrv, {cluster.theirs.address})

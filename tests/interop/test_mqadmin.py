@@ -21,14 +21,14 @@ Both = tuple[Answers, Answers]
 
 
 @pytest.mark.parametrize("number", range(len(PREPARATION + CASES)), ids=[case.line for case in PREPARATION + CASES])
-def test_the_same_answer(number: int, asked: Both) -> None:
+def test_mqadmin_prints_the_same(number: int, asked: Both) -> None:
     case = (PREPARATION + CASES)[number]
     theirs, ours = asked
     assert ours.normal(number, case) == theirs.normal(number, case)
 
 
 @pytest.mark.parametrize("number", range(len(DIFFERENT)), ids=[case.line for case in DIFFERENT])
-def test_what_is_answered_otherwise_on_purpose(number: int, asked: Both) -> None:
+def test_intended_differences_of_mqadmin_are_listed(number: int, asked: Both) -> None:
     theirs, ours = asked
     assert re.search(DIFFERENT[number].java, theirs.different[number]), theirs.different[number]
     assert DIFFERENT[number].ours in ours.different[number]
@@ -37,13 +37,13 @@ def test_what_is_answered_otherwise_on_purpose(number: int, asked: Both) -> None
 @pytest.mark.parametrize(
     "number", range(len(REQUESTS)), ids=[f"{code.name} {' '.join(ext.values())}" for code, ext, _ in REQUESTS]
 )
-def test_the_same_body(number: int, asked: Both) -> None:
+def test_bodies_of_answers_are_equal(number: int, asked: Both) -> None:
     theirs, ours = asked
     assert ours.raw[number] == theirs.raw[number]
 
 
 @pytest.mark.parametrize("file", EXPORTED)
-def test_the_same_export(file: str, asked: Both) -> None:
+def test_exports_are_equal(file: str, asked: Both) -> None:
     theirs, ours = (_export(side.work / file) for side in asked)
     assert ours == theirs
 

@@ -151,7 +151,7 @@ class Both(NamedTuple):
         return self.do(look)
 
 
-def test_registered_brokers_and_their_topics(players: Both) -> None:
+def test_registrations_are_answered_alike(players: Both) -> None:
     assert players.do(lambda p: p.route()).code == 17
     assert players.do(lambda p: p.register()).code == 0
     assert players.do(lambda p: p.register("broker-b", port=11, topics="T V W")).code == 0
@@ -169,7 +169,7 @@ def test_registered_brokers_and_their_topics(players: Both) -> None:
     players.do(lambda p: p.ask(Code.GET_BROKER_MEMBER_GROUP, nobody))
 
 
-def test_lists_of_topics(players: Both) -> None:
+def test_topics_are_listed(players: Both) -> None:
     players.do(lambda p: p.register(topics="T U V"))
     players.do(lambda p: p.register("broker-b", cluster="D", port=11))
     assert players.do(lambda p: p.ask(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body["topicList"] == ["T", "U", "V"]
@@ -192,7 +192,7 @@ def test_a_single_topic_is_registered_only_after_all(players: Both) -> None:
         assert players.do(lambda p, topic=topic: p.route(topic)).code == 0
 
 
-def test_a_topic_registered_apart_and_deleted(players: Both) -> None:
+def test_single_topics_are_registered_and_deleted_alike(players: Both) -> None:
     players.do(lambda p: p.register())
     players.do(lambda p: p.register("broker-b", cluster="D", port=11))
 
@@ -213,7 +213,7 @@ def test_a_topic_registered_apart_and_deleted(players: Both) -> None:
     assert players.do(lambda p: p.route("apart")).code == 17
 
 
-def test_permissions_and_versions(players: Both) -> None:
+def test_permissions_and_versions_are_handled_alike(players: Both) -> None:
     players.do(lambda p: p.register())
     for code in (Code.WIPE_WRITE_PERM_OF_BROKER, Code.ADD_WRITE_PERM_OF_BROKER):
         for name in ("broker-a", "broker-x"):
@@ -234,7 +234,7 @@ def test_permissions_and_versions(players: Both) -> None:
     assert players.do(lambda p: p.ask(Code.BROKER_HEARTBEAT, beat)).code == 0
 
 
-def test_the_key_value_table_and_order_topics(players: Both) -> None:
+def test_key_values_and_order_topics_are_handled_alike(players: Both) -> None:
     order = "ORDER_TOPIC_CONFIG"
 
     def put(namespace: str, key: str, value: str) -> None:
@@ -258,7 +258,7 @@ def test_the_key_value_table_and_order_topics(players: Both) -> None:
     players.do(lambda p: p.ask(Code.DELETE_KV_CONFIG, KvConfigKey(namespace=order, key="T")))
 
 
-def test_an_acting_master(players: Both) -> None:
+def test_acting_masters_are_handled_alike(players: Both) -> None:
     acting = {"enable_acting_master": True, "heartbeat_timeout_millis": 600_000}
     players.do(lambda p: p.register(**acting))
     players.do(lambda p: p.register(broker_id=1, port=11, **acting))
@@ -275,7 +275,7 @@ def test_an_acting_master(players: Both) -> None:
     players.do(lambda p: p.configure(supportActingMaster="false"))
 
 
-def test_brokers_that_change_their_place(players: Both) -> None:
+def test_brokers_that_change_id_or_address_are_handled_alike(players: Both) -> None:
     players.do(lambda p: p.register(broker_id=1))
     players.do(lambda p: p.register(broker_id=0))  # the slave has become master
     players.do(Player.cluster)
@@ -284,7 +284,7 @@ def test_brokers_that_change_their_place(players: Both) -> None:
     assert players.do(Player.cluster).body["brokerAddrTable"]["broker-a"]["brokerAddrs"] == {"0": "127.0.0.1:11"}
 
 
-def test_brokers_that_leave(players: Both) -> None:
+def test_leaving_brokers_are_handled_alike(players: Both) -> None:
     players.do(lambda p: p.register())
     players.do(lambda p: p.register("broker-b", port=11))
     leaving = UnregisterBroker(broker_name="broker-b", broker_addr="127.0.0.1:11", cluster_name="C", broker_id=0)
@@ -294,7 +294,7 @@ def test_brokers_that_leave(players: Both) -> None:
     players.become(Player.cluster, lambda answer: list(answer.body["brokerAddrTable"]) == ["broker-a"])
 
 
-def test_topics_that_a_broker_no_longer_lists(players: Both) -> None:
+def test_unlisted_topics_are_handled_alike(players: Both) -> None:
     players.do(lambda p: p.configure(deleteTopicWithBrokerRegistration="true"))
     players.do(lambda p: p.register(topics="T U V"))
     players.do(lambda p: p.register(topics="T V", counter=2))
@@ -302,7 +302,7 @@ def test_topics_that_a_broker_no_longer_lists(players: Both) -> None:
     players.do(lambda p: p.configure(deleteTopicWithBrokerRegistration="false"))
 
 
-def test_settings(players: Both) -> None:
+def test_settings_are_handled_alike(players: Both) -> None:
     players.do(lambda p: p.register())
     assert players.do(lambda p: p.configure(kvConfigPath="/nowhere")).code == 16
     players.do(lambda p: p.configure(needWaitForService="true", waitSecondsForService="100000"))
@@ -317,12 +317,12 @@ def test_settings(players: Both) -> None:
     assert {line.partition("=")[0] for line in ours} <= {line.partition("=")[0] for line in theirs}
 
 
-def test_what_a_name_server_does_not_know(players: Both) -> None:
+def test_unknown_names_are_answered_alike(players: Both) -> None:
     for code in (Code.SEND_MESSAGE_V2, Code.HEART_BEAT, Code.GET_BROKER_RUNTIME_INFO, 9999):
         assert players.do(lambda p, code=code: p.ask(code)).code == 3
 
 
-def test_real_brokers_of_either_kind_look_alike_at_both(
+def test_brokers_of_both_kinds_look_alike_at_both_name_servers(
     addresses: tuple[str, str], java: JavaPeer, servers: OurServers
 ) -> None:
     """Each registers at both name servers."""
@@ -350,5 +350,5 @@ def test_real_brokers_of_either_kind_look_alike_at_both(
     both.theirs.close()
 
 
-def test_the_body_must_be_what_its_sum_says(players: Both) -> None:
+def test_a_body_with_a_wrong_checksum_is_refused(players: Both) -> None:
     assert players.do(lambda p: p.register(body_crc32=1)).remark == "crc32 not match"

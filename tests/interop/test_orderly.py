@@ -133,7 +133,7 @@ def test_a_java_orderly_consumer_gets_each_queue_in_order_and_retries_in_place(j
     assert {row["reconsumeTimes"] for row in rows if row["ok"]} == {1}
 
 
-def test_our_orderly_consumer_sends_what_it_gives_up_to_the_dead_letters(java: JavaPeer, side: Side) -> None:
+def test_our_orderly_consumer_sends_exhausted_messages_to_the_dead_letter_topic(java: JavaPeer, side: Side) -> None:
     topic, name, inbox = side.topic(java, 1), group(), Inbox()
 
     def listen(message: MessageExt) -> None:
@@ -153,7 +153,7 @@ def test_our_orderly_consumer_sends_what_it_gives_up_to_the_dead_letters(java: J
     assert dead["properties"]["RETRY_TOPIC"] == topic
 
 
-def test_java_and_our_members_of_one_group_hand_over_in_order(java: JavaPeer, side: Side) -> None:
+def test_members_of_both_clients_hand_over_queues_in_order(java: JavaPeer, side: Side) -> None:
     topic, name, deliveries = side.topic(java, QUEUES), group(), Deliveries()
     with Producer("p", side.namesrv) as producer:
         sequence = Sequence(producer, topic)

@@ -62,7 +62,9 @@ def send(namesrv: str, first: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("acting", [False, True], ids=["slave", "acting master"])
-def test_it_goes_on_in_order_and_misses_nothing(java: JavaPeer, own_servers: OurServers, acting: bool) -> None:
+def test_a_java_consumer_continues_in_order_after_a_failover(
+    java: JavaPeer, own_servers: OurServers, acting: bool
+) -> None:
     """From a slave that acts as master at once; otherwise when the master, which has its locks, is back."""
     namesrv = own_servers.namesrv(supportActingMaster=str(acting).lower()).namesrv
     settings = {"slaveReadEnable": "true", "enableSlaveActingMaster": str(acting).lower()}

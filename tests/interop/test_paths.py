@@ -128,7 +128,7 @@ def test_content_is_unchanged(received: list[Seen]) -> None:
         assert seen.reconsume_times == 0
 
 
-def test_ids_are_those_the_producer_was_told(sent: Sent, received: list[Seen]) -> None:
+def test_message_ids_equal_those_of_the_send_results(sent: Sent, received: list[Seen]) -> None:
     by_key = {seen.keys: seen.msg_id for seen in received}
     assert {key: by_key[key] for key in sent.ids} == sent.ids
 
@@ -139,7 +139,7 @@ def test_offsets_are_dense_in_every_queue(received: list[Seen]) -> None:
         assert offsets == list(range(len(offsets)))
 
 
-def test_a_batch_stays_together(received: list[Seen]) -> None:
+def test_a_batch_is_stored_contiguously_in_one_queue(received: list[Seen]) -> None:
     batch = sorted((seen.queue, seen.offset, seen.keys) for seen in received if seen.tags == "batch")
     assert len({(queue, offset - int((keys or "")[6])) for queue, offset, keys in batch}) <= 2
 
@@ -152,7 +152,7 @@ def test_one_key_goes_to_one_queue(received: list[Seen]) -> None:
     assert all(len(used) == 1 for used in queues.values())
 
 
-def test_a_tag_subscription_gets_only_its_tags(java: JavaPeer, side: Side, sent: Sent) -> None:
+def test_a_tag_subscription_gets_only_matching_messages(java: JavaPeer, side: Side, sent: Sent) -> None:
     wanted = {f"{kind}-{i} all" for kind in ("sync", "zlib") for i in range(EACH)}
     inbox = Inbox()
     with PushConsumer(group=group(), namesrv=side.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
@@ -163,7 +163,7 @@ def test_a_tag_subscription_gets_only_its_tags(java: JavaPeer, side: Side, sent:
     assert {row["keys"] for row in rows} == wanted
 
 
-def test_the_broker_adds_what_it_always_adds(received: list[Seen]) -> None:
+def test_the_broker_adds_its_usual_properties(received: list[Seen]) -> None:
     for seen in received:
         added = {name: seen.properties.get(name) for name in ("CLUSTER", "MSG_REGION", "TRACE_ON")}
         if seen.tags == "batch":  # messages of a batch are stored as they were sent

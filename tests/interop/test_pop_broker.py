@@ -80,7 +80,7 @@ def assert_nothing_else_comes(consumer: SimpleConsumer, producer: Producer, topi
 # -- Java's consumer on both brokers
 
 
-def test_java_consumers_pop(java: JavaPeer, side: Side) -> None:
+def test_java_consumers_pop_from_our_broker(java: JavaPeer, side: Side) -> None:
     """The members of one group are killed before they are done, those of another fail every message once."""
     topic, dies, fails = side.topic(java), group(), group()
     sent = {row["msgId"] for row in java.produce(side.namesrv, topic, N, tags="A", keys="k-{i}")}
@@ -106,7 +106,7 @@ def test_java_consumers_pop(java: JavaPeer, side: Side) -> None:
         assert_nothing_else_comes(consumer, producer, topic)
 
 
-def test_mqadmin_tells_how_a_group_asks(java: JavaPeer, side: Side) -> None:
+def test_mqadmin_sets_the_request_mode_of_a_group(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java), group()
     said = java.admin(
         "setConsumeMode", "-n", side.namesrv, "-b", side.broker, "-t", topic, "-g", name, "-m", "POP", "-q", "3"
@@ -121,7 +121,7 @@ def test_mqadmin_tells_how_a_group_asks(java: JavaPeer, side: Side) -> None:
 # -- one store, two brokers
 
 
-def test_java_goes_on_with_our_pops(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_a_java_broker_continues_with_our_pops(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     store, topic, name = tmp_path / "store", "popped", group()
     ours = servers.serve(store)
     with Producer(group="p", namesrv=ours.namesrv) as producer, popping(ours.namesrv, topic, name) as consumer:
@@ -142,7 +142,7 @@ def test_java_goes_on_with_our_pops(java: JavaPeer, servers: OurServers, tmp_pat
         assert_nothing_else_comes(consumer, producer, topic)
 
 
-def test_we_go_on_with_the_pops_of_a_java_broker_that_was_killed(
+def test_our_broker_continues_with_pops_of_a_killed_java_broker(
     java: JavaPeer, servers: OurServers, tmp_path: Path
 ) -> None:
     store, topic, name = tmp_path / "store", "popped", group()

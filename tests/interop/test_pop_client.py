@@ -76,7 +76,7 @@ def simple(side: Side, name: str, topic: str, **options: object) -> SimpleConsum
 # -- the simple consumer
 
 
-def test_members_share_the_messages_and_what_is_not_acked_comes_again_in_its_time(
+def test_unacked_messages_are_redelivered_after_their_invisible_time(
     java: JavaPeer, side: Side, producer: Producer
 ) -> None:
     topic, name = side.topic(java, QUEUES), group()
@@ -105,7 +105,7 @@ def test_members_share_the_messages_and_what_is_not_acked_comes_again_in_its_tim
         eventually(lambda: sum(one.lag().values()), lambda lag: lag == 0)
 
 
-def test_what_a_member_had_when_it_died_comes_to_the_others(java: JavaPeer, side: Side, producer: Producer) -> None:
+def test_messages_of_a_killed_member_go_to_the_others(java: JavaPeer, side: Side, producer: Producer) -> None:
     topic, name = side.topic(java, QUEUES), group()
     send(producer, topic, 12)
     with simple(side, name, topic) as dying:
@@ -118,9 +118,7 @@ def test_what_a_member_had_when_it_died_comes_to_the_others(java: JavaPeer, side
         heir.ack(heir_s)
 
 
-def test_in_order_nobody_gets_the_next_message_of_a_queue_before_the_last_is_acked(
-    java: JavaPeer, side: Side, producer: Producer
-) -> None:
+def test_an_orderly_queue_waits_for_the_ack_of_its_last_message(java: JavaPeer, side: Side, producer: Producer) -> None:
     topic, name = side.topic(java, 2), group()
     keys = range(4)
     for i in range(10):
@@ -167,7 +165,7 @@ def push(side: Side, name: str, topic: str, listener: object, **options: object)
     return member
 
 
-def test_failed_messages_come_again_by_the_ladder_to_whichever_member(
+def test_failed_messages_are_redelivered_with_the_delays_of_java(
     java: JavaPeer, side: Side, producer: Producer
 ) -> None:
     topic, inbox = side.topic(java, QUEUES), Inbox()
@@ -251,7 +249,7 @@ class Deliveries:
         return Counter(number for _, number in self._got)
 
 
-def test_a_broker_may_have_a_group_change_between_pop_and_pull(
+def test_a_broker_can_switch_a_group_between_pop_and_pull(
     java: JavaPeer, side: Side, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rebalance, "WAIT_BALANCED", 0.3)
@@ -277,7 +275,7 @@ def test_a_broker_may_have_a_group_change_between_pop_and_pull(
     assert {int(one.body) for one in seen} == set(range(30))
 
 
-def test_members_whose_queues_a_broker_assigns_share_them(java: JavaPeer, side: Side, producer: Producer) -> None:
+def test_broker_assigned_queues_are_shared_by_members(java: JavaPeer, side: Side, producer: Producer) -> None:
     topic, inbox = side.topic(java, QUEUES), Inbox()
     name = pop_group(side, topic, "PULL")
     with push(side, name, topic, inbox) as one, push(side, name, topic, inbox) as other:
@@ -290,7 +288,7 @@ def test_members_whose_queues_a_broker_assigns_share_them(java: JavaPeer, side: 
         assert sorted(int(each.body) for each in inbox.wait(20)) == list(range(20))
 
 
-def test_popped_in_order_by_members_that_come_and_go(java: JavaPeer, side: Side, producer: Producer) -> None:
+def test_orderly_pops_keep_their_order_while_members_change(java: JavaPeer, side: Side, producer: Producer) -> None:
     topic, changed = side.topic(java, QUEUES), threading.Condition()
     name = pop_group(side, topic)
     keys, failed = range(6), set[bytes]()

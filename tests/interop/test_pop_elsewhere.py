@@ -78,7 +78,7 @@ def back(other: str) -> list[bytes]:
     return [message.body for message in decode_records(answer.body)] if answer.body else []
 
 
-def test_what_a_java_slave_popped_comes_back_at_our_master_of_another_name(stage: Stage) -> None:
+def test_pops_of_a_java_slave_are_revived_at_another_master(stage: Stage) -> None:
     slave, other = stage
     taken = eventually(lambda: pop_at(slave), bool)
     assert [one.body for one in taken] == [b"%d" % number for number in range(N)]

@@ -106,7 +106,7 @@ def acks(topic: str, offset: int, group: str = "g", queue_id: int = 0) -> Callab
     )
 
 
-def test_pops_acks_and_what_comes_back(both: Both) -> None:
+def test_pops_acks_and_revivals_are_answered_alike(both: Both) -> None:
     topic = both.topic
     first = both.ask(Code.POP_MESSAGE, both.pop(max_msg_nums=4))
     both.ask(Code.POP_MESSAGE, both.pop(exp="B"))
@@ -156,7 +156,7 @@ def come_back(peer: RawPeer, topic: str) -> list[Any]:
     return [(*one[:2], None, *one[3:5], {**one[5], "handle": one[5]["handle"].split(" ")[1:4]}) for one in found]
 
 
-def test_pops_in_order(both: Both) -> None:
+def test_orderly_pops_are_answered_alike(both: Both) -> None:
     group, topic = "g-order", both.topic
     first = both.ask(Code.POP_MESSAGE, both.pop(consumer_group=group, max_msg_nums=2, order=True, attempt_id="1"))
     both.ask(Code.POP_MESSAGE, both.pop(consumer_group=group, max_msg_nums=2, order=True, attempt_id="2"))
@@ -192,11 +192,11 @@ def test_pops_in_order(both: Both) -> None:
     ],
     ids=json.dumps,
 )  # fmt: skip
-def test_pops_of_all_kinds(both: Both, change: dict[str, Any]) -> None:
+def test_pops_of_all_kinds_are_answered_alike(both: Both, change: dict[str, Any]) -> None:
     both.ask(Code.POP_MESSAGE, both.pop(**change))
 
 
-def test_looking(both: Both) -> None:
+def test_peeks_are_answered_alike(both: Both) -> None:
     topic = both.topic
     for wanted in ({}, {"queue_id": 0, "max_msg_nums": 2}, {"queue_id": 9}, {"topic": "no"}, {"consumer_group": "a b"}):
         fields = {"topic": topic, "queue_id": -1, "max_msg_nums": 32, "consumer_group": "g-look", **wanted}
@@ -209,7 +209,7 @@ def test_looking(both: Both) -> None:
     both.ask(Code.NOTIFICATION, Notification(topic=topic, queue_id=-1, consumer_group="g-look", poll_time=0))
 
 
-def test_modes_and_assignments(both: Both) -> None:
+def test_modes_and_assignments_are_answered_alike(both: Both) -> None:
     topic = both.topic
 
     def say(code: Code, **body: Any) -> list[Any]:

@@ -57,7 +57,7 @@ def expected(head: RecordHead, topic: str, body: bytes, stored: bytes, propertie
     }  # fmt: skip
 
 
-def test_java_decodes_what_we_encode(java: JavaPeer) -> None:
+def test_java_decodes_our_records(java: JavaPeer) -> None:
     made = samples()
     records = [r.encode_record(head, topic, stored, encode_properties(props)) for head, topic, _, stored, props in made]
     rows = java.facts("decode", "".join(base64.b64encode(record).decode() + "\n" for record in records))

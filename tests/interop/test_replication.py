@@ -174,7 +174,7 @@ def entries(store: Path, topic: str, queue: str, begin: int) -> list[Numbered]:
     return found
 
 
-def test_the_log_of_the_slave_is_the_masters(pair: Pair, java: JavaPeer) -> None:
+def test_the_log_of_the_slave_equals_that_of_its_master(pair: Pair, java: JavaPeer) -> None:
     eventually(lambda: pair.master.status()["haConnectionInfo"], lambda slaves: len(slaves) == 1)
     load(pair.namesrv, 0)
     java.produce(pair.namesrv, "J", 3, mode="tx", tx="commit", linger_ms=100)

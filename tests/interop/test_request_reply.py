@@ -27,7 +27,7 @@ LARGE = "large " * 2000
 """Enough that both clients compress it."""
 
 
-def test_our_requester_and_a_java_replier(java: JavaPeer, side: Side) -> None:
+def test_our_requester_gets_replies_of_a_java_replier(java: JavaPeer, side: Side) -> None:
     topic = side.topic(java)
     with (
         java.consumer(side.namesrv, topic, group(), reply=f"re: {{body}}, {LARGE}") as replier,
@@ -43,7 +43,7 @@ def test_our_requester_and_a_java_replier(java: JavaPeer, side: Side) -> None:
     assert (asked["TTL"], asked["CLUSTER"]) == (str(int(WAIT_SECONDS * 1000)), "DefaultCluster")
 
 
-def test_a_java_requester_and_our_replier(java: JavaPeer, side: Side) -> None:
+def test_a_java_requester_gets_our_replies(java: JavaPeer, side: Side) -> None:
     topic = side.topic(java)
     seen: list[MessageExt] = []
     with (
@@ -67,7 +67,9 @@ def test_a_java_requester_and_our_replier(java: JavaPeer, side: Side) -> None:
     assert {message.properties["TTL"] for message in seen} == {str(timeout_ms)}
 
 
-def test_late_and_for_nobody(java: JavaPeer, side: Side, caplog: pytest.LogCaptureFixture) -> None:
+def test_late_and_undeliverable_replies_are_reported(
+    java: JavaPeer, side: Side, caplog: pytest.LogCaptureFixture
+) -> None:
     """A late reply is a line in our log, one for a client that is gone fails its sender; both are kept."""
     topic = side.topic(java, 1)
     with Producer(group(), side.namesrv) as replier, Admin(side.namesrv) as admin:

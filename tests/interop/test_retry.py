@@ -54,7 +54,7 @@ def assert_is_the_same_message(seen: Seen, topic: str) -> None:
     assert seen.properties["ORIGIN_MESSAGE_ID"]
 
 
-def test_a_java_consumer_fails_and_gets_it_again(java: JavaPeer, side: Side) -> None:
+def test_a_java_consumer_gets_its_failed_message_again(java: JavaPeer, side: Side) -> None:
     topic = side.topic(java)
     ids = send(side, topic)
     rows = java.consume(side.namesrv, topic, group(), 2 * N, fail_times=1, retry_level=1)
@@ -65,7 +65,7 @@ def test_a_java_consumer_fails_and_gets_it_again(java: JavaPeer, side: Side) -> 
         assert_is_the_same_message(seen, topic)
 
 
-def test_our_consumer_fails_and_gets_it_again(java: JavaPeer, side: Side) -> None:
+def test_our_consumer_gets_its_failed_message_again(java: JavaPeer, side: Side) -> None:
     topic = side.topic(java)
     java.produce(side.namesrv, topic, N, body="{i}", keys="k-{i}", tags="A")
     inbox = Failing(2)
@@ -77,7 +77,7 @@ def test_our_consumer_fails_and_gets_it_again(java: JavaPeer, side: Side) -> Non
             assert_is_the_same_message(seen, topic)
 
 
-def test_a_java_consumer_fails_and_ours_gets_it_again(java: JavaPeer, side: Side) -> None:
+def test_our_consumer_gets_a_message_failed_by_java(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java), group()
     ids = send(side, topic)
     with java.consumer(side.namesrv, topic, name, n=N, fail_times=99, retry_level=2) as failing:
@@ -92,7 +92,7 @@ def test_a_java_consumer_fails_and_ours_gets_it_again(java: JavaPeer, side: Side
         assert_is_the_same_message(seen, topic)
 
 
-def test_our_consumer_fails_and_a_java_one_gets_it_again(java: JavaPeer, side: Side) -> None:
+def test_a_java_consumer_gets_a_message_failed_by_ours(java: JavaPeer, side: Side) -> None:
     topic, name = side.topic(java), group()
     ids = send(side, topic)
     inbox = Failing(99)
@@ -107,7 +107,7 @@ def test_our_consumer_fails_and_a_java_one_gets_it_again(java: JavaPeer, side: S
     assert got == ids
 
 
-def test_used_up_retries_end_in_the_dead_letter_topic(java: JavaPeer, side: Side) -> None:
+def test_exhausted_messages_end_in_the_dead_letter_topic(java: JavaPeer, side: Side) -> None:
     topic, of_java, of_us = side.topic(java), group(), group()
     ids = send(side, topic)
     java.consume(side.namesrv, topic, of_java, 2 * N, fail_times=99, retry_level=1, max_reconsume=1)

@@ -169,7 +169,7 @@ class Clients:
     [["The same store, a Java broker", "And back"], ["Another machine, without moving the store"]],
     ids=["same store", "slave"],
 )
-def test_a_way(java: JavaPeer, spark: SparkSession, tmp_path: Path, titles: list[str]) -> None:
+def test_commands_of_a_section_work(java: JavaPeer, spark: SparkSession, tmp_path: Path, titles: list[str]) -> None:
     namesrv, broker, slave = (free_port_block() for _ in range(3))
     with contextlib.ExitStack() as stack:
         shell = Shell(tmp_path, {"9876": namesrv, "10911": broker, "10921": slave})

@@ -95,7 +95,9 @@ def split(probe: Probe) -> None:
     probe.until(owners)
 
 
-def test_join_share_and_leave(java: JavaPeer, side: Side, probe_and_deliveries: tuple[Probe, Deliveries, str]) -> None:
+def test_members_of_both_clients_join_share_and_leave(
+    java: JavaPeer, side: Side, probe_and_deliveries: tuple[Probe, Deliveries, str]
+) -> None:
     probe, deliveries, topic = probe_and_deliveries
     name = group()
     with PushConsumer(group=name, namesrv=side.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:

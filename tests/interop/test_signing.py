@@ -71,7 +71,7 @@ def test_signed_requests_of_all_kinds_are_taken(guarded: JavaServer) -> None:
     assert b"in a transaction" in found
 
 
-def test_asyncio_signs_too(guarded: JavaServer) -> None:
+def test_asyncio_clients_sign(guarded: JavaServer) -> None:
     async def send() -> SendResult:
         async with aio.Producer("p-signed-async", guarded.namesrv, credentials=ADMIN) as producer:
             return await producer.send(Message("signed", b"async"))
@@ -80,7 +80,7 @@ def test_asyncio_signs_too(guarded: JavaServer) -> None:
 
 
 @pytest.mark.parametrize("who", [None, Credentials("admin", "wrong"), Credentials("nobody", "admin-secret")])
-def test_others_are_refused_with_the_reason(guarded: JavaServer, who: Credentials | None) -> None:
+def test_wrong_credentials_are_refused_with_the_reason(guarded: JavaServer, who: Credentials | None) -> None:
     producer = Producer("p-refused", guarded.namesrv, credentials=who, retries=0)
     with producer, pytest.raises(BrokerError) as refused:
         producer.send(Message("signed", b"no"))

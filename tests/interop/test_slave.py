@@ -135,7 +135,7 @@ def filled(trio: Trio) -> Trio:
     return trio
 
 
-def test_slaves_have_what_their_master_has(filled: Trio) -> None:
+def test_slaves_copy_the_tables_of_their_master(filled: Trio) -> None:
     for code, member in TABLES:
         assert told(filled.master, code, member), code
         for slave in filled.slaves.values():
@@ -169,7 +169,7 @@ PULLS = (
 )  # fmt: skip
 
 
-def test_slaves_answer_alike(filled: Trio) -> None:
+def test_slaves_of_both_kinds_answer_alike(filled: Trio) -> None:
     java, ours = filled.slaves["java"], filled.slaves["ours"]
     for code, header, body in REFUSED:
         theirs, answer = ask(java, code, header, body), ask(ours, code, header, body)
@@ -182,7 +182,7 @@ def test_slaves_answer_alike(filled: Trio) -> None:
         assert (answer.code, answer.ext, answer.body) == (theirs.code, said, theirs.body), header
 
 
-def test_tools_see_the_pair(filled: Trio, java: JavaPeer) -> None:
+def test_mqadmin_lists_master_and_slave(filled: Trio, java: JavaPeer) -> None:
     def listed() -> dict[str, list[str]]:
         lines = java.say_admin("clusterList", "-n", filled.namesrv).splitlines()
         return {fields[3]: fields for line in lines if len(fields := line.split()) > 5}
@@ -198,7 +198,9 @@ def keys(text: str) -> set[str]:
     return {line.partition(":")[0].strip() for line in text.splitlines() if ":" in line and "Ratio_" not in line}
 
 
-def test_clients_of_both_kinds_outlive_the_master(trio: Trio, java: JavaPeer, request: pytest.FixtureRequest) -> None:
+def test_clients_of_both_kinds_survive_the_loss_of_the_master(
+    trio: Trio, java: JavaPeer, request: pytest.FixtureRequest
+) -> None:
     """The slave of the master's kind goes first, unnoticed; then the master."""
 
     def read_from_the_slave() -> None:

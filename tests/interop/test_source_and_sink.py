@@ -17,7 +17,7 @@ from tests.unit.broker.requests import pull, send
 MESSAGES = 100
 
 
-def test_a_pull_in_bulk_is_one_of_32_messages_for_java_and_for_who_does_not_ask(java: JavaPeer, side: Side) -> None:
+def test_a_bulk_pull_needs_the_flag_and_our_broker(java: JavaPeer, side: Side) -> None:
     topic = side.topic(java, queues=1)
     with RawPeer(side.broker) as peer:
         for i in range(MESSAGES):
@@ -37,9 +37,7 @@ def test_a_pull_in_bulk_is_one_of_32_messages_for_java_and_for_who_does_not_ask(
     assert (more.min_offset, more.max_offset) == (told.min_offset, told.max_offset) == (0, MESSAGES)
 
 
-def test_a_queue_there_is_not_is_called_a_wrong_parameter_and_a_message_too_long_an_illegal_one(
-    java: JavaPeer, side: Side
-) -> None:
+def test_missing_queues_and_too_long_messages_have_the_codes_of_java(java: JavaPeer, side: Side) -> None:
     topic = side.topic(java, queues=2)
     with RawPeer(side.broker) as peer:
         beyond = peer.ask(Code.SEND_MESSAGE_V2, send(topic=topic, queue_id=2).to_ext(), b"one")

@@ -32,7 +32,7 @@ def seen(row: Row) -> Seen:
     )  # fmt: skip
 
 
-def test_spark_reads_what_java_sends_as_a_java_consumer_does(java: JavaPeer, side: Side, spark: SparkSession) -> None:
+def test_spark_reads_java_messages_like_a_java_consumer(java: JavaPeer, side: Side, spark: SparkSession) -> None:
     topic = side.topic(java)
     java.produce(side.namesrv, topic, 200, mode="batch", batch=20, tags="A,B", keys="k-{i}", prop=["color=c{i}"])
     java.produce(side.namesrv, topic, 20, mode="sync", size=9000, compress_over=1000, start=200, tags="C")
@@ -44,7 +44,7 @@ def test_spark_reads_what_java_sends_as_a_java_consumer_does(java: JavaPeer, sid
     assert {len(row.body) for row in rows if row.tags == "C"} == {9000}
 
 
-def test_a_java_consumer_gets_what_spark_writes(java: JavaPeer, side: Side, spark: SparkSession) -> None:
+def test_a_java_consumer_gets_rows_written_by_spark(java: JavaPeer, side: Side, spark: SparkSession) -> None:
     topic = side.topic(java)
     frame = spark.range(300).selectExpr("cast(id as string) body", "concat('T', id % 2) tags", "concat('k-', id) keys")
     frame.write.format("rocketmq").options(namesrv=side.namesrv, topic=topic).mode("append").save()

@@ -49,13 +49,13 @@ def fetcher(namesrv: str, topic: str, tags: tuple[str, ...] = ()) -> Fetcher:
     return Fetcher(QueueRange(queue, 0, N), addresses, settings)
 
 
-def test_a_topic_is_known_to_be_compacted_or_not(namesrv: str) -> None:
+def test_compacted_topics_are_recognised(namesrv: str) -> None:
     for topic, is_compacted in ((PLAIN, False), (COMPACTED, True)):
         with closing(fetcher(namesrv, topic)) as one:
             assert one.is_compacted() is is_compacted
 
 
-def test_a_read_that_nothing_matches_is_told_from_messages_that_cannot_be_read(namesrv: str) -> None:
+def test_a_read_without_matches_differs_from_unreadable_messages(namesrv: str) -> None:
     with closing(fetcher(namesrv, PLAIN, ("nobody-has-this",))) as one:
         assert [chunk for chunks in one.chunks() for chunk in chunks] == []
         connection = one._connect()

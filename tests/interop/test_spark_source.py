@@ -82,7 +82,7 @@ def pair(java: JavaPeer) -> Iterator[Pair]:
     made.master.process.kill()
 
 
-def test_tags_and_sql_are_what_a_java_broker_makes_of_them(pair: Pair) -> None:
+def test_a_java_broker_filters_by_tags_and_sql(pair: Pair) -> None:
     assert pair.rows().keys() == set(range(N))
     assert pair.rows(tags="B").keys() == set(range(1, N, 2))
     assert pair.rows(tags="A || B").keys() == set(range(N))
@@ -90,7 +90,7 @@ def test_tags_and_sql_are_what_a_java_broker_makes_of_them(pair: Pair) -> None:
     assert chosen.keys() == {100, 102, 104, 106, 108}
 
 
-def test_a_java_broker_finds_times(pair: Pair) -> None:
+def test_a_java_broker_finds_offsets_by_time(pair: Pair) -> None:
     everything = pair.rows()
     middle = sorted(everything.values())[N // 2]
     ms = round(middle.timestamp() * 1000)
@@ -100,7 +100,7 @@ def test_a_java_broker_finds_times(pair: Pair) -> None:
     assert pair.rows(startingTimestamp=ms, tags="B").keys() == {number for number in later if number % 2}
 
 
-def test_a_read_begins_where_a_group_of_java_consumers_is(java: JavaPeer, pair: Pair) -> None:
+def test_a_read_starts_at_the_offsets_of_a_java_group(java: JavaPeer, pair: Pair) -> None:
     who, before = group(), pair.sent
     java.consume(pair.namesrv, pair.topic, who, before, from_="first")
     pair.send(50)
@@ -109,7 +109,7 @@ def test_a_read_begins_where_a_group_of_java_consumers_is(java: JavaPeer, pair: 
 
 
 @pytest.mark.skipif(not SUPPORTS_ADMISSION, reason="needs PySpark 4.2")
-def test_a_stream_goes_on_from_the_slave_when_the_master_is_down(java: JavaPeer, pair: Pair) -> None:
+def test_a_stream_continues_from_the_slave_when_the_master_is_down(java: JavaPeer, pair: Pair) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     who, before = group(), pair.sent

@@ -74,7 +74,7 @@ def java_verdicts(cases: list[Case]) -> list[str]:
     return [json.loads(line)["verdict"] for line in done.stdout.splitlines()]
 
 
-def test_java_and_we_judge_alike(java: JavaPeer) -> None:
+def test_java_evaluates_expressions_alike(java: JavaPeer) -> None:
     supply = Cases(seed=92)
     cases = []
     for _ in range(EXPRESSIONS):
@@ -101,13 +101,13 @@ def test_a_java_consumer_filters_at_our_broker(java: JavaPeer, ours: Side) -> No
     assert sorted(base64.b64decode(row["body"]) for row in rows) == WANTED
 
 
-def test_a_java_consumer_hears_what_is_wrong_with_its_expression(java: JavaPeer, ours: Side) -> None:
+def test_a_java_consumer_gets_the_error_of_its_expression(java: JavaPeer, ours: Side) -> None:
     topic = ours.topic(java, queues=1)
     with pytest.raises(PeerError, match=r"CODE: 23 .*character 3: only numbers and properties"):
         java.consumer(ours.namesrv, topic, group(), n=1, sql="a > 'x'")
 
 
-def test_our_consumer_hears_that_a_java_broker_does_not_filter(java: JavaPeer, java_broker: JavaServer) -> None:
+def test_our_consumer_reports_a_java_broker_without_sql_filters(java: JavaPeer, java_broker: JavaServer) -> None:
     java.admin("updateBrokerConfig", "-b", java_broker.address, "-k", "enablePropertyFilter", "-v", "false")
     side = Side("java", java_broker.namesrv, java_broker.address)
     with pytest.raises(ConfigError, match=r"set enablePropertyFilter=true in its broker\.conf"):

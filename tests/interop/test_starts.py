@@ -51,15 +51,13 @@ def topic(java: JavaPeer, side: Side) -> str:
 
 
 @pytest.mark.parametrize("where", list(ConsumeFromWhere), ids=lambda where: where.name)
-def test_a_new_group_of_a_young_topic_gets_everything_wherever_it_wants_to_start(
-    side: Side, topic: str, where: ConsumeFromWhere
-) -> None:
+def test_a_new_group_gets_everything_of_a_young_topic(side: Side, topic: str, where: ConsumeFromWhere) -> None:
     with consuming(side, topic, group(), consume_from=where) as inbox:
         assert [seen.offset for seen in inbox.wait(N)] == list(range(N))
 
 
 @pytest.mark.parametrize("where", list(ConsumeFromWhere), ids=lambda where: where.name)
-def test_a_stored_offset_comes_before_everything_else(side: Side, topic: str, where: ConsumeFromWhere) -> None:
+def test_a_stored_offset_takes_precedence(side: Side, topic: str, where: ConsumeFromWhere) -> None:
     name = group()
     with consuming(side, topic, name) as inbox:
         inbox.wait(N)
@@ -69,7 +67,7 @@ def test_a_stored_offset_comes_before_everything_else(side: Side, topic: str, wh
         assert [seen.offset for seen in inbox.wait(2)] == [N, N + 1]
 
 
-def test_an_offset_outside_the_queue_is_put_right_and_stored(
+def test_an_offset_outside_the_queue_is_corrected_and_stored(
     side: Side, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = group()
@@ -86,7 +84,7 @@ def test_an_offset_outside_the_queue_is_put_right_and_stored(
     assert stored(side, name, topic) == N + 1
 
 
-def test_an_administrator_sets_a_running_group_back(
+def test_an_administrator_resets_a_running_group(
     java: JavaPeer, side: Side, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pull_loop, "SUSPEND_SECONDS", 1.0)  # a member hears of it with its next pull
@@ -99,7 +97,7 @@ def test_an_administrator_sets_a_running_group_back(
     assert stored(side, name, topic) == N
 
 
-def test_a_group_goes_on_from_the_offsets_of_another(java: JavaPeer, side: Side, topic: str) -> None:
+def test_a_group_continues_at_copied_offsets(java: JavaPeer, side: Side, topic: str) -> None:
     name, heir = group(), group()
     with consuming(side, topic, name) as inbox:
         inbox.wait(N)
@@ -112,7 +110,7 @@ def test_a_group_goes_on_from_the_offsets_of_another(java: JavaPeer, side: Side,
         assert [seen.offset for seen in inbox.wait(1)] == [N]
 
 
-def test_retried_messages_come_from_the_start_of_the_retry_queue(side: Side, topic: str) -> None:
+def test_retried_messages_are_read_from_the_start_of_the_retry_queue(side: Side, topic: str) -> None:
     name, failed = group(), set[int]()
     inbox = Inbox()
 

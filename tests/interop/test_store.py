@@ -47,7 +47,7 @@ def java_broker(java: JavaPeer, servers: OurServers, store: Path) -> JavaServer:
     return java.broker(servers.namesrv().namesrv, store=store)
 
 
-def test_ours_then_java_then_ours(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_a_store_moves_from_ours_to_java_and_back(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     store, follower = tmp_path / "store", group()
     ours = servers.serve(store)
     append(ours.namesrv, 0)
@@ -80,7 +80,7 @@ def assert_dense(seen: list[Seen]) -> None:
         assert offsets == list(range(len(offsets)))
 
 
-def test_java_then_ours_then_java(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_a_store_moves_from_java_to_ours_and_back(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     store, follower = tmp_path / "store", group()
     theirs = java_broker(java, servers, store)
     append(theirs.namesrv, 0)
@@ -100,7 +100,7 @@ def test_java_then_ours_then_java(java: JavaPeer, servers: OurServers, tmp_path:
     assert_dense(everything)
 
 
-def test_the_golden_store_of_a_java_broker(servers: OurServers, tmp_path: Path) -> None:
+def test_both_brokers_serve_the_golden_store(servers: OurServers, tmp_path: Path) -> None:
     """Tiny files, a rolled commit log, compressed bodies, a retry: all that a Java broker left is served."""
     store = tmp_path / "store"
     shutil.copytree(files.STORE, store)

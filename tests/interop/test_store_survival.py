@@ -49,7 +49,7 @@ def java_broker(java: JavaPeer, servers: OurServers, store: Path) -> JavaServer:
     return java.broker(servers.namesrv().namesrv, store=store, conf=SIZES)
 
 
-def test_after_kills_and_clean_up(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_java_serves_our_store_after_kills_and_clean_up(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     """We kill and trim, Java serves the same and appends; Java is killed, we serve the same and what it appended."""
     rounds = Rounds(tmp_path, seed=2)
     asyncio.run(rounds.run(ROUNDS))
@@ -73,7 +73,7 @@ def test_after_kills_and_clean_up(java: JavaPeer, servers: OurServers, tmp_path:
     again.stop()
 
 
-def test_after_a_loss_of_power(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_java_serves_our_store_after_a_power_failure(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     """Of what was not flushed each half kilobyte is there or not. What was flushed a Java broker serves.
 
     Some messages are of a topic whose name is too long for records of version 1.
@@ -111,7 +111,7 @@ def test_after_a_loss_of_power(java: JavaPeer, servers: OurServers, tmp_path: Pa
             assert (message.topic, number_of(message.body)) == (LONG_TOPIC, number)
 
 
-def test_after_queue_files_are_rebuilt(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_java_serves_our_store_after_a_rebuild(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     """A Java broker serves every message and gives no offset twice, also where the log has lost the end of a queue."""
     root, chosen = tmp_path / "store", queues()[:3]
     with opened(root) as store:

@@ -74,7 +74,7 @@ def master(request: pytest.FixtureRequest, servers: OurServers, java: JavaPeer, 
     kill()
 
 
-def test_what_a_sync_master_wants_of_its_slaves(master: Master) -> None:
+def test_a_sync_master_requires_the_same_replicas(master: Master) -> None:
     assert master.send() == TOO_FEW
     assert master.send(wait=False)[0] == ResponseCode.SUCCESS
     master.set("enableAutoInSyncReplicas", "true")

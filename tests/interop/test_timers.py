@@ -35,7 +35,7 @@ def consumer(namesrv: str, topic: str, listener: object) -> PushConsumer:
     return made
 
 
-def test_both_producers_on_either_broker(java: JavaPeer, side: Side) -> None:
+def test_timed_messages_of_both_producers_are_delivered_by_either_broker(java: JavaPeer, side: Side) -> None:
     topic, times = side.topic(java), Times()
     with consumer(side.namesrv, topic, times):
         java.produce(side.namesrv, topic, 3, delay_ms=DELAY_MS, body="theirs {i}")
@@ -71,7 +71,7 @@ def names(seen: list[Seen]) -> list[str]:
     return sorted(one.body.decode() for one in seen)
 
 
-def test_each_goes_on_where_the_other_stopped(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_timed_messages_survive_a_change_of_brokers(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     """One directory: ours, stopped in the middle of a slot, then Java's, then ours again; each message comes once."""
     store, topic = tmp_path / "store", "alarms"
     ours = servers.serve(store)

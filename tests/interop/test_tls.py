@@ -63,7 +63,7 @@ def produced_in_time(java: JavaPeer, namesrv: str, options: str) -> tuple[str, l
     raise late
 
 
-def test_java_clients_speak_tls_with_us(java: JavaPeer, enforcing: OurServer, authority: Authority) -> None:
+def test_java_clients_use_tls_with_our_servers(java: JavaPeer, enforcing: OurServer, authority: Authority) -> None:
     options = CLIENT.format(ca=authority.ca)
     topic, sent = produced_in_time(java, enforcing.namesrv, options)
     assert len(sent) == 20
@@ -71,11 +71,11 @@ def test_java_clients_speak_tls_with_us(java: JavaPeer, enforcing: OurServer, au
     assert {row["msgId"] for row in seen} == {row["msgId"] for row in sent}
 
 
-def test_our_clients_speak_tls_with_java(java_enforcing: JavaServer) -> None:
+def test_our_clients_use_tls_with_java_servers(java_enforcing: JavaServer) -> None:
     assert_round_trip(java_enforcing.namesrv)
 
 
-def test_java_clients_speak_tls_with_our_fresh_servers(java: JavaPeer, fresh: OurServer) -> None:
+def test_java_clients_use_tls_with_our_unconfigured_servers(java: JavaPeer, fresh: OurServer) -> None:
     topic, sent = produced_in_time(java, fresh.namesrv, "-Dtls.enable=true")
     assert len(sent) == 20
     seen = java.consume(fresh.namesrv, topic, "g-tls-fresh", 20, java_options="-Dtls.enable=true")
@@ -84,7 +84,7 @@ def test_java_clients_speak_tls_with_our_fresh_servers(java: JavaPeer, fresh: Ou
     assert {row["msgId"] for row in plain} == {row["msgId"] for row in sent}
 
 
-def test_our_clients_speak_tls_with_fresh_java_servers(java_fresh: JavaServer) -> None:
+def test_our_clients_use_tls_with_unconfigured_java_servers(java_fresh: JavaServer) -> None:
     assert_round_trip(java_fresh.namesrv)
 
 

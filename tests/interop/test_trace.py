@@ -116,7 +116,7 @@ def shape(entries: list[TraceEntry]) -> list[tuple[object, ...]]:
     ]
 
 
-def test_what_is_polled(java: JavaPeer, trace_side: Side) -> None:
+def test_polled_messages_are_traced(java: JavaPeer, trace_side: Side) -> None:
     """Both lite pull consumers trace the same messages in the same words; mqadmin and our command show either."""
     topic, ours, javas = trace_side.topic(java, 1), group(), group()
     with Producer(f"p-{ours}", trace_side.namesrv) as producer:

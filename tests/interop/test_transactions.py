@@ -127,7 +127,7 @@ def ask(broker: str, code: RequestCode, header: Any) -> Command:
 # -- either producer, either broker
 
 
-def test_our_producer(java: JavaPeer, tx_side: Side) -> None:
+def test_our_producer_commits_and_rolls_back(java: JavaPeer, tx_side: Side) -> None:
     """Commit, rollback, and what is asked about: seen by a Java consumer."""
     topic, check = tx_side.topic(java), Asked()
     with TransactionProducer(group(), tx_side.namesrv, check=check) as producer:
@@ -151,7 +151,7 @@ def java_producer(java: JavaPeer, side: Side, topic: str, tx: str, check: str, n
     return java.start("produce", *flags)
 
 
-def test_a_java_producer(java: JavaPeer, our_side: Side) -> None:
+def test_a_java_producer_commits_and_rolls_back(java: JavaPeer, our_side: Side) -> None:
     """By number modulo 3: commit, rollback, and what is asked about."""
     topic = our_side.topic(java)
     with java_producer(java, our_side, topic, "cycle", "commit", 6) as producer:
@@ -162,7 +162,7 @@ def test_a_java_producer(java: JavaPeer, our_side: Side) -> None:
     assert {message.transaction_id for message in found} == {sent[i]["transactionId"] for i in (0, 2, 3, 5)}
 
 
-def test_a_java_producer_takes_back_what_it_is_asked_about(java: JavaPeer, our_side: Side) -> None:
+def test_a_java_producer_rolls_back_after_a_check(java: JavaPeer, our_side: Side) -> None:
     topic = our_side.topic(java)
     with java_producer(java, our_side, topic, "unknown", "rollback", 2) as producer:
         producer.until(lambda row: row.get("i") == 1)
@@ -213,7 +213,7 @@ def test_both_brokers_store_the_same(java: JavaPeer, our_side: Side, java_side: 
 # -- bad input
 
 
-def test_both_brokers_refuse_in_the_same_words(java: JavaPeer, our_side: Side, java_side: Side) -> None:
+def test_both_brokers_refuse_with_the_same_remarks(java: JavaPeer, our_side: Side, java_side: Side) -> None:
     answers: dict[str, list[tuple[int, str | None]]] = {"ours": [], "java": []}
     for side in (our_side, java_side):
         topic, name = side.topic(java), group()
@@ -244,7 +244,7 @@ def test_both_brokers_refuse_in_the_same_words(java: JavaPeer, our_side: Side, j
 # -- one store under both
 
 
-def test_open_transactions_outlive_a_change_of_brokers(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+def test_open_transactions_survive_a_change_of_brokers(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     """Ours, then Java's, then ours: what each leaves open the next asks about, and what has ended stays so."""
     store, topic, name = tmp_path / "store", f"t-{group()}", group()
     ours = servers.serve(store, **NEVER)
@@ -282,7 +282,7 @@ def test_open_transactions_outlive_a_change_of_brokers(java: JavaPeer, servers: 
 
 
 @pytest.mark.parametrize("kind", [DiesBetweenTheEnds, DiesAfterTheEnds], ids=lambda kind: kind.__name__)
-def test_rows_of_an_exactly_once_stream_whose_driver_dies(
+def test_exactly_once_rows_survive_the_death_of_the_driver(
     java: JavaPeer, tx_side: Side, kind: type[Committer], tmp_path: Path
 ) -> None:
     """The broker has stored the half messages again before they are ended: a Java broker asks about those after all."""

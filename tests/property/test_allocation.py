@@ -17,7 +17,7 @@ RULES = [
 
 
 @given(st.sampled_from(RULES), QUEUES, CLIENTS)
-def test_shares_are_a_partition(rule, queues, clients):
+def test_shares_are_disjoint_and_complete(rule, queues, clients):
     shares = [rule.allocate(client, queues, clients) for client in clients]
     assert sorted(queue for share in shares for queue in share) == queues
 

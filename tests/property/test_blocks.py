@@ -82,7 +82,7 @@ def placed(found: Iterable[Block | RowMessage]) -> dict[Where, list[tuple[bytes,
 
 @settings(max_examples=examples(150), deadline=None)
 @given(frame=frames(), cut=st.integers(0, 5))
-def test_columns_say_what_rows_say(frame: tuple[list[str], list[list[Any]]], cut: int) -> None:
+def test_columns_give_the_messages_of_rows(frame: tuple[list[str], list[list[Any]]], cut: int) -> None:
     names, rows = frame
     topic = None if "topic" in names else "T"
     stamp = RowStamp("query", "7", 3, {"SPARK_ATTEMPT": "x"})
@@ -99,7 +99,7 @@ def test_columns_say_what_rows_say(frame: tuple[list[str], list[list[Any]]], cut
         assert sum(isinstance(one, RowMessage) for one in found) == len(rows) - len(common)
 
 
-def test_unique_keys_and_row_keys_are_numbered_through() -> None:
+def test_unique_keys_and_row_keys_are_consecutive() -> None:
     writer = BlockWriter(["body"], "T", RowWriter(["body"], "T", RowStamp("q", None, 3), lambda: ""), several())
     found = [
         decode_properties(own)

@@ -12,7 +12,7 @@ tables = st.dictionaries(texts, texts, max_size=4)
 
 
 @given(tables, texts)
-def test_every_text_is_one_setting_and_read_as_it_was(table: dict[str, str], before: str) -> None:
+def test_every_value_is_read_as_it_was_written(table: dict[str, str], before: str) -> None:
     text = write_properties(before, table)
     found = read_properties(split_lines(text), strict=False)
     assert {key: found[key] for key in table} == table
@@ -29,11 +29,11 @@ def test_a_file_is_ascii_with_a_line_for_each_setting(table: dict[str, str]) -> 
 
 
 @given(st.dictionaries(texts, texts, max_size=3), st.dictionaries(texts, texts, max_size=3))
-def test_changes_replace_what_was_there(first: dict[str, str], second: dict[str, str]) -> None:
+def test_changes_replace_existing_settings(first: dict[str, str], second: dict[str, str]) -> None:
     text = write_properties(write_properties("", first), second)
     assert read_properties(split_lines(text), strict=False) == first | second
 
 
 @given(texts)
-def test_what_is_shown_is_one_line(text: str) -> None:
+def test_shown_settings_are_one_line(text: str) -> None:
     assert len(escape_controls(text).splitlines()) <= 1

@@ -17,7 +17,7 @@ messages = st.lists(
 
 
 @given(messages, st.lists(st.integers(1, 200), min_size=1, max_size=50), st.randoms())
-def test_answers_and_requests_arrive_whole_and_in_order(messages, cuts, random) -> None:
+def test_answers_and_requests_are_decoded_in_order(messages, cuts, random) -> None:
     peer: Peer[int] = Peer()
     tokens = {peer.add(token): token for token in range(len(messages))}
     opaques = list(tokens)
@@ -45,7 +45,7 @@ def test_answers_and_requests_arrive_whole_and_in_order(messages, cuts, random) 
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_refused_or_waited_out_and_raises_nothing_else(garbage: bytes) -> None:
+def test_random_bytes_are_refused_or_incomplete(garbage: bytes) -> None:
     peer: Peer[int] = Peer()
     peer.add(1)
     try:

@@ -13,7 +13,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["pop", "again", "settle"]), st.integ
 
 
 @given(st.integers(0, 5), STEPS)
-def test_what_is_told_stays_before_what_is_out(begin: int, steps: list[tuple[str, int]]) -> None:
+def test_the_committed_offset_stays_before_messages_in_flight(begin: int, steps: list[tuple[str, int]]) -> None:
     """Pops take some messages and pass over others; a message may be out more than once (kept invisible for longer)."""
     places, told, following = CommittableOffsets(), begin, begin
     out: Counter[int] = Counter()
@@ -41,7 +41,7 @@ def test_what_is_told_stays_before_what_is_out(begin: int, steps: list[tuple[str
         assert places.next_offset(PLACE) == (following if left else None)
 
 
-def test_what_was_told_before_is_not_taken_back() -> None:
+def test_the_committed_offset_never_decreases() -> None:
     """Messages before it are accounted for by whoever gave them out; places are apart."""
     places = CommittableOffsets()
     places.add_popped(PLACE, [3, 4], 5)
@@ -54,7 +54,7 @@ def test_what_was_told_before_is_not_taken_back() -> None:
     assert places.set_next_offset(PLACE, 2) == 2
 
 
-def test_all_places_are_forgotten() -> None:
+def test_finished_pops_leave_no_offsets() -> None:
     places = CommittableOffsets()
     places.add_popped(PLACE, [0], 0)
     places.clear()

@@ -35,7 +35,7 @@ ACKS = st.tuples(st.just("ack"), st.lists(st.integers(0, 70), max_size=20))
 
 
 @given(st.lists(PULLS | ACKS, max_size=40))
-def test_it_behaves_like_the_model(steps):
+def test_the_queue_behaves_like_its_model(steps):
     real, model = ProcessQueue(MessageQueue("T", "b", 0), 0.0), Model()
     for kind, offsets in steps:
         if kind == "put":
@@ -50,7 +50,7 @@ def test_it_behaves_like_the_model(steps):
 
 
 @given(st.lists(st.integers(1, 32), min_size=1, max_size=20), st.randoms())
-def test_in_any_order_of_acks_the_commit_offset_only_grows_and_ends_behind_the_last(sizes, random):
+def test_the_commit_offset_only_grows_in_any_order_of_acks(sizes, random):
     queue, offset, pulled = ProcessQueue(MessageQueue("T", "b", 0), 0.0), 0, []
     for size in sizes:
         pulled.append([message(i) for i in range(offset, offset + size)])

@@ -15,6 +15,7 @@ from rocketmq_py.server import Peer, Reply, Router, handles
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import Command, decode_command, language_name
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame
+from tests.examples import examples
 
 CODES = (Code.GET_BROKER_CONFIG, Code.SEND_MESSAGE_V2, Code.GET_MAX_OFFSET, Code.GET_CONSUMER_RUNNING_INFO,
          Code.RESET_CONSUMER_CLIENT_OFFSET, Code.AUTH_CREATE_USER)  # fmt: skip
@@ -199,17 +200,17 @@ def check(frame: Frame) -> None:
 
 
 @pytest.mark.parametrize("header", ATTACKS, ids=lambda header: repr(header[:60]))
-def test_hostile_headers(header: bytes) -> None:
+def test_hostile_headers_are_decoded_alike_or_refused(header: bytes) -> None:
     check(Frame(JSON, header, b""))
 
 
 @given(headers())
 @example(b'{"code":26,"extFields":{"\xff":"1","\xff\xff":2}}')
-@settings(max_examples=400)
-def test_headers_that_are_nearly_right(header: bytes) -> None:
+@settings(max_examples=examples(400))
+def test_nearly_valid_headers_are_decoded_alike_or_refused(header: bytes) -> None:
     check(Frame(JSON, header, b""))
 
 
 @given(st.sampled_from([JSON, ROCKETMQ, 2, 255]), st.binary(max_size=80))
-def test_any_bytes(serialize_type: int, header: bytes) -> None:
+def test_random_bytes_are_decoded_alike_or_refused(serialize_type: int, header: bytes) -> None:
     check(Frame(serialize_type, header, b""))

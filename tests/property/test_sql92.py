@@ -115,7 +115,7 @@ def comparable(value: object) -> object:
 
 
 @given(conditions)
-def test_what_is_written_is_read_back(tree: Node) -> None:
+def test_a_written_expression_is_read_back(tree: Node) -> None:
     text = written(tree)
     found, end = parse(text)
     assert comparable(found) == comparable(untruthed(tree))
@@ -132,7 +132,7 @@ def test_every_verdict_is_true_false_unknown_or_an_error(tree: Node, message: di
 @given(st.lists(st.sampled_from(SOUP) | st.characters(), max_size=12).map("".join) | st.integers().map(
     lambda seed: Cases(seed).expression()
 ))  # fmt: skip
-def test_every_text_is_legal_or_says_why_not(text: str) -> None:
+def test_every_text_is_parsed_or_refused_with_a_reason(text: str) -> None:
     refused: SqlIllegal | None = None
     try:
         found = compile_sql(text)

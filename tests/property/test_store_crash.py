@@ -183,7 +183,7 @@ class World:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(before=steps, after=steps)
-def test_after_a_kill_nothing_is_lost(before, after):
+def test_a_kill_loses_no_message(before, after):
     world = World()
     for script in (before, after):
         world.run(script)
@@ -206,7 +206,7 @@ def test_flushed_messages_survive_a_power_failure(before, after, seed, operation
 
 @settings(max_examples=examples(100), deadline=None)
 @given(before=steps, after=steps, seed=st.integers(0, 1 << 32), operations=st.lists(st.integers(1, 60), min_size=3))
-def test_with_sync_flush_no_power_failure_loses_a_message_that_was_read(before, after, seed, operations):
+def test_under_sync_flush_a_power_failure_loses_no_readable_message(before, after, seed, operations):
     world = World(SYNC)
     chance = random.Random(seed)
     for script, operation in zip((before, after, after), operations, strict=False):
@@ -220,7 +220,7 @@ def test_with_sync_flush_no_power_failure_loses_a_message_that_was_read(before, 
 
 @settings(max_examples=examples(50), deadline=None)
 @given(script=untrimmed)
-def test_after_a_clean_shutdown_everything_is_there_in_the_files(script):
+def test_a_clean_shutdown_writes_everything_to_files(script):
     world = World()
     world.run(script)
     world.reopen()
@@ -258,7 +258,7 @@ configs = st.sampled_from([CONFIG, SYNC])
     script=[("append", 0, 0)] * 6 + [("batch", 1, 9), ("batch", 2, 9), ("trim", 0, 0)]
     + [("append", 0, 0)] * 2 + [("batch", 0, 4), ("trim", 0, 0)], failure=(37, 10), config=CONFIG,
 )  # fmt: skip
-def test_a_disk_that_fails_for_a_while_causes_refusals_but_loses_no_message(script, failure, config):
+def test_a_temporarily_failing_disk_loses_no_message(script, failure, config):
     """Writes, new files and allocations fail; syncs do not: what a failed sync leaves nobody knows."""
     world = World(config)
     begin, count = world.fs.operations + failure[0], failure[1]

@@ -19,7 +19,7 @@ def test_parsed_properties_are_those_of_the_decoder(parts):
 
 
 @given(pieces)
-def test_a_value_is_found_where_the_parser_finds_it(parts):
+def test_a_property_lookup_equals_the_parser(parts):
     raw = b"".join(parts)
     for name in (dispatch_fields.TAGS, dispatch_fields.KEYS):
         span = dispatch_fields.value_span(raw, name)

@@ -33,12 +33,12 @@ END = st.builds(
 
 
 @given(st.lists(PUB | BEFORE | AFTER | END))
-def test_what_is_written_is_read(entries: list[TraceEntry]) -> None:
+def test_a_written_trace_is_read_back(entries: list[TraceEntry]) -> None:
     assert decode_trace(encode_trace(entries)) == entries
 
 
 @given(st.lists(PUB, min_size=1, max_size=3), st.text())
-def test_no_text_breaks_the_layout(entries: list[TraceEntry], text: str) -> None:
+def test_no_text_breaks_the_trace_layout(entries: list[TraceEntry], text: str) -> None:
     """Whatever users put into their keys, every entry is found again."""
     for entry in entries:
         entry.keys = text

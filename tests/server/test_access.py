@@ -97,7 +97,7 @@ def test_unsigned_and_badly_signed_requests_are_refused(guarded):
     refused(lambda: send(guarded, Credentials("nobody", "guess")), "User:nobody is not found")
 
 
-def test_secrets_are_in_no_error_and_no_log(guarded, caplog):
+def test_errors_and_logs_contain_no_secret(guarded, caplog):
     caplog.set_level("DEBUG")
     with pytest.raises(BrokerError) as found:
         send(guarded, Credentials("root", "a-wrong-secret"))
@@ -106,7 +106,7 @@ def test_secrets_are_in_no_error_and_no_log(guarded, caplog):
     assert "root-secret" not in caplog.text
 
 
-def test_a_signature_holds_for_its_own_request_only(guarded):
+def test_a_signature_is_valid_for_its_request_only(guarded):
     """A replayed signature on any other request is a wrong one."""
     signed = ROOT.signed(GetRouteInfo(topic="orders").to_ext(), b"")
 
@@ -122,7 +122,7 @@ def test_a_signature_holds_for_its_own_request_only(guarded):
     )
 
 
-def test_users_do_what_they_are_allowed_and_no_more(guarded):
+def test_users_can_do_only_what_they_are_allowed(guarded):
     who = add_user(guarded, "anna")
     refused(
         lambda: send(guarded, who), "User:anna has no permission to access Topic:orders", "Pub", "no matched policies"
@@ -139,7 +139,7 @@ def test_users_do_what_they_are_allowed_and_no_more(guarded):
         refused(lambda: admin.delete_topic("orders"), "Delete")
 
 
-def test_a_consumer_that_is_denied_says_so_once_and_goes_on_when_it_is_not(guarded, caplog):
+def test_a_denied_consumer_logs_once_and_continues_when_allowed(guarded, caplog):
     who = add_user(guarded, "reader")
     allow(guarded, "reader", "Topic:orders", actions=["Sub"])
     send(guarded, ROOT)
@@ -160,7 +160,7 @@ def test_a_consumer_that_is_denied_says_so_once_and_goes_on_when_it_is_not(guard
     assert not [record.message for record in caplog.records if record.exc_info]
 
 
-def test_the_command_signs(guarded, monkeypatch):
+def test_the_command_signs_requests(guarded, monkeypatch):
     arguments = ("topic", "ls", "--namesrv", guarded.namesrv, "--access-key", ROOT.access_key)
     for secret, status in (("guess", 1), (ROOT.secret_key, 0)):
         monkeypatch.setenv("ROCKETMQ_SECRET_KEY", secret)
@@ -170,7 +170,7 @@ def test_the_command_signs(guarded, monkeypatch):
     assert "orders" in told.output
 
 
-def test_denials_addresses_and_disabled_users(guarded):
+def test_denied_addresses_and_disabled_users_are_refused(guarded):
     who = add_user(guarded, "ben")
     allow(guarded, "ben", "Topic:*")
     assert send(guarded, who).status is SendStatus.SEND_OK
@@ -182,7 +182,7 @@ def test_denials_addresses_and_disabled_users(guarded):
     refused(lambda: send(guarded, who), "User:ben is disabled")
 
 
-def test_ordinary_users_do_not_make_super_users(guarded):
+def test_ordinary_users_cannot_create_super_users(guarded):
     who = add_user(guarded, "carl")
     allow(guarded, "carl", "Cluster:*", actions=["All"])
     body = UserInfo(password="p", user_type="Super").encode()
@@ -192,7 +192,7 @@ def test_ordinary_users_do_not_make_super_users(guarded):
         administer(guarded, Code.AUTH_DELETE_USER, UserHeader(username="root"), b"", who)
 
 
-def test_permissions_that_are_not_understood_change_nothing(guarded):
+def test_malformed_permissions_change_nothing(guarded):
     add_user(guarded, "dora")
     for entry, complaint in (
         (EntryInfo(resource="Queue:x", actions=["Pub"], decision="Allow"), "is not a resource"),
@@ -207,7 +207,7 @@ def test_permissions_that_are_not_understood_change_nothing(guarded):
     assert not administer(guarded, Code.AUTH_GET_ACL, SubjectHeader(subject="User:dora")).body
 
 
-def test_users_and_permissions_are_kept_and_only_ours_to_read(tmp_path):
+def test_users_and_permissions_are_stored_for_the_owner_only(tmp_path):
     with Cluster(store_dir=tmp_path, access=GUARDED) as cluster:
         cluster.create_topic("orders")
         who = add_user(cluster, "anna")
@@ -225,7 +225,7 @@ def test_users_and_permissions_are_kept_and_only_ours_to_read(tmp_path):
         refused(lambda: send(cluster, who), "User:anna is not found")
 
 
-def test_the_permission_file_of_version_4_is_read_and_stays_what_it_is(tmp_path, caplog):
+def test_the_permission_file_of_version_4_is_read_and_not_changed(tmp_path, caplog):
     file = tmp_path / "plain_acl.yml"
     file.write_text(
         "globalWhiteRemoteAddresses: \n- 10.0.0.*\naccounts:\n- accessKey: anna\n  secretKey: anna-secret\n"
@@ -250,7 +250,7 @@ def test_the_permission_file_of_version_4_is_read_and_stays_what_it_is(tmp_path,
     assert '"new"' in kept.read_text()
 
 
-def test_a_mistake_in_the_permission_file_is_told_with_file_and_line(tmp_path):
+def test_an_error_in_the_permission_file_names_file_and_line(tmp_path):
     file = tmp_path / "plain_acl.yml"
     file.write_text("accounts:\n- accessKey: anna\n  secretKey: s\n  admin: false\n\n  topicPerms:\n  - orders=WRITE\n")
     with pytest.raises(ConfigError, match=r"plain_acl\.yml, line 7: 'WRITE' is not a permission"):
@@ -267,7 +267,7 @@ def test_a_mistake_in_the_permission_file_is_told_with_file_and_line(tmp_path):
         ({"aclEnable": "true", "rocketmq.acl.plain.file": "/nowhere.yml"}, "/nowhere.yml cannot be read"),
     ],
 )
-def test_settings_that_cannot_work_are_refused_without_their_secrets(settings, complaint):
+def test_invalid_settings_are_refused_without_their_secrets(settings, complaint):
     with pytest.raises(ConfigError, match=complaint) as found:
         AccessSettings.of(settings)
     assert "s3cret" not in str(found.value)
@@ -299,7 +299,7 @@ OF_ADMINISTRATORS = [
 
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize(("server", "code", "fields", "body"), OF_ADMINISTRATORS, ids=lambda value: str(value)[:40])
-def test_no_unsigned_header_passes_for_an_administrators(guarded, kind, server, code, fields, body):
+def test_an_unsigned_header_gives_no_administrator_rights(guarded, kind, server, code, fields, body):
     """Refused, or the connection ends: handler and access check get the same decoded header."""
     rest = HOSTILE[kind] % ((code, fields) if b"%d" in HOSTILE[kind] else (fields,))
     header = b'{"code":%d,"opaque":5,"flag":0%s}' % (code, rest)
@@ -320,7 +320,7 @@ def test_no_unsigned_header_passes_for_an_administrators(guarded, kind, server, 
     assert b"maxMessageSize=77777" not in administer(guarded, Code.GET_BROKER_CONFIG, NoHeader()).body
 
 
-def test_users_see_the_progress_in_the_topics_they_may_see_only(guarded):
+def test_users_see_progress_of_permitted_topics_only(guarded):
     """Also where a request lists topics."""
     who = add_user(guarded, "counter")
     allow(guarded, "counter", "Group:counters", "Topic:orders", actions=["Get"])

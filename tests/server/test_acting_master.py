@@ -82,7 +82,7 @@ async def trio(
 
 
 @pytest.mark.parametrize("notify", [False, True])
-def test_the_master_goes_its_slave_acts_until_it_is_back(tmp_path: Path, notify: bool) -> None:
+def test_a_slave_acts_until_its_master_is_back(tmp_path: Path, notify: bool) -> None:
     """The slave hears of it when it asks, or when it is told though it hardly ever asks."""
 
     async def scenario() -> None:
@@ -109,7 +109,7 @@ def test_the_master_goes_its_slave_acts_until_it_is_back(tmp_path: Path, notify:
     asyncio.run(scenario())
 
 
-def test_a_broker_that_hangs_is_forgotten_by_its_name_server(tmp_path: Path) -> None:
+def test_a_frozen_broker_expires_at_its_name_server(tmp_path: Path) -> None:
     """Its connections stay; what is missed is its heartbeat."""
 
     async def scenario() -> None:
@@ -122,7 +122,7 @@ def test_a_broker_that_hangs_is_forgotten_by_its_name_server(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
-def test_without_the_setting_a_slave_stays_what_it_is(tmp_path: Path) -> None:
+def test_without_the_setting_a_slave_does_not_act(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with trio(tmp_path, notify=True, enable_slave_acting_master=False) as three:
             role = three.slave.services.role
@@ -134,7 +134,7 @@ def test_without_the_setting_a_slave_stays_what_it_is(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_who_pops_goes_on_at_the_slave_and_back(tmp_path: Path) -> None:
+def test_pops_continue_at_the_slave_and_back(tmp_path: Path) -> None:
     """What was popped there and not acked is given out by the master again, what was acked is not."""
 
     async def scenario() -> None:

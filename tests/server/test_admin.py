@@ -62,7 +62,7 @@ def fill(producer: Producer, topic: str, count: int, queue_id: int = 0, **named:
 # -- brokers and topics
 
 
-def test_a_broker_tells_how_it_is_and_how_it_is_set(rocketmq: Cluster, admin: Admin) -> None:
+def test_a_broker_returns_its_state_and_settings(rocketmq: Cluster, admin: Admin) -> None:
     address = rocketmq.addresses[0]
     assert admin.broker_state(address)["brokerActive"] == "true"
     assert admin.broker_config(address)["brokerName"] == "broker-a"
@@ -81,11 +81,11 @@ def test_a_topic_is_described(admin: Admin, producer: Producer) -> None:
     assert admin.topic_config(topic)["broker-a"].attributes == {}
 
 
-def test_attributes_as_they_travel() -> None:
+def test_attributes_are_sent_with_their_operation() -> None:
     assert changes({"message.type": "FIFO", "x": None}) == "+message.type=FIFO,-x"
 
 
-def test_what_is_unknown_is_said(admin: Admin) -> None:
+def test_unknown_names_raise(admin: Admin) -> None:
     for ask in (admin.topic_config, admin.topic_stats, admin.topic_groups):
         with pytest.raises(NoRouteError, match="no-such-topic"):
             ask("no-such-topic")
@@ -96,7 +96,9 @@ def test_what_is_unknown_is_said(admin: Admin) -> None:
 # -- groups
 
 
-def test_groups_and_who_is_in_them(rocketmq: Cluster, rocketmq_topic: str, admin: Admin, producer: Producer) -> None:
+def test_groups_and_their_members_are_returned(
+    rocketmq: Cluster, rocketmq_topic: str, admin: Admin, producer: Producer
+) -> None:
     group = group_name()
     admin.create_group(group, retry_max_times=3)
     assert admin.groups()[group]["broker-a"].retry_max_times == 3
@@ -113,7 +115,7 @@ def test_groups_and_who_is_in_them(rocketmq: Cluster, rocketmq_topic: str, admin
     assert admin.members(group) is None
 
 
-def test_progress_and_setting_a_group_back(rocketmq_topic: str, admin: Admin, producer: Producer) -> None:
+def test_the_progress_of_a_group_is_returned_and_reset(rocketmq_topic: str, admin: Admin, producer: Producer) -> None:
     group, queue = group_name(), MessageQueue(rocketmq_topic, "broker-a", 0)
     admin.create_group(group)
     fill(producer, rocketmq_topic, 5)
@@ -129,7 +131,7 @@ def test_progress_and_setting_a_group_back(rocketmq_topic: str, admin: Admin, pr
         admin.reset_group_offset("no-such-group", queue, 0)
 
 
-def test_an_old_broker_is_not_asked_to_set_one_queue(rocketmq_topic: str, rocketmq: Cluster) -> None:
+def test_an_old_broker_cannot_reset_a_single_queue(rocketmq_topic: str, rocketmq: Cluster) -> None:
     asked: list[int] = []
 
     class Old(aio.Admin):
@@ -151,7 +153,7 @@ def test_an_old_broker_is_not_asked_to_set_one_queue(rocketmq_topic: str, rocket
 # -- messages
 
 
-def test_a_message_by_its_ids_and_keys(rocketmq_topic: str, admin: Admin, producer: Producer) -> None:
+def test_a_message_is_found_by_ids_and_keys(rocketmq_topic: str, admin: Admin, producer: Producer) -> None:
     sent = producer.send(Message(rocketmq_topic, b"found", tags="a", keys="k1 k2"))
     message = admin.message(sent.offset_msg_id)
     assert (message.body, message.queue, message.msg_id) == (b"found", sent.queue, sent.msg_id)
@@ -162,7 +164,7 @@ def test_a_message_by_its_ids_and_keys(rocketmq_topic: str, admin: Admin, produc
     assert admin.messages_by_key(rocketmq_topic, "k1", end_ms=1) == []
 
 
-def test_an_id_of_another_cluster(admin: Admin) -> None:
+def test_an_id_of_another_cluster_is_refused(admin: Admin) -> None:
     with pytest.raises(ConfigError, match=r"no broker is registered at 10.0.0.1:10911"):
         admin.message("0A00000100002A9F0000000000000000")
     with pytest.raises(ConfigError, match="not an offset message id"):
@@ -183,7 +185,7 @@ def test_a_queue_is_read_without_being_consumed(rocketmq_topic: str, admin: Admi
     assert admin.topic_groups(rocketmq_topic) == []
 
 
-def test_the_newest_messages_of_a_topic(rocketmq_topic: str, admin: Admin, producer: Producer) -> None:
+def test_the_newest_messages_of_a_topic_are_returned(rocketmq_topic: str, admin: Admin, producer: Producer) -> None:
     for i in range(90):
         producer.send(Message(rocketmq_topic, b"%d" % i, tags="rare" if i % 40 == 0 else "often"))
     found, ends = admin.newest(rocketmq_topic, 3)

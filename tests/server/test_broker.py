@@ -107,7 +107,7 @@ async def route(caller: RpcClient, namesrv: str, topic: str) -> TopicRouteData |
 # -- life
 
 
-def test_a_message_is_sent_pulled_and_there_after_a_restart(tmp_path: Path) -> None:
+def test_a_message_is_sent_and_pulled_also_after_a_restart(tmp_path: Path) -> None:
     async def scenario() -> None:
         broker, caller = make(tmp_path), RpcClient()
         for number in range(2):
@@ -127,7 +127,7 @@ def test_a_message_is_sent_pulled_and_there_after_a_restart(tmp_path: Path) -> N
     assert not (tmp_path / "abort").exists()
 
 
-def test_a_port_in_use_is_named_and_leaves_the_store_free(tmp_path: Path) -> None:
+def test_a_port_in_use_is_named_and_the_store_is_released(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path / "one") as (first, _):
             second = make(tmp_path / "two", listen_port=first.port)
@@ -139,7 +139,7 @@ def test_a_port_in_use_is_named_and_leaves_the_store_free(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-def test_a_store_in_use_is_named_and_its_broker_lives_on(tmp_path: Path) -> None:
+def test_a_store_in_use_is_named_and_its_broker_keeps_running(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as (first, caller):
             with pytest.raises(StoreLocked, match=f"{tmp_path} is in use"):
@@ -149,7 +149,7 @@ def test_a_store_in_use_is_named_and_its_broker_lives_on(tmp_path: Path) -> None
     asyncio.run(scenario())
 
 
-def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
+def test_a_stop_answers_held_requests(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as (broker, caller):
             await ask(caller, broker.address, send_command())
@@ -161,7 +161,7 @@ def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_pull_is_answered_when_its_message_comes(tmp_path: Path) -> None:
+def test_a_held_pull_is_answered_when_a_message_arrives(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as (broker, consumer):
             producer = RpcClient()
@@ -176,7 +176,7 @@ def test_a_pull_is_answered_when_its_message_comes(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_closed_connection_is_forgotten_with_all_it_waited_for(tmp_path: Path) -> None:
+def test_a_closed_connection_drops_its_held_requests(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as (broker, consumer):
             await ask(consumer, broker.address, send_command())
@@ -193,7 +193,7 @@ def test_a_closed_connection_is_forgotten_with_all_it_waited_for(tmp_path: Path)
 # -- name servers
 
 
-def test_a_broker_registers_and_takes_itself_back(tmp_path: Path) -> None:
+def test_a_broker_registers_and_unregisters(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with name_server() as first, name_server() as second:
             namesrvs = f"{first.address};{second.address}"
@@ -209,7 +209,7 @@ def test_a_broker_registers_and_takes_itself_back(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_created_topic_has_a_route_when_its_creation_is_answered(tmp_path: Path) -> None:
+def test_a_topic_has_a_route_when_its_creation_is_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with name_server() as server, running(tmp_path, server.address) as (broker, caller):
             header = CreateTopic(
@@ -224,7 +224,7 @@ def test_a_created_topic_has_a_route_when_its_creation_is_answered(tmp_path: Pat
     asyncio.run(scenario())
 
 
-def test_a_created_topic_can_be_told_alone(tmp_path: Path) -> None:
+def test_a_created_topic_can_be_registered_alone(tmp_path: Path) -> None:
     """Where a registration makes the name server forget what it does not list."""
 
     async def scenario() -> None:
@@ -247,7 +247,7 @@ def test_a_created_topic_can_be_told_alone(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_topic_made_by_a_send_gets_a_route_by_itself(tmp_path: Path) -> None:
+def test_a_topic_created_by_a_send_gets_a_route(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with name_server() as server, running(tmp_path, server.address) as (broker, caller):
             await ask(caller, broker.address, send_command("made"))
@@ -256,7 +256,7 @@ def test_a_topic_made_by_a_send_gets_a_route_by_itself(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_name_server_that_is_not_there_is_named_once_and_found_when_it_comes(
+def test_an_unreachable_name_server_is_logged_once_and_found_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -274,7 +274,7 @@ def test_a_name_server_that_is_not_there_is_named_once_and_found_when_it_comes(
         asyncio.run(scenario())
 
 
-def test_a_start_that_is_broken_off_closes_the_store(tmp_path: Path) -> None:
+def test_a_cancelled_start_closes_the_store(tmp_path: Path) -> None:
     async def scenario() -> None:
         asked, left = asyncio.Event(), asyncio.Event()
 
@@ -300,7 +300,7 @@ def test_a_start_that_is_broken_off_closes_the_store(tmp_path: Path) -> None:
     assert not (tmp_path / "abort").exists()
 
 
-def test_a_name_server_that_comes_back_empty_is_told_everything(tmp_path: Path) -> None:
+def test_a_restarted_name_server_gets_all_topics(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with name_server() as first:
             port = first.port
@@ -314,7 +314,7 @@ def test_a_name_server_that_comes_back_empty_is_told_everything(tmp_path: Path) 
     asyncio.run(scenario())
 
 
-def test_topics_the_name_server_wants_in_order_are_marked_with_the_next_registration(tmp_path: Path) -> None:
+def test_order_topics_are_marked_at_the_next_registration(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with (
             name_server() as server,
@@ -328,7 +328,7 @@ def test_topics_the_name_server_wants_in_order_are_marked_with_the_next_registra
     asyncio.run(scenario())
 
 
-def test_calls_of_others_fail_in_words() -> None:
+def test_failed_calls_to_other_servers_name_the_reason() -> None:
     async def scenario() -> None:
         caller = RpcClient()
 
@@ -364,7 +364,7 @@ def test_calls_of_others_fail_in_words() -> None:
 SYNC = {"flush_disk_type": "SYNC_FLUSH"}
 
 
-def test_with_sync_flush_an_answer_means_that_it_is_on_disk(tmp_path: Path) -> None:
+def test_under_sync_flush_an_answered_send_is_on_disk(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, store=SYNC) as (broker, caller):
             answers = await asyncio.gather(*(ask(caller, broker.address, send_command()) for _ in range(20)))
@@ -375,7 +375,7 @@ def test_with_sync_flush_an_answer_means_that_it_is_on_disk(tmp_path: Path) -> N
     asyncio.run(scenario())
 
 
-def test_with_sync_flush_a_pull_waits_for_the_disk_and_no_longer(tmp_path: Path) -> None:
+def test_under_sync_flush_a_pull_waits_for_the_flush(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, store=SYNC) as (broker, consumer):
             producer = RpcClient()
@@ -394,7 +394,7 @@ def test_with_sync_flush_a_pull_waits_for_the_disk_and_no_longer(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("wait", "code"), [(True, 10), (False, 0)])
-def test_a_disk_that_takes_too_long_is_told_to_who_waits(
+def test_a_slow_flush_is_answered_with_a_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: bool, code: int
 ) -> None:
     async def scenario() -> None:

@@ -24,7 +24,7 @@ def chaos() -> Iterator[Chaos]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_scenario(chaos: Chaos, name: str) -> None:
+def test_scenario_ends_without_violations(chaos: Chaos, name: str) -> None:
     outcome = chaos.run(ALL[name])
     assert not outcome.faults, "\n".join(outcome.faults[:20])
     assert outcome.figures.consumed >= outcome.figures.acknowledged > 0

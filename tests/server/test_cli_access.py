@@ -83,7 +83,7 @@ def send(cluster: Cluster, name: str, secret: str) -> None:
         producer.send(Message("orders", b"hello"))
 
 
-def test_users_come_change_and_go(cli: SecretCli) -> None:
+def test_users_are_created_changed_and_deleted(cli: SecretCli) -> None:
     cli.password(PASSWORDS[0])
     assert cli.ok("access", "user", "create", "ada") == ""
     cli.ok("access", "user", "create", "adam", "--super")
@@ -117,7 +117,7 @@ def test_a_password_is_changed_and_never_shown(cluster: Cluster, cli: SecretCli)
         send(cluster, "ben", PASSWORDS[1])
 
 
-def test_permissions_come_change_and_go(cluster: Cluster, cli: SecretCli) -> None:
+def test_permissions_are_created_changed_and_deleted(cluster: Cluster, cli: SecretCli) -> None:
     cli.password(PASSWORDS[0])
     cli.ok("access", "user", "create", "cleo")
     with pytest.raises(BrokerError, match="cleo"):
@@ -140,7 +140,7 @@ def test_permissions_come_change_and_go(cluster: Cluster, cli: SecretCli) -> Non
     assert "user 'cleo' has no permissions" in told
 
 
-def test_who_may_not_is_told_what_is_missing(cli: SecretCli) -> None:
+def test_a_denied_command_names_the_missing_permission(cli: SecretCli) -> None:
     cli.password(PASSWORDS[0])
     cli.ok("access", "user", "create", "dan")
     cli.sign("dan", PASSWORDS[0])
@@ -158,7 +158,7 @@ def test_who_may_not_is_told_what_is_missing(cli: SecretCli) -> None:
     assert cli.permissions("dan") == []
 
 
-def test_what_makes_no_sense_is_refused(cli: SecretCli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_arguments_are_refused(cli: SecretCli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "User:nobody" in cli.refused("access", "acl", "allow", "nobody", "Pub", "Topic:orders")
     assert "Shout" in cli.refused("access", "acl", "allow", "root", "Shout", "Topic:orders", status=Status.USAGE)
     assert "Place:x" in cli.refused("access", "acl", "allow", "root", "Pub", "Place:x", status=Status.USAGE)
@@ -169,7 +169,7 @@ def test_what_makes_no_sense_is_refused(cli: SecretCli, monkeypatch: pytest.Monk
     assert "needs its secret key" in cli.refused("access", "user", "ls", status=Status.USAGE)
 
 
-def test_the_list_outlives_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_and_permissions_survive_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for begins in (True, False):
         with Cluster(store_dir=tmp_path, access=GUARDED) as running:
             cli = SecretCli(running.namesrv, monkeypatch)

@@ -58,7 +58,7 @@ def test_settings_are_changed(cli: Cli) -> None:
         (["broker-a", "fileReservedTime"], "key=value is expected"),
     ],
 )
-def test_a_mistake_changes_nothing(cli: Cli, words: list[str], told: str) -> None:
+def test_an_invalid_setting_changes_nothing(cli: Cli, words: list[str], told: str) -> None:
     before = cli.json("broker", "settings", "broker-a")
     refused = cli("broker", "set", *words)
     assert refused.exit_code != 0
@@ -66,7 +66,7 @@ def test_a_mistake_changes_nothing(cli: Cli, words: list[str], told: str) -> Non
     assert cli.json("broker", "settings", "broker-a") == before
 
 
-def test_slaves_are_seen_and_missed(cluster: Cluster, cli: Cli, tmp_path: Path) -> None:
+def test_connected_and_missing_slaves_are_shown(cluster: Cluster, cli: Cli, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with pairs(tmp_path) as made:
             pair = {"broker_name": "pair", "namesrv_addr": cluster.namesrv}
@@ -93,7 +93,7 @@ def test_slaves_are_seen_and_missed(cluster: Cluster, cli: Cli, tmp_path: Path) 
     assert (gone.exit_code, "Registered masters: broker-a" in gone.stderr) == (Status.NOT_FOUND, True)
 
 
-def test_a_waiting_message_is_taken_back(cluster: Cluster, cli: Cli) -> None:
+def test_a_delayed_message_is_recalled(cluster: Cluster, cli: Cli) -> None:
     cluster.create_topic("reminders", 1)
     cli.ok("broker", "set", "broker-a", "recallMessageEnable=true")
     sent = cli.json("message", "send", "reminders", "later", "--delay", "3600")

@@ -66,7 +66,7 @@ def test_groups_are_listed(cli: Cli, group: str) -> None:
     assert "TOOLS_CONSUMER" in cli.ok("group", "ls", "-a").split()
 
 
-def test_a_group_with_a_member(cli: Cli, rocketmq: Cluster, group: str, topic: str) -> None:
+def test_a_group_with_a_member_is_shown(cli: Cli, rocketmq: Cluster, group: str, topic: str) -> None:
     got = threading.Semaphore(0)
     with PushConsumer(group, rocketmq.namesrv, consume_from=FIRST) as consumer:
         consumer.on(topic, tags="*")(lambda _: got.release())
@@ -90,7 +90,7 @@ def test_a_group_with_a_member(cli: Cli, rocketmq: Cluster, group: str, topic: s
 
 
 @pytest.mark.parametrize("verb", [("describe",), ("lag",), ("delete", "-y"), ("reset", "t", "--earliest")])
-def test_a_group_that_is_not_there(cli: Cli, verb: tuple[str, ...]) -> None:
+def test_a_missing_group_is_named(cli: Cli, verb: tuple[str, ...]) -> None:
     result = cli("group", verb[0], "no-such-group", *verb[1:])
     assert result.exit_code == Status.NOT_FOUND
     assert result.output == "Error: there is no consumer group no-such-group. 'rocketmq group ls' lists them\n"
@@ -99,7 +99,7 @@ def test_a_group_that_is_not_there(cli: Cli, verb: tuple[str, ...]) -> None:
 # -- lag
 
 
-def test_what_waits(cli: Cli, group: str, topic: str) -> None:
+def test_the_lag_of_a_group_is_shown(cli: Cli, group: str, topic: str) -> None:
     fresh = cli("group", "lag", group)
     assert fresh.exit_code == Status.NOT_FOUND
     assert f"group {group} has committed nothing yet" in fresh.output
@@ -115,7 +115,7 @@ def test_what_waits(cli: Cli, group: str, topic: str) -> None:
     assert f"6 messages wait for group {group}, more than 5" in over.stderr
 
 
-def test_watching_what_waits(cli: Cli, group: str, topic: str) -> None:
+def test_the_lag_can_be_watched(cli: Cli, group: str, topic: str) -> None:
     watched = ("group", "lag", group, "--topic", topic, "--watch", "--interval", 0.1, "-c", 3)
     looks = cli.jsonl(*watched)
     assert [look["group"] for look in looks] == [group] * 3
@@ -128,7 +128,9 @@ def test_watching_what_waits(cli: Cli, group: str, topic: str) -> None:
     assert cli("group", "lag", group, "-c", 3).exit_code == Status.USAGE
 
 
-def test_a_watch_outlives_a_broker_s_silence(cli: Cli, group: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_continues_after_a_silent_broker(
+    cli: Cli, group: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ask, asked = aio.Admin.progress, []
 
     async def sometimes(self: aio.Admin, *args: Any) -> Any:
@@ -143,7 +145,7 @@ def test_a_watch_outlives_a_broker_s_silence(cli: Cli, group: str, topic: str, m
     assert len(result.stdout.splitlines()) == 2
 
 
-def test_a_terminal_is_redrawn(
+def test_a_watch_redraws_the_terminal(
     cli: Cli, group: str, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -157,7 +159,7 @@ def test_a_terminal_is_redrawn(
 # -- reset
 
 
-def test_a_group_goes_on_from_elsewhere(cli: Cli, group: str, topic: str) -> None:
+def test_offsets_of_a_group_can_be_reset(cli: Cli, group: str, topic: str) -> None:
     planned = cli.json("group", "reset", group, topic, "--latest", "--dry-run")
     assert planned == [
         {"broker": "broker-a", "queue": 0, "minOffset": 0, "maxOffset": 5, "from": None, "to": 5},
@@ -182,13 +184,13 @@ def test_a_group_goes_on_from_elsewhere(cli: Cli, group: str, topic: str) -> Non
     assert [row["to"] for row in rows] == [0, 0]
 
 
-def test_where_no_group_can_go(cli: Cli, group: str, topic: str) -> None:
+def test_invalid_reset_targets_are_refused(cli: Cli, group: str, topic: str) -> None:
     for words in ((), ("--earliest", "--latest"), ("--latest", "--queue", "broker-a:9"), ("--to-time", "soon")):
         assert cli("group", "reset", group, topic, *words, "-y").exit_code == Status.USAGE
     assert cli("group", "reset", group, "no-such-topic", "--latest", "-y").exit_code == Status.NOT_FOUND
 
 
-def test_a_running_member_follows(cli: Cli, rocketmq: Cluster, group: str, topic: str) -> None:
+def test_a_running_member_follows_a_reset(cli: Cli, rocketmq: Cluster, group: str, topic: str) -> None:
     got: list[int] = []
     arrived = threading.Semaphore(0)
     with PushConsumer(group, rocketmq.namesrv, consume_from=FIRST) as consumer:
@@ -219,7 +221,7 @@ def test_a_group_is_deleted(cli: Cli, group: str, topic: str) -> None:
     assert eventually(lambda: cli.json("group", "ls", group), lambda rows: rows == []) == []
 
 
-def test_offsets_may_outlive_their_group(cli: Cli, rocketmq: Cluster, group: str, topic: str) -> None:
+def test_offsets_can_be_kept_without_their_group(cli: Cli, rocketmq: Cluster, group: str, topic: str) -> None:
     cli.ok("group", "reset", group, topic, "--to-offset", 2, "--queue", "broker-a:0", "-y")
     cli.ok("group", "delete", group, "--yes", "--keep-offsets")
     with Admin(rocketmq.namesrv) as admin:

@@ -36,7 +36,7 @@ def bodies(cli: Cli, topic: str) -> list[str]:
 # -- send
 
 
-def test_one_message_from_everywhere(cli: Cli, rocketmq_topic: str, tmp_path: Path) -> None:
+def test_a_message_can_come_from_argument_file_or_input(cli: Cli, rocketmq_topic: str, tmp_path: Path) -> None:
     path = tmp_path / "body"
     path.write_bytes(b"\x00\xff")
     sent = cli.json("message", "send", rocketmq_topic, "as argument", "-t", "a", "-k", "k1 k2", "-p", "x=y")
@@ -52,7 +52,7 @@ def test_one_message_from_everywhere(cli: Cli, rocketmq_topic: str, tmp_path: Pa
     assert (rows[1]["queue"], rows[1]["bodyEncoding"]) == (2, "base64")
 
 
-def test_many_messages_from_lines(cli: Cli, rocketmq_topic: str, tmp_path: Path) -> None:
+def test_messages_are_sent_from_lines(cli: Cli, rocketmq_topic: str, tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_text("".join(f"{i}\n\n" for i in range(200)))
     said = cli("message", "send", rocketmq_topic, "--lines", path, "-t", "a")
@@ -62,7 +62,7 @@ def test_many_messages_from_lines(cli: Cli, rocketmq_topic: str, tmp_path: Path)
     assert cli.json("topic", "describe", rocketmq_topic)["messages"] == 203
 
 
-def test_messages_that_were_printed_are_sent_again(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_printed_messages_can_be_sent_again(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
     other = rocketmq.create_topic(f"t-{uuid.uuid4().hex[:12]}")
     cli.ok("message", "send", rocketmq_topic, "one", "-t", "a", "-k", "k", "-p", "x=y")
     lines = cli.ok("topic", "tail", rocketmq_topic, "--no-follow", "-o", "jsonl")
@@ -73,7 +73,7 @@ def test_messages_that_were_printed_are_sent_again(cli: Cli, rocketmq: Cluster, 
     assert row["msgId"] != json.loads(lines)["msgId"]
 
 
-def test_a_line_that_cannot_be_sent_ends_it(cli: Cli, rocketmq_topic: str) -> None:
+def test_an_invalid_line_ends_the_command(cli: Cli, rocketmq_topic: str) -> None:
     bad = cli("message", "send", rocketmq_topic, "--jsonl", "-", stdin='{"body":"a"}\n{"body":"b"}\n[]\n{"body":"c"}\n')
     assert bad.exit_code == Status.FAILED
     assert "line 3 is no message: it is no JSON object; it and what follows was not sent" in bad.output
@@ -88,7 +88,9 @@ def test_a_line_that_cannot_be_sent_ends_it(cli: Cli, rocketmq_topic: str) -> No
     assert sorted(bodies(cli, rocketmq_topic)) == ["a", "b", "c"]
 
 
-def test_what_got_no_answer_may_be_stored(cli: Cli, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_without_an_answer_are_reported_as_maybe_stored(
+    cli: Cli, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: Any) -> SendResult:
         raise RequestTimeout("no answer")
 
@@ -99,7 +101,7 @@ def test_what_got_no_answer_may_be_stored(cli: Cli, rocketmq_topic: str, monkeyp
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_what_was_sent_before_an_interrupt_is_counted(
+def test_an_interrupt_reports_the_number_of_sent_messages(
     cli: Cli, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch, ordered: bool
 ) -> None:
     """Ctrl-C while the first result is being printed, or the second message being sent."""
@@ -132,11 +134,11 @@ def test_what_was_sent_before_an_interrupt_is_counted(
     [("body", "--lines", "-"), ("--jsonl", "-", "-t", "a"), ("x", "--queue", "broker-a"), ("x", "-p", "KEYS=k"),
      ("x", "--delay-level", "-1"), ("x", "--delay", "-1")],
 )  # fmt: skip
-def test_what_does_not_go_together(cli: Cli, rocketmq_topic: str, words: tuple[str, ...]) -> None:
+def test_contradictory_options_are_refused(cli: Cli, rocketmq_topic: str, words: tuple[str, ...]) -> None:
     assert cli("message", "send", rocketmq_topic, *words, stdin="{}").exit_code == Status.USAGE
 
 
-def test_a_message_for_later(cli: Cli, rocketmq_topic: str) -> None:
+def test_a_message_can_be_delayed(cli: Cli, rocketmq_topic: str) -> None:
     assert cli("message", "send", rocketmq_topic, "later", "--delay", "3600").exit_code == 0
     assert cli("message", "send", rocketmq_topic, "now").exit_code == 0
     assert bodies(cli, rocketmq_topic) == ["now"]
@@ -148,7 +150,7 @@ def test_a_message_for_later(cli: Cli, rocketmq_topic: str) -> None:
 # -- get, query, trace
 
 
-def test_a_message_is_found_again(cli: Cli, rocketmq_topic: str) -> None:
+def test_a_message_is_found_by_id_and_key(cli: Cli, rocketmq_topic: str) -> None:
     sent = cli.json("message", "send", rocketmq_topic, "grüße", "-k", "k1 k2", "-t", "a")
     row = cli.json("message", "get", sent["offsetMsgId"])
     assert (row["topic"], row["body"], row["msgId"]) == (rocketmq_topic, "grüße", sent["msgId"])
@@ -161,7 +163,7 @@ def test_a_message_is_found_again(cli: Cli, rocketmq_topic: str) -> None:
     assert "k1 k2" in cli.ok("message", "query", rocketmq_topic, "k1", "--since", "1h")
 
 
-def test_messages_that_are_not_there(cli: Cli, rocketmq_topic: str) -> None:
+def test_missing_messages_are_reported(cli: Cli, rocketmq_topic: str) -> None:
     sent = cli.json("message", "send", rocketmq_topic, "x")
     nowhere = sent["offsetMsgId"][:16] + "0000FFFFFFFFFFFF"
     for words, status in (
@@ -181,7 +183,7 @@ def traced(*fields: object) -> str:
     return "\x01".join(map(str, fields)) + "\x02"
 
 
-def test_what_became_of_a_message(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_the_status_of_a_message_is_derived_from_offsets(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
     group = f"g-{uuid.uuid4().hex[:12]}"
     trace_topic = rocketmq.create_topic(f"trace-{uuid.uuid4().hex[:12]}", 1)
     sent = cli.json("message", "send", rocketmq_topic, "x", "-k", "k")
@@ -234,7 +236,7 @@ def of_group(cli: Cli, group: str) -> dict[str, Any]:
     return dict(row)
 
 
-def test_dead_letters_are_looked_at(cli: Cli, rocketmq_topic: str, dead: str, tmp_path: Path) -> None:
+def test_dead_letters_are_shown(cli: Cli, rocketmq_topic: str, dead: str, tmp_path: Path) -> None:
     listed = of_group(cli, dead)
     assert (listed["messages"], listed["resent"]) == (3, 0)
     assert dead in cli.ok("dlq", "ls")
@@ -251,7 +253,7 @@ def test_dead_letters_are_looked_at(cli: Cli, rocketmq_topic: str, dead: str, tm
     assert cli.ok("dlq", "export", dead, "--until", "1d") == ""
 
 
-def test_dead_letters_go_back_once(cli: Cli, rocketmq_topic: str, dead: str) -> None:
+def test_dead_letters_are_resent_once(cli: Cli, rocketmq_topic: str, dead: str) -> None:
     planned = cli.json("dlq", "resend", dead, "--dry-run")
     assert planned == [{"origin": rocketmq_topic, "to": rocketmq_topic, "messages": 3}]
     assert bodies(cli, rocketmq_topic) == []
@@ -275,7 +277,7 @@ def test_dead_letters_go_back_once(cli: Cli, rocketmq_topic: str, dead: str) -> 
     assert sorted(bodies(cli, rocketmq_topic)) == ["dead 0", "dead 0", "dead 1", "dead 2"]
 
 
-def test_dead_letters_go_back_to_their_group_alone(cli: Cli, rocketmq_topic: str, dead: str) -> None:
+def test_dead_letters_are_resent_to_their_group_only(cli: Cli, rocketmq_topic: str, dead: str) -> None:
     said = cli.json("dlq", "resend", dead, "--to", "group", "-y")
     assert said == [{"origin": rocketmq_topic, "to": f"%RETRY%{dead}", "messages": 3}]
     assert bodies(cli, rocketmq_topic) == []
@@ -283,7 +285,9 @@ def test_dead_letters_go_back_to_their_group_alone(cli: Cli, rocketmq_topic: str
     assert {row["properties"]["RETRY_TOPIC"] for row in rows} == {rocketmq_topic}
 
 
-def test_what_is_uncertain_is_said(cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncertain_sends_are_reported(
+    cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     send = aio.Producer.send
 
     async def second_is_lost(self: aio.Producer, message: Message, *args: Any) -> SendResult:
@@ -305,7 +309,7 @@ def test_what_is_uncertain_is_said(cli: Cli, rocketmq_topic: str, dead: str, mon
     assert len({row["msgId"] for row in rows}) == 3  # the second copy can be told
 
 
-def test_what_cannot_be_noted_is_said(cli: Cli, dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_commit_of_the_resend_offset_is_reported(cli: Cli, dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: Any) -> None:
         raise RequestTimeout("no answer in time")
 
@@ -324,7 +328,7 @@ def python_s_interrupts() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("python_s_interrupts")
-def test_an_interrupt_leaves_nothing_half_done(
+def test_an_interrupt_finishes_the_current_dead_letter(
     cli: Cli, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark = resend.mark_resent
@@ -344,7 +348,7 @@ def test_an_interrupt_leaves_nothing_half_done(
     assert bodies(cli, rocketmq_topic) == ["dead 0", "dead 1", "dead 2"]
 
 
-def test_one_run_at_a_time(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str) -> None:
+def test_only_one_resend_runs_at_a_time(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str) -> None:
     queue = MessageQueue(f"%DLQ%{dead}", "broker-a", 0)
     with Admin(rocketmq.namesrv) as other:
         assert other.lock_queue("TOOLS_CONSUMER", queue)
@@ -358,7 +362,7 @@ def test_one_run_at_a_time(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dea
         other.unlock_queue("TOOLS_CONSUMER", queue)
 
 
-def test_what_another_run_has_sent_meanwhile_is_left_out(
+def test_dead_letters_resent_by_another_run_are_skipped(
     cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acquire = ResendLock.acquire
@@ -372,7 +376,7 @@ def test_what_another_run_has_sent_meanwhile_is_left_out(
     assert bodies(cli, rocketmq_topic) == ["dead 2"]
 
 
-def test_a_turn_is_renewed_in_time(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_the_resend_lock_is_renewed_in_time(rocketmq: Cluster, rocketmq_topic: str) -> None:
     queue, now = MessageQueue(rocketmq_topic, "broker-a", 0), [0.0]
 
     async def main() -> None:
@@ -389,7 +393,7 @@ def test_a_turn_is_renewed_in_time(rocketmq: Cluster, rocketmq_topic: str) -> No
     asyncio.run(main())
 
 
-def test_an_export_that_fails_leaves_the_file_alone(
+def test_a_failed_export_does_not_change_the_file(
     cli: Cli, dead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "dead.jsonl"
@@ -407,7 +411,9 @@ def test_an_export_that_fails_leaves_the_file_alone(
     assert "cannot be written: No such file or directory" in nowhere.output
 
 
-def test_dead_letters_that_cannot_go_back(cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str) -> None:
+def test_dead_letters_that_cannot_be_resent_are_reported(
+    cli: Cli, rocketmq: Cluster, rocketmq_topic: str, dead: str
+) -> None:
     cli.ok("topic", "delete", rocketmq_topic, "-y")
     gone = cli("dlq", "resend", dead, "-y")
     assert gone.exit_code == Status.NOT_FOUND
@@ -425,7 +431,7 @@ def test_dead_letters_that_cannot_go_back(cli: Cli, rocketmq: Cluster, rocketmq_
 
 
 @pytest.mark.parametrize("verb", ["show", "export", "resend"])
-def test_a_group_without_dead_letters(cli: Cli, verb: str) -> None:
+def test_a_group_without_dead_letters_is_reported(cli: Cli, verb: str) -> None:
     result = cli("dlq", verb, "no-such-group")
     assert result.exit_code == Status.NOT_FOUND
     assert "consumer group no-such-group has no dead letters" in result.output
@@ -435,7 +441,7 @@ def test_a_group_without_dead_letters(cli: Cli, verb: str) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ")
-def test_ctrl_c_ends_a_tail_in_silence(cli: Cli, rocketmq_topic: str) -> None:
+def test_ctrl_c_ends_a_tail_without_output(cli: Cli, rocketmq_topic: str) -> None:
     cli.ok("message", "send", rocketmq_topic, "seen")
     command = [sys.executable, "-m", "rocketmq_py.cli", "topic", "tail", rocketmq_topic, "--namesrv", cli.namesrv]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tail:

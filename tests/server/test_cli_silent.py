@@ -66,7 +66,7 @@ def without(cluster: Cluster, brokers: int = 1) -> Callable[..., Result]:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_rest_is_shown_and_the_silent_broker_named(
+def test_other_brokers_are_shown_and_the_silent_one_named(
     cluster: Cluster, words: str, all_of_it: Callable[[Any], Any], the_rest: object
 ) -> None:
     whole = Cli(cluster.namesrv).json(*words.split())
@@ -80,7 +80,7 @@ def test_the_rest_is_shown_and_the_silent_broker_named(
     assert f": cannot connect to {gone} (mapped to 127.0.0.1:1)" in told
 
 
-def test_what_nobody_has_who_answers_may_be_with_the_silent(cluster: Cluster) -> None:
+def test_a_message_not_found_may_be_at_the_silent_broker(cluster: Cluster) -> None:
     result = without(cluster)("message", "query", "orders", GONE)
     assert result.exit_code == Status.UNHEALTHY
     assert f"topic orders has no message with key {GONE!r}" in result.stderr
@@ -88,14 +88,14 @@ def test_what_nobody_has_who_answers_may_be_with_the_silent(cluster: Cluster) ->
     assert result.stderr.count("cannot connect") == 1
 
 
-def test_a_limit_counts_beside_silence(cluster: Cluster) -> None:
+def test_a_lag_limit_is_checked_despite_a_silent_broker(cluster: Cluster) -> None:
     result = without(cluster)("group", "lag", "billing", "--max", 3)
     assert result.exit_code == Status.UNHEALTHY
     assert "4 messages wait for group billing, more than 3" in result.stderr
     assert f"broker {GONE}: " in result.stderr
 
 
-def test_nobody_answers(cluster: Cluster) -> None:
+def test_a_cluster_without_answering_brokers_is_an_error(cluster: Cluster) -> None:
     result = without(cluster, 2)("topic", "ls")
     assert result.exit_code == Status.FAILED
     assert result.stdout == ""
@@ -104,13 +104,13 @@ def test_nobody_answers(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     "words", ["group delete billing", "group reset billing orders --latest", "topic delete orders"]
 )
-def test_what_changes_something_is_not_done_by_halves(cluster: Cluster, words: str) -> None:
+def test_changes_need_all_brokers(cluster: Cluster, words: str) -> None:
     before = Cli(cluster.namesrv).json("group", "describe", "billing")
     assert without(cluster)(*words.split(), "--yes").exit_code == Status.FAILED
     assert Cli(cluster.namesrv).json("group", "describe", "billing") == before
 
 
-def test_a_program_says_whether_silence_matters(cluster: Cluster) -> None:
+def test_applications_decide_whether_silent_brokers_are_errors(cluster: Cluster) -> None:
     gone = {cluster.addresses[1]: "127.0.0.1:1"}
     with Admin(cluster.namesrv, address_map=gone) as strict, pytest.raises(NetworkError):
         strict.groups()
@@ -120,7 +120,7 @@ def test_a_program_says_whether_silence_matters(cluster: Cluster) -> None:
         assert admin.silent.keys() == {GONE}
 
 
-def test_a_doctor_says_what_to_try(cluster: Cluster) -> None:
+def test_doctor_gives_advice(cluster: Cluster) -> None:
     result = without(cluster)("doctor")
     assert result.exit_code == Status.UNHEALTHY
     assert f"fail  broker {GONE}:0" in result.output

@@ -30,7 +30,7 @@ def name() -> str:
 # -- topics
 
 
-def test_a_topic_from_its_creation_to_its_end(cli: Cli, name: str) -> None:
+def test_a_topic_is_created_shown_and_deleted(cli: Cli, name: str) -> None:
     assert cli.ok("topic", "create", name, "-q", 2, "--type", "FIFO") == f"created topic {name}\n"
     (listed,) = cli.json("topic", "ls", name)
     assert listed == {
@@ -59,7 +59,7 @@ def test_a_topic_from_its_creation_to_its_end(cli: Cli, name: str) -> None:
     assert cli.json("topic", "ls", name) == []
 
 
-def test_a_topic_is_changed_where_it_is(cli: Cli, rocketmq_topic: str) -> None:
+def test_a_topic_is_changed_at_its_brokers_only(cli: Cli, rocketmq_topic: str) -> None:
     nowhere = cli("topic", "update", rocketmq_topic, "-q", 9, "--broker", "broker-z")
     assert nowhere.exit_code == Status.NOT_FOUND
     assert f"topic {rocketmq_topic} is not on broker-z. It is on broker-a" in nowhere.output
@@ -67,7 +67,7 @@ def test_a_topic_is_changed_where_it_is(cli: Cli, rocketmq_topic: str) -> None:
     assert cli.json("topic", "ls", rocketmq_topic)[0]["readQueues"] == 9
 
 
-def test_topics_of_the_broker_are_listed_when_wanted(cli: Cli, rocketmq_topic: str) -> None:
+def test_internal_topics_are_listed_on_request(cli: Cli, rocketmq_topic: str) -> None:
     listed = cli.ok("topic", "ls").split()
     assert rocketmq_topic in listed
     assert "TBW102" not in listed
@@ -76,21 +76,21 @@ def test_topics_of_the_broker_are_listed_when_wanted(cli: Cli, rocketmq_topic: s
 
 
 @pytest.mark.parametrize("verb", [("describe",), ("update", "-q", "4"), ("delete", "-y"), ("tail",)])
-def test_a_topic_that_is_not_there(cli: Cli, verb: tuple[str, ...]) -> None:
+def test_a_missing_topic_is_named(cli: Cli, verb: tuple[str, ...]) -> None:
     result = cli("topic", verb[0], "no-such-topic", *verb[1:])
     assert result.exit_code == Status.NOT_FOUND
     assert "no-such-topic" in result.output
     assert len(result.output.splitlines()) == 1
 
 
-def test_what_no_topic_can_be(cli: Cli) -> None:
+def test_invalid_topics_are_refused(cli: Cli) -> None:
     result = cli("topic", "create", "no/topic")
     assert result.exit_code == Status.USAGE
     assert "contains illegal characters" in result.output
     assert cli("topic", "create", "t", "--broker", "broker-z").exit_code == Status.USAGE
 
 
-def test_a_topic_is_described_for_people(cli: Cli, rocketmq_topic: str) -> None:
+def test_a_topic_is_described_as_text(cli: Cli, rocketmq_topic: str) -> None:
     text = cli.ok("topic", "describe", rocketmq_topic)
     assert [line.split()[:3] for line in text.splitlines()[-5:]] == [
         ["broker", "queue", "minOffset"], *(["broker-a", str(queue), "0"] for queue in range(4))
@@ -100,7 +100,7 @@ def test_a_topic_is_described_for_people(cli: Cli, rocketmq_topic: str) -> None:
 # -- tail
 
 
-def test_the_last_messages(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_tail_prints_the_last_messages(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> None:
     with Producer("p", rocketmq.namesrv) as producer:
         for i in range(12):
             producer.send(Message(rocketmq_topic, f"body {i}", tags="even" if i % 2 == 0 else "odd", keys=f"k{i}"))
@@ -114,13 +114,13 @@ def test_the_last_messages(cli: Cli, rocketmq: Cluster, rocketmq_topic: str) -> 
     assert json.loads(documents[end:])["keys"] == "k11"
 
 
-def test_a_filter_that_is_no_filter(cli: Cli, rocketmq_topic: str) -> None:
+def test_an_invalid_filter_is_refused(cli: Cli, rocketmq_topic: str) -> None:
     result = cli("topic", "tail", rocketmq_topic, "--sql", "a >")
     assert result.exit_code == Status.USAGE
     assert "illegal SQL expression" in result.output
 
 
-def test_following_a_topic_through_a_restart_and_new_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tail_follows_a_topic_through_a_restart_and_new_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(tail, "ROUTE_SECONDS", 0.05)
 
@@ -144,7 +144,7 @@ def test_following_a_topic_through_a_restart_and_new_queues(monkeypatch: pytest.
         asyncio.run(main(cluster))
 
 
-def test_what_ends_a_poll_ends_the_tail(rocketmq: Cluster) -> None:
+def test_an_error_of_a_poll_ends_the_tail(rocketmq: Cluster) -> None:
     async def main() -> None:
         topic = f"t-{uuid.uuid4().hex[:12]}"
         async with aio.Admin(rocketmq.namesrv) as admin:
@@ -159,7 +159,7 @@ def test_what_ends_a_poll_ends_the_tail(rocketmq: Cluster) -> None:
 # -- cluster and doctor
 
 
-def test_the_brokers_of_a_cluster(cli: Cli, rocketmq: Cluster) -> None:
+def test_the_brokers_of_a_cluster_are_listed(cli: Cli, rocketmq: Cluster) -> None:
     (row,) = cli.json("cluster")
     assert (row["cluster"], row["broker"], row["role"]) == ("DefaultCluster", "broker-a", "master")
     assert row["address"] == rocketmq.addresses[0]
@@ -167,7 +167,7 @@ def test_the_brokers_of_a_cluster(cli: Cli, rocketmq: Cluster) -> None:
     assert cli.ok("cluster").splitlines()[1].startswith("DefaultCluster  broker-a")
 
 
-def test_a_healthy_cluster(cli: Cli, rocketmq_topic: str) -> None:
+def test_doctor_finds_nothing_wrong_in_a_healthy_cluster(cli: Cli, rocketmq_topic: str) -> None:
     checks = cli.json("doctor", "--topic", rocketmq_topic)
     assert [check["check"] for check in checks] == [
         "nameserver", "broker", "version", "clock", "disk", "permission", "topic read", "topic write"
@@ -178,7 +178,7 @@ def test_a_healthy_cluster(cli: Cli, rocketmq_topic: str) -> None:
     assert cli.ok("doctor").splitlines()[0] == f"{cli.namesrv} (--namesrv)"
 
 
-def test_one_of_two_name_servers_is_down(rocketmq: Cluster) -> None:
+def test_doctor_reports_a_missing_name_server(rocketmq: Cluster) -> None:
     result = Cli(f"{rocketmq.namesrv};127.0.0.1:1")("doctor", "-o", "json")
     assert result.exit_code == Status.UNHEALTHY
     up, down, *others = json.loads(result.stdout)
@@ -186,7 +186,7 @@ def test_one_of_two_name_servers_is_down(rocketmq: Cluster) -> None:
     assert {check["check"] for check in others} == {"broker", "version", "clock", "disk", "permission"}
 
 
-def test_what_ails_a_cluster(cli: Cli) -> None:
+def test_doctor_reports_problems_of_a_cluster(cli: Cli) -> None:
     result = cli("doctor", "--topic", "no-such-topic", "--group", "no-such-group")
     assert result.exit_code == Status.UNHEALTHY
     assert "fail  topic no-such-topic" in result.output
@@ -194,7 +194,7 @@ def test_what_ails_a_cluster(cli: Cli) -> None:
     assert "2 fail" in result.output.splitlines()[-1]
 
 
-def test_a_broker_is_reached_where_it_is_said_to_be(rocketmq: Cluster, cli: Cli, rocketmq_topic: str) -> None:
+def test_the_address_map_redirects_broker_addresses(rocketmq: Cluster, cli: Cli, rocketmq_topic: str) -> None:
     advertised = rocketmq.addresses[0]
     with TcpProxy(advertised) as proxy:
         mapped = ("--map", f"{advertised}={proxy.address}")
@@ -214,7 +214,7 @@ def test_topics_and_groups_are_completed(rocketmq: Cluster, rocketmq_topic: str)
     assert offered(f"rocketmq group lag {nowhere} TOOLS_C") == []
 
 
-def test_nobody_is_there() -> None:
+def test_an_unreachable_cluster_is_named() -> None:
     result = Cli("127.0.0.1:1")("topic", "ls")
     assert result.exit_code == Status.FAILED
     assert "cannot connect to 127.0.0.1:1" in result.output

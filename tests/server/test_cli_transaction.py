@@ -59,7 +59,7 @@ def test_open_transactions_are_listed(cluster: Cluster) -> None:
         assert {half.msg_id for half in admin.open_transactions()} == set(ids)
 
 
-def test_what_was_given_up_is_listed_and_resumed() -> None:
+def test_given_up_transactions_are_listed_and_resumed() -> None:
     settings = {"transaction_check_interval": 50, "transaction_time_out": 0, "transaction_check_max": 1}
     with Cluster(**settings) as cluster:
         cli = Cli(cluster.namesrv)

@@ -56,7 +56,7 @@ def said(caplog, text, logger=None):
 
 
 @pytest.mark.parametrize("fault", ["raises", "nonsense", "exits"])
-def test_a_listener_that_fails_gets_the_message_again_and_the_log_says_why(cluster, topic, group, fault, caplog):
+def test_a_failed_listener_is_logged_and_gets_the_message_again(cluster, topic, group, fault, caplog):
     async def scenario():
         seen = Seen()
 
@@ -78,7 +78,7 @@ def test_a_listener_that_fails_gets_the_message_again_and_the_log_says_why(clust
     assert said(caplog, "'fine'" if fault == "nonsense" else "the listener failed on")
 
 
-def test_a_listener_that_hangs_is_shown_and_its_message_comes_to_another_call(cluster, topic, group, caplog):
+def test_a_stuck_listener_is_logged_and_its_message_redelivered(cluster, topic, group, caplog):
     go = threading.Event()
 
     async def scenario():
@@ -109,7 +109,9 @@ def test_a_listener_that_hangs_is_shown_and_its_message_comes_to_another_call(cl
 
 
 @pytest.mark.parametrize("differ", ["tags", "topics"])
-def test_two_subscriptions_in_one_group_are_told_by_broker_and_member(cluster, topic, group, differ, caplog, hurry):
+def test_different_subscriptions_in_a_group_are_logged_by_broker_and_member(
+    cluster, topic, group, differ, caplog, hurry
+):
     async def scenario():
         other = topic if differ == "tags" else cluster.create_topic(f"{topic}-other", 1)
         async with consumer(cluster, group, topic, Seen(), "a"), consumer(cluster, group, other, Seen(), "b"):
@@ -124,7 +126,7 @@ def test_two_subscriptions_in_one_group_are_told_by_broker_and_member(cluster, t
     asyncio.run(scenario())
 
 
-def test_members_that_agree_are_not_told_anything(cluster, topic, group, caplog, hurry):
+def test_members_with_equal_subscriptions_log_nothing(cluster, topic, group, caplog, hurry):
     async def scenario():
         async with (
             consumer(cluster, group, topic, Seen(), "a || b") as one,
@@ -136,7 +138,7 @@ def test_members_that_agree_are_not_told_anything(cluster, topic, group, caplog,
     assert not said(caplog, "different subscriptions")
 
 
-def test_two_clients_with_one_id_miss_nothing_and_are_told(cluster, topic, group, caplog, hurry):
+def test_two_clients_with_one_id_get_all_messages_and_a_warning(cluster, topic, group, caplog, hurry):
     async def scenario():
         one, two = Seen(), Seen()
         async with (
@@ -154,7 +156,7 @@ def test_two_clients_with_one_id_miss_nothing_and_are_told(cluster, topic, group
     assert "instance_name" in said(caplog, "used by more than one consumer")[0]
 
 
-def test_a_topic_that_shrinks_loses_queues_and_nothing_else(cluster, topic, group, hurry, caplog):
+def test_a_shrunk_topic_loses_only_its_removed_queues(cluster, topic, group, hurry, caplog):
     async def scenario():
         seen = Seen()
         instance = ClientInstance(cluster.namesrv, route_interval=0.2)
@@ -178,9 +180,7 @@ def test_a_topic_that_shrinks_loses_queues_and_nothing_else(cluster, topic, grou
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_topic_that_is_deleted_is_said_and_consumed_again_when_it_is_back(
-    cluster, topic, group, hurry, caplog, orderly
-):
+def test_a_deleted_topic_is_logged_and_consumed_again_when_recreated(cluster, topic, group, hurry, caplog, orderly):
     async def scenario():
         seen, other = Seen(), cluster.create_topic(f"{topic}-other", 1)
         instance = ClientInstance(cluster.namesrv, route_interval=0.2)
@@ -204,7 +204,7 @@ def test_a_topic_that_is_deleted_is_said_and_consumed_again_when_it_is_back(
     asyncio.run(scenario())
 
 
-def test_a_clock_that_is_set_back_keeps_no_subscription_from_being_replaced(cluster, topic, group, monkeypatch, hurry):
+def test_a_clock_set_back_does_not_block_new_subscriptions(cluster, topic, group, monkeypatch, hurry):
     async def scenario():
         seen = Seen()
         async with consumer(cluster, group, topic, seen, "a") as member:
@@ -223,7 +223,7 @@ def test_a_clock_that_is_set_back_keeps_no_subscription_from_being_replaced(clus
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_cannot_use_a_consumer_and_the_parent_does_not_notice(cluster, topic, group):
+def test_a_forked_child_cannot_use_the_consumer_of_its_parent(cluster, topic, group):
     arrived = threading.Event()
     with BlockingConsumer(group, cluster.namesrv, listener=lambda _: arrived.set(), consume_from=FIRST) as member:
         member.subscribe(topic)

@@ -54,7 +54,7 @@ def ask(peer: RawPeer, command: Command) -> Command:
     return peer.receive()
 
 
-def test_idle_connections_cost_nobody_and_held_pulls_are_all_answered(cluster: Cluster) -> None:
+def test_thousands_of_held_pulls_are_all_answered(cluster: Cluster) -> None:
     (address,) = cluster.addresses
     with ExitStack() as stack:
         idle = [stack.enter_context(RawPeer(address)) for _ in range(IDLE)]
@@ -73,7 +73,7 @@ def test_idle_connections_cost_nobody_and_held_pulls_are_all_answered(cluster: C
         assert {ask(peer, send()).code for peer in idle} == {0}
 
 
-def test_who_asks_for_much_and_reads_late_takes_little_memory_and_loses_nothing(cluster: Cluster) -> None:
+def test_a_slow_reader_of_large_answers_takes_little_memory(cluster: Cluster) -> None:
     (address,) = cluster.addresses
     (broker,) = cluster.brokers
     server = broker._server
@@ -94,7 +94,7 @@ def _address(peer: RawPeer) -> str:
     return "{}:{}".format(*peer._socket.getsockname())
 
 
-def test_a_server_that_cannot_keep_up_refuses_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overloaded_server_refuses_requests_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every send works longer than the limit, so that turn after turn is too long."""
     with Cluster(wait_time_mills_in_send_queue=1) as cluster, ExitStack() as stack:
         (broker,) = cluster.brokers

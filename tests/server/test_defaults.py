@@ -93,7 +93,7 @@ def test_the_timeouts_are_those_of_java() -> None:
         assert default(poll, "timeout") == 5.0
 
 
-def test_a_producer_and_a_push_consumer(cluster: Cluster, topic: str, group: str) -> None:
+def test_a_producer_and_a_push_consumer_work_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
     inbox = Inbox()
     with PushConsumer(group, cluster.namesrv) as consumer:
         consumer.subscribe(topic, "*", inbox)
@@ -105,7 +105,7 @@ def test_a_producer_and_a_push_consumer(cluster: Cluster, topic: str, group: str
     assert len(inbox.messages) == COUNT
 
 
-def test_the_asyncio_producer_and_push_consumer(cluster: Cluster, topic: str, group: str) -> None:
+def test_the_asyncio_producer_and_push_consumer_work_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
     async def scenario() -> None:
         seen: list[str] = []
         consumer = aio.PushConsumer(group, cluster.namesrv)
@@ -119,7 +119,7 @@ def test_the_asyncio_producer_and_push_consumer(cluster: Cluster, topic: str, gr
     asyncio.run(scenario())
 
 
-def test_an_orderly_push_consumer(cluster: Cluster, topic: str, group: str) -> None:
+def test_an_orderly_push_consumer_works_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
     inbox = Inbox(OrderlyResult.SUCCESS)
     with PushConsumer(group, cluster.namesrv, orderly=True) as consumer:
         consumer.subscribe(topic, "*", inbox)
@@ -129,7 +129,7 @@ def test_an_orderly_push_consumer(cluster: Cluster, topic: str, group: str) -> N
         assert inbox.wait(COUNT) == bodies
 
 
-def test_a_message_that_fails_comes_again(cluster: Cluster, topic: str, group: str) -> None:
+def test_a_failed_message_is_redelivered_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
     """The first delay level for retries is ten seconds."""
     times: list[tuple[int, float]] = []
     done = threading.Event()
@@ -152,7 +152,7 @@ def test_a_message_that_fails_comes_again(cluster: Cluster, topic: str, group: s
     assert ended - began >= 9.0
 
 
-def test_a_lite_pull_consumer(cluster: Cluster, topic: str, group: str) -> None:
+def test_a_lite_pull_consumer_works_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
     with LitePullConsumer(group, cluster.namesrv) as consumer:
         consumer.subscribe(topic)
         consumer.start()
@@ -167,7 +167,7 @@ def test_a_lite_pull_consumer(cluster: Cluster, topic: str, group: str) -> None:
         assert sorted(seen) == bodies
 
 
-def test_a_simple_consumer(cluster: Cluster, topic: str, group: str) -> None:
+def test_a_simple_consumer_works_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
     with SimpleConsumer(group, cluster.namesrv) as consumer:
         consumer.subscribe(topic)
         consumer.start()
@@ -183,7 +183,7 @@ def test_a_simple_consumer(cluster: Cluster, topic: str, group: str) -> None:
         assert sorted(seen) == bodies
 
 
-def test_a_transaction_is_checked_back(cluster: Cluster, topic: str, group: str) -> None:
+def test_a_transaction_is_checked_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
     class Undecided(TransactionListener):
         def execute_local_transaction(self, message: Message, arg: object) -> TransactionState:
             return TransactionState.COMMIT
@@ -201,7 +201,7 @@ def test_a_transaction_is_checked_back(cluster: Cluster, topic: str, group: str)
         assert inbox.wait(1) == ["paid"]
 
 
-def test_admin_and_the_command(cluster: Cluster, group: str) -> None:
+def test_admin_and_the_command_work_with_defaults(cluster: Cluster, group: str) -> None:
     name = f"made-by-{group}"
     with Admin(cluster.namesrv) as admin:
         admin.create_topic(name, 2)

@@ -105,7 +105,7 @@ async def left_alone(root: Path, clock: LaterClock, **config: object) -> AsyncIt
         yield master, slave, other
 
 
-def test_what_is_due_is_handed_to_another_master_and_not_delivered_again(tmp_path: Path) -> None:
+def test_due_messages_go_to_another_master_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = LaterClock()
         async with left_alone(tmp_path, clock, enable_remote_escape=True) as (master, slave, other):

@@ -128,7 +128,7 @@ def restart_slave(machines: Machines, number: int, topic: str) -> None:
 
 
 @pytest.mark.usefixtures("_frequent_looks")
-def test_each_may_be_killed_and_nothing_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_message_is_lost_when_each_server_is_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "rocketmq_py")
     with Machines(tmp_path, brokers=3, name_servers=3) as machines:
         with Admin(namesrv=machines.direct_namesrv) as admin:
@@ -150,9 +150,7 @@ def test_each_may_be_killed_and_nothing_is_lost(tmp_path: Path, caplog: pytest.L
 
 
 @pytest.mark.usefixtures("_frequent_looks")
-def test_restarted_in_good_order_one_after_the_other_nobody_notices(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_rolling_restart_fails_no_client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Two pairs: no send fails, nothing had to be tried again that a broker had taken already, and what a master had
     taken is read from its slave while it is away."""
     with Machines(tmp_path, name_servers=3, slaves=2, sync=False, settings=DRAIN) as machines:

@@ -28,7 +28,7 @@ def own(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_removed(own, tmp_path: Path, name: str) -> None:
+def test_hostile_topic_names_remove_nothing(own, tmp_path: Path, name: str) -> None:
     cluster, producer = own
     victim = tmp_path / "victim"
     victim.mkdir()

@@ -8,14 +8,14 @@ from tests.killing_pair import PairRounds
 ROUNDS = 5
 
 
-def test_what_was_acknowledged_outlives_kills(tmp_path):
+def test_acknowledged_messages_survive_kills(tmp_path):
     rounds = Rounds(tmp_path, seed=1)
     asyncio.run(rounds.run(ROUNDS))
     assert rounds.ledger.count > ROUNDS
     assert any(rounds.ledger.seen.values())
 
 
-def test_what_a_pair_has_acknowledged_outlives_kills_of_either(tmp_path):
+def test_messages_acknowledged_by_a_pair_survive_kills_of_either(tmp_path):
     rounds = PairRounds(tmp_path, seed=3)
     asyncio.run(rounds.run(4))
     assert rounds.kills.keys() == {"master", "slave"}

@@ -62,7 +62,7 @@ async def eventually(look, wanted):
     return seen
 
 
-def test_subscribed_messages_come_once_and_are_committed_at_the_end(cluster, topic, group):
+def test_subscribed_messages_are_polled_once_and_committed_at_close(cluster, topic, group):
     async def scenario():
         await send(cluster.namesrv, topic, 40, tags="a", keys="k")
         async with consumer(cluster, group) as member:
@@ -79,7 +79,7 @@ def test_subscribed_messages_come_once_and_are_committed_at_the_end(cluster, top
     asyncio.run(scenario())
 
 
-def test_polls_are_of_one_queue_in_order_and_no_longer_than_a_batch(cluster, topic, group):
+def test_a_poll_returns_a_batch_of_one_queue_in_order(cluster, topic, group):
     async def scenario():
         await send(cluster.namesrv, topic, 30)
         async with consumer(cluster, group, pull_batch_size=4) as member:
@@ -97,7 +97,7 @@ def test_polls_are_of_one_queue_in_order_and_no_longer_than_a_batch(cluster, top
     asyncio.run(scenario())
 
 
-def test_iterating_ends_when_the_consumer_is_closed_and_counts_message_by_message(cluster, topic, group):
+def test_iteration_commits_each_message_and_ends_with_close(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         await send(cluster.namesrv, topic, 6, queue=queue)
@@ -120,7 +120,7 @@ def test_iterating_ends_when_the_consumer_is_closed_and_counts_message_by_messag
     asyncio.run(scenario())
 
 
-def test_what_a_failing_block_had_polled_last_comes_again(cluster, topic, group):
+def test_the_last_poll_of_a_failed_block_is_redelivered(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         await send(cluster.namesrv, topic, 3, queue=queue)
@@ -140,7 +140,7 @@ def test_what_a_failing_block_had_polled_last_comes_again(cluster, topic, group)
     asyncio.run(scenario())
 
 
-def test_auto_commit_at_a_poll_covers_what_earlier_polls_returned(cluster, topic, group):
+def test_a_poll_commits_the_messages_of_earlier_polls(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         await send(cluster.namesrv, topic, 4, queue=queue)
@@ -156,7 +156,7 @@ def test_auto_commit_at_a_poll_covers_what_earlier_polls_returned(cluster, topic
     asyncio.run(scenario())
 
 
-def test_manual_commits_of_all_and_of_given_offsets(cluster, topic, group):
+def test_all_or_given_offsets_can_be_committed(cluster, topic, group):
     async def scenario():
         queue, other = first_queue(topic), MessageQueue(topic, "broker-a", 1)
         await send(cluster.namesrv, topic, 5, queue=queue)
@@ -178,7 +178,7 @@ def test_manual_commits_of_all_and_of_given_offsets(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_seeking(cluster, topic, group):
+def test_seek_moves_the_position(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         results = await send(cluster.namesrv, topic, 8, queue=queue)
@@ -235,7 +235,7 @@ def test_a_paused_queue_is_not_pulled_until_it_is_resumed(cluster, topic, group)
     asyncio.run(scenario())
 
 
-def test_assigning_other_queues_leaves_the_common_ones_where_they_are(cluster, topic, group):
+def test_assigning_other_queues_keeps_common_positions(cluster, topic, group):
     async def scenario():
         zero, one, two = (MessageQueue(topic, "broker-a", i) for i in range(3))
         for queue in (zero, one, two):
@@ -251,7 +251,7 @@ def test_assigning_other_queues_leaves_the_common_ones_where_they_are(cluster, t
     asyncio.run(scenario())
 
 
-def test_tags_are_filtered_in_both_modes_and_a_queue_of_others_messages_moves_on(cluster, topic, group):
+def test_tags_are_filtered_in_both_modes_and_offsets_move(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         await send(cluster.namesrv, topic, 3, queue=queue, tags="BB")  # the hash of Aa
@@ -273,7 +273,7 @@ def test_tags_are_filtered_in_both_modes_and_a_queue_of_others_messages_moves_on
     asyncio.run(scenario())
 
 
-def test_members_share_the_queues_and_the_last_takes_all(cluster, topic, group):
+def test_members_share_the_queues_and_the_last_gets_all(cluster, topic, group):
     async def scenario():
         one, two = consumer(cluster, group), consumer(cluster, group)
         one.subscribe(topic)
@@ -305,7 +305,7 @@ def test_a_group_without_offsets_starts_at_the_time_asked_for(cluster, topic, gr
     asyncio.run(scenario())
 
 
-def test_a_topic_that_is_unsubscribed_is_delivered_no_more(cluster, topic, group):
+def test_an_unsubscribed_topic_is_not_delivered(cluster, topic, group):
     async def scenario():
         await send(cluster.namesrv, topic, 4)
         other = cluster.create_topic(f"{topic}-other", 1)
@@ -321,7 +321,7 @@ def test_a_topic_that_is_unsubscribed_is_delivered_no_more(cluster, topic, group
     asyncio.run(scenario())
 
 
-def test_a_listener_hears_of_new_queues_and_may_assign_them(cluster, topic, group):
+def test_a_listener_is_notified_of_new_queues_and_can_assign_them(cluster, topic, group):
     async def scenario():
         async with consumer(cluster, group, metadata_check_interval=0.02) as member, Admin(cluster.namesrv) as admin:
             heard = asyncio.Event()
@@ -344,7 +344,7 @@ def test_a_listener_hears_of_new_queues_and_may_assign_them(cluster, topic, grou
     asyncio.run(scenario())
 
 
-def test_what_is_wrong_is_said(cluster, topic, group):
+def test_invalid_calls_raise(cluster, topic, group):
     async def scenario():
         member = consumer(cluster, group)
         with pytest.raises(ClosedError, match="is not started"):
@@ -379,7 +379,7 @@ def test_what_is_wrong_is_said(cluster, topic, group):
 
 
 @pytest.mark.parametrize("assign", [False, True])
-def test_broadcasting_everyone_gets_everything_and_offsets_stay_at_home(cluster, topic, group, tmp_path, assign):
+def test_broadcasting_members_get_everything_and_store_offsets_locally(cluster, topic, group, tmp_path, assign):
     async def scenario():
         await send(cluster.namesrv, topic, 12)
         common = {"message_model": MessageModel.BROADCASTING, "local_offset_dir": tmp_path}
@@ -414,7 +414,7 @@ def test_broadcasting_everyone_gets_everything_and_offsets_stay_at_home(cluster,
     asyncio.run(scenario())
 
 
-def test_health_and_lag_tell_what_is_held_and_what_is_not_committed(cluster, topic, group):
+def test_health_and_lag_show_held_and_uncommitted_messages(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         await send(cluster.namesrv, topic, 6, queue)
@@ -436,7 +436,7 @@ def test_health_and_lag_tell_what_is_held_and_what_is_not_committed(cluster, top
     asyncio.run(scenario())
 
 
-def test_a_topic_that_is_deleted_and_made_again_is_another_one(cluster, topic, group, caplog):
+def test_a_recreated_topic_starts_at_its_beginning(cluster, topic, group, caplog):
     async def scenario():
         queue = first_queue(topic)
         await send(cluster.namesrv, topic, 5, queue)

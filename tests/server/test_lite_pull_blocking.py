@@ -56,7 +56,7 @@ def offsets(messages):
     return [message.queue_offset for message in messages]
 
 
-def test_polling_a_subscribed_topic(cluster, topic, group):
+def test_a_subscribed_topic_can_be_polled(cluster, topic, group):
     send(cluster, queue_of(topic), 5)
     with consumer(cluster, group) as member:
         member.subscribe(topic, "*")
@@ -68,7 +68,7 @@ def test_polling_a_subscribed_topic(cluster, topic, group):
     assert repr(member).startswith(f"LitePullConsumer(group='{group}', closed")
 
 
-def test_a_loop_that_is_left_counts_what_it_was_given(cluster, topic, group):
+def test_a_left_loop_commits_the_returned_messages(cluster, topic, group):
     send(cluster, queue_of(topic), 5)
     with consumer(cluster, group) as member:
         member.assign([queue_of(topic)])
@@ -88,7 +88,7 @@ def test_a_loop_that_is_left_counts_what_it_was_given(cluster, topic, group):
         assert seen == [2, 3, 4]
 
 
-def test_seeking_in_a_loop_takes_effect_with_the_next_message(cluster, topic, group):
+def test_a_seek_in_a_loop_applies_to_the_next_message(cluster, topic, group):
     queue, seen = queue_of(topic), []
     send(cluster, queue, 4)
     with consumer(cluster, group) as member:
@@ -104,7 +104,7 @@ def test_seeking_in_a_loop_takes_effect_with_the_next_message(cluster, topic, gr
     assert seen == [0, 1, 3, 0]
 
 
-def test_offsets(cluster, topic, group):
+def test_offsets_are_committed_and_read(cluster, topic, group):
     queue = queue_of(topic)
     send(cluster, queue, 4)
     with consumer(cluster, group, auto_commit=False) as member:
@@ -122,7 +122,7 @@ def test_offsets(cluster, topic, group):
             member.seek(queue_of(topic, 1), 0)
 
 
-def test_health_and_lag(cluster, topic, group):
+def test_health_and_lag_are_shown(cluster, topic, group):
     queue = queue_of(topic)
     send(cluster, queue, 5)
     with consumer(cluster, group, auto_commit=False) as member:
@@ -135,7 +135,7 @@ def test_health_and_lag(cluster, topic, group):
         assert member.health().ok
 
 
-def test_pausing(cluster, topic, group):
+def test_paused_queues_are_not_polled(cluster, topic, group):
     queue = queue_of(topic)
     with consumer(cluster, group) as member:
         member.assign([queue])
@@ -147,7 +147,7 @@ def test_pausing(cluster, topic, group):
         assert len(member.poll()) == 1
 
 
-def test_a_listener_may_call_the_consumer(cluster, topic, group):
+def test_a_listener_can_call_the_consumer(cluster, topic, group):
     heard = threading.Event()
     with consumer(cluster, group, metadata_check_interval=0.02) as member:
 
@@ -165,7 +165,7 @@ def test_a_listener_may_call_the_consumer(cluster, topic, group):
         assert len(member.assignment) == 3
 
 
-def test_another_thread_may_close_it(cluster, topic, group):
+def test_another_thread_can_close_it(cluster, topic, group):
     member = consumer(cluster, group)
     member.assign([queue_of(topic)])
     member.start()
@@ -180,7 +180,7 @@ def test_another_thread_may_close_it(cluster, topic, group):
     assert list(member) == []
 
 
-def test_what_is_wrong_is_said(cluster, topic, group):
+def test_invalid_calls_raise(cluster, topic, group):
     member = consumer(cluster, group)
     with pytest.raises(ClosedError, match="not started"):
         member.poll()

@@ -35,7 +35,7 @@ def expression(number: int) -> str:
     return part * min(65_000 // len(part), 1_300) + "a = 1"
 
 
-def test_many_new_expressions_in_one_read_do_not_stop_the_others(cluster: Cluster, quick_turns: None) -> None:
+def test_many_new_expressions_do_not_block_other_connections(cluster: Cluster, quick_turns: None) -> None:
     frames = [encode_command(Command(Code.PULL_MESSAGE, opaque=n, ext=pull(expression(n)))) for n in range(40)]
     with RawPeer(cluster.addresses[0]) as greedy, RawPeer(cluster.addresses[0]) as other:
         greedy.send(b"".join(frames))

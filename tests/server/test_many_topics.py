@@ -86,7 +86,7 @@ async def create_until_killed(served: Served) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills processes")
-def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
+def test_created_topics_survive_a_kill(tmp_path: Path) -> None:
     served = Served(tmp_path / "store")
     try:
         topics, groups = asyncio.run(create_until_killed(served))
@@ -103,7 +103,7 @@ def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
     assert not list((tmp_path / "store" / "config").glob("*.journal")), "at rest there are only Java's files"
 
 
-def test_topics_created_side_by_side_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrently_created_topics_are_registered_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     invoke = RpcClient.invoke
 

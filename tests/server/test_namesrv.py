@@ -86,20 +86,20 @@ def test_cluster_info_has_bare_broker_ids(peer):
     assert fastjson.loads(body)["clusterAddrTable"] == {"C": ["broker-a"]}
 
 
-def test_lists_of_topics(peer):
+def test_topics_are_listed(peer):
     register(peer)
     assert json.loads(peer.ask(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body)["topicList"] == ["T", "U"]
     assert json.loads(peer.ask(Code.GET_TOPICS_BY_CLUSTER, {"cluster": "C"}).body)["topicList"] == ["T", "U"]
 
 
-def test_a_broker_leaves_by_word(peer):
+def test_a_broker_can_unregister(peer):
     register(peer)
     leave = {"brokerName": "broker-a", "brokerAddr": "10.0.0.1:10911", "clusterName": "C", "brokerId": "0"}
     assert peer.ask(Code.UNREGISTER_BROKER, leave).code == 0
     assert route(peer).code == 17
 
 
-def test_a_broker_leaves_by_closing_its_connection(namesrv, peer):
+def test_a_closed_connection_removes_its_broker(namesrv, peer):
     with RawPeer(namesrv.address) as broker:
         register(broker)
         assert route(peer).code == 0
@@ -107,7 +107,7 @@ def test_a_broker_leaves_by_closing_its_connection(namesrv, peer):
         assert route(peer).code == 17
 
 
-def test_a_oneway_request_is_done_but_not_answered(peer):
+def test_a_oneway_request_is_executed_but_not_answered(peer):
     put = {"namespace": "N", "key": "k", "value": "v"}
     peer.send(encode_command(Command(Code.PUT_KV_CONFIG, opaque=1, flag=ONEWAY_FLAG, ext=put)))
     answer = peer.ask(Code.GET_KV_CONFIG, {"namespace": "N", "key": "k"}, opaque=2)
@@ -122,7 +122,7 @@ def test_settings_are_shown_and_changed(peer):
 
 
 @pytest.mark.parametrize("body", [b"{", b"\x78\x9c\x00", b"[]", b"\xff\xff"], ids=["json", "zlib", "list", "bytes"])
-def test_a_broken_registration_is_named_and_the_name_server_lives_on(peer, body):
+def test_a_malformed_registration_is_refused_and_the_name_server_keeps_running(peer, body):
     answer = register(peer, body=body)
     assert answer.code == 1
     assert answer.remark
@@ -135,7 +135,7 @@ def test_a_missing_field_is_named(peer):
     assert "topic" in answer.remark
 
 
-def test_a_broker_s_request_is_not_for_a_name_server(peer):
+def test_a_request_for_brokers_is_refused_by_a_name_server(peer):
     assert peer.ask(Code.HEART_BEAT).remark == " request type 34 not supported"
 
 
@@ -151,7 +151,7 @@ def test_a_port_in_use_is_named(namesrv):
         asyncio.run(start_another())
 
 
-def test_stopping_ends_connections_and_may_be_repeated(portal):
+def test_a_stop_closes_connections_and_can_be_repeated(portal):
     server = NameServer(CONFIG)
     portal.run(server.start())
     with RawPeer(server.address) as peer:
@@ -199,7 +199,7 @@ def acting(name, broker_id, address):
 
 
 @pytest.mark.parametrize("notify", [True, False])
-def test_brokers_are_told_who_has_the_smallest_id_if_that_is_wanted(caplog, notify):
+def test_brokers_are_notified_of_the_smallest_id_if_configured(caplog, notify):
     caplog.set_level("INFO")
 
     async def scenario():

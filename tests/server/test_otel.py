@@ -54,7 +54,7 @@ def parent_of(span):
 
 @pytest.mark.parametrize("style", ["plain", "async"])
 @in_a_loop
-async def test_one_trace_from_the_sender_to_what_the_listener_does(cluster, topic, group, provider, exporter, style):
+async def test_one_trace_covers_sender_and_listener(cluster, topic, group, provider, exporter, style):
     tracer = provider.get_tracer("the application")
     seen, carried = Seen(), []
 
@@ -102,7 +102,7 @@ async def test_one_trace_from_the_sender_to_what_the_listener_does(cluster, topi
 
 
 @in_a_loop
-async def test_several_messages_are_linked(cluster, topic, group, provider, exporter):
+async def test_a_batch_span_links_its_messages(cluster, topic, group, provider, exporter):
     with Producer(group, cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
         batch = [Message(topic, b"x"), Message(topic, b"y")]
         await asyncio.to_thread(producer.send_batch, batch)
@@ -125,7 +125,7 @@ async def test_several_messages_are_linked(cluster, topic, group, provider, expo
 
 
 @in_a_loop
-async def test_what_fails_is_told(cluster, topic, group, provider, exporter):
+async def test_failures_are_recorded_in_spans(cluster, topic, group, provider, exporter):
     async with aio.Producer(group, cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
         with pytest.raises(MessageIllegal):
             await producer.send(Message(topic, b""))
@@ -156,7 +156,7 @@ async def test_what_fails_is_told(cluster, topic, group, provider, exporter):
     assert "on purpose" in raised.status.description
 
 
-def test_nothing_else_imports_it():
+def test_only_the_otel_module_imports_opentelemetry():
     code = (
         "import sys; sys.modules['opentelemetry'] = None\n"
         "import rocketmq_py.aio, rocketmq_py; rocketmq_py.Producer, rocketmq_py.PushConsumer\n"
@@ -177,7 +177,7 @@ def links_of(spans):
 
 @pytest.mark.parametrize("kind", ["simple", "lite", "simple-aio", "lite-aio"])
 @in_a_loop
-async def test_a_span_for_what_is_received(cluster, topic, group, provider, exporter, kind):
+async def test_a_receive_has_a_span(cluster, topic, group, provider, exporter, kind):
     async with aio.Producer("p-otel", cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
         for number in range(3):
             await producer.send(Message(topic, b"%d" % number))

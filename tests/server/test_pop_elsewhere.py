@@ -81,7 +81,7 @@ async def cluster(root: Path) -> AsyncIterator[Cluster]:
             await made.stop()
 
 
-def test_messages_come_from_the_broker_the_note_names(tmp_path: Path) -> None:
+def test_messages_are_fetched_from_the_broker_of_the_checkpoint(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path) as made:
             await made.master("broker-z", b"theirs 0", b"theirs 1")
@@ -94,7 +94,7 @@ def test_messages_come_from_the_broker_the_note_names(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+def test_an_unreachable_broker_is_retried(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with cluster(tmp_path) as made:
             here = await made.master("broker-a", b"ours")

@@ -35,7 +35,9 @@ def produce(namesrv: str) -> set[str]:
 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_a_broker_is_killed_while_messages_are_popped(servers: OurServers, tmp_path: Path, flush: str) -> None:
+def test_no_message_is_lost_when_a_broker_is_killed_during_pops(
+    servers: OurServers, tmp_path: Path, flush: str
+) -> None:
     server = servers.serve(tmp_path / "store", flushDiskType=flush)
     sent = produce(server.namesrv)
     acked: set[str] = set()

@@ -73,7 +73,7 @@ def stored(cluster: Cluster, *queues: MessageQueue) -> list[MessageExt]:
 # -- what arrives
 
 
-def test_what_is_sent_is_stored(rocketmq: Cluster, rocketmq_topic: str, producer: Producer) -> None:
+def test_sent_messages_are_stored(rocketmq: Cluster, rocketmq_topic: str, producer: Producer) -> None:
     message = Message(rocketmq_topic, "grüße", tags="a", keys=["k1", "k2"], flag=7, properties={"x": "y"})
     result = producer.send(message)
     assert (result.status, result.queue_offset, result.msg_id) == (SendStatus.SEND_OK, 0, message.msg_id)
@@ -82,7 +82,7 @@ def test_what_is_sent_is_stored(rocketmq: Cluster, rocketmq_topic: str, producer
     assert (found.properties["x"], found.msg_id, found.offset_msg_id) == ("y", result.msg_id, result.offset_msg_id)
 
 
-def test_a_large_body_arrives_whole(rocketmq: Cluster, rocketmq_topic: str, producer: Producer) -> None:
+def test_a_large_body_is_delivered_unchanged(rocketmq: Cluster, rocketmq_topic: str, producer: Producer) -> None:
     body = os.urandom(2000) * 1000
     result = producer.send(Message(rocketmq_topic, body))
     (found,) = stored(rocketmq, result.queue)
@@ -90,7 +90,7 @@ def test_a_large_body_arrives_whole(rocketmq: Cluster, rocketmq_topic: str, prod
     assert found.store_size < len(body) / 2  # it travelled compressed
 
 
-def test_a_batch_is_stored_in_a_row(rocketmq: Cluster, rocketmq_topic: str, producer: Producer) -> None:
+def test_a_batch_is_stored_contiguously(rocketmq: Cluster, rocketmq_topic: str, producer: Producer) -> None:
     messages = [Message(rocketmq_topic, f"{i}", tags=f"T{i}") for i in range(5)]
     result = producer.send_batch(messages)
     found = stored(rocketmq, result.queue)
@@ -98,7 +98,7 @@ def test_a_batch_is_stored_in_a_row(rocketmq: Cluster, rocketmq_topic: str, prod
     assert ",".join(m.msg_id for m in found) == result.msg_id
 
 
-def test_one_way_messages_arrive_before_the_producer_is_closed(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_oneway_messages_are_stored_before_close_returns(rocketmq: Cluster, rocketmq_topic: str) -> None:
     with Producer("g", rocketmq.namesrv) as producer:
         queues = producer.queues(rocketmq_topic)
         for i in range(20):
@@ -107,13 +107,13 @@ def test_one_way_messages_arrive_before_the_producer_is_closed(rocketmq: Cluster
     assert len(stored(rocketmq, *queues)) == 21
 
 
-def test_one_key_keeps_its_order(rocketmq: Cluster, rocketmq_topic: str, producer: Producer) -> None:
+def test_messages_of_one_key_keep_their_order(rocketmq: Cluster, rocketmq_topic: str, producer: Producer) -> None:
     queues = {producer.send_ordered(Message(rocketmq_topic, f"{i}"), "N14228").queue for i in range(10)}
     assert len(queues) == 1
     assert [m.body for m in stored(rocketmq, *queues)] == [b"%d" % i for i in range(10)]
 
 
-def test_a_new_topic_is_made_by_its_first_message(rocketmq: Cluster, producer: Producer, admin: Admin) -> None:
+def test_the_first_message_creates_its_topic(rocketmq: Cluster, producer: Producer, admin: Admin) -> None:
     for _ in range(8):
         producer.send(Message("made-by-sending", "x"))
     assert len(admin.queues("made-by-sending")) == 4
@@ -123,7 +123,7 @@ def test_a_new_topic_is_made_by_its_first_message(rocketmq: Cluster, producer: P
 # -- many at once
 
 
-def test_many_threads_share_a_producer(rocketmq_topic: str, producer: Producer, admin: Admin) -> None:
+def test_many_threads_can_share_a_producer(rocketmq_topic: str, producer: Producer, admin: Admin) -> None:
     results = []
 
     def work() -> None:
@@ -140,13 +140,13 @@ def test_many_threads_share_a_producer(rocketmq_topic: str, producer: Producer, 
     assert max(per_queue.values()) == min(per_queue.values())
 
 
-def test_futures_of_a_thousand_sends(rocketmq_topic: str, producer: Producer) -> None:
+def test_a_thousand_futures_complete(rocketmq_topic: str, producer: Producer) -> None:
     futures = [producer.send_async(Message(rocketmq_topic, "x" * 1000)) for _ in range(1000)]
     places = {(result.queue, result.queue_offset) for result in (future.result(30) for future in futures)}
     assert len(places) == 1000
 
 
-def test_asyncio_sends_side_by_side(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_asyncio_sends_run_concurrently(rocketmq: Cluster, rocketmq_topic: str) -> None:
     async def main() -> None:
         async with aio.Producer("g", rocketmq.namesrv) as producer:
             results = await asyncio.gather(*(producer.send(Message(rocketmq_topic, "x")) for _ in range(1000)))
@@ -155,7 +155,7 @@ def test_asyncio_sends_side_by_side(rocketmq: Cluster, rocketmq_topic: str) -> N
     asyncio.run(main())
 
 
-def test_close_waits_for_what_is_under_way(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_close_waits_for_pending_sends(rocketmq: Cluster, rocketmq_topic: str) -> None:
     producer = Producer("g", rocketmq.namesrv)
     producer.start()
     futures = [producer.send_async(Message(rocketmq_topic, "x")) for _ in range(200)]
@@ -176,7 +176,7 @@ def test_close_waits_for_what_is_under_way(rocketmq: Cluster, rocketmq_topic: st
         (Message("t", ""), "the body is empty"),
     ],
 )
-def test_an_illegal_message_leaves_the_producer_well(
+def test_an_illegal_message_does_not_break_the_producer(
     producer: Producer, rocketmq_topic: str, message: Message, fault: str
 ) -> None:
     with pytest.raises(MessageIllegal, match=fault):
@@ -184,14 +184,14 @@ def test_an_illegal_message_leaves_the_producer_well(
     assert producer.send(Message(rocketmq_topic, "x")).status is SendStatus.SEND_OK
 
 
-def test_a_wrong_queue_is_the_brokers_to_refuse(producer: Producer, rocketmq_topic: str) -> None:
+def test_a_wrong_queue_is_refused_by_the_broker(producer: Producer, rocketmq_topic: str) -> None:
     known = producer.queues(rocketmq_topic)[0]
     with pytest.raises(aio.BrokerError, match=f"{rocketmq_topic}|queue"):
         producer.send(Message(rocketmq_topic, "x"), known._replace(queue_id=99))
     assert producer.send(Message(rocketmq_topic, "x"), known).queue == known
 
 
-def test_a_name_server_that_is_not_there() -> None:
+def test_an_unreachable_name_server_is_named() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         namesrv = f"127.0.0.1:{free.getsockname()[1]}"
@@ -200,7 +200,7 @@ def test_a_name_server_that_is_not_there() -> None:
         producer.send(Message("t", "x"))
 
 
-def test_the_next_name_server_is_asked(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_the_next_name_server_is_used(rocketmq: Cluster, rocketmq_topic: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{free.getsockname()[1]}"
@@ -209,7 +209,7 @@ def test_the_next_name_server_is_asked(rocketmq: Cluster, rocketmq_topic: str) -
                 producer.send(Message(rocketmq_topic, "x"))
 
 
-def test_a_connection_that_breaks_is_made_again(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_a_broken_connection_is_reopened(rocketmq: Cluster, rocketmq_topic: str) -> None:
     with TcpProxy(rocketmq.addresses[0]) as proxy:
         mapped = {rocketmq.addresses[0]: proxy.address}
         with Producer("g", rocketmq.namesrv, address_map=mapped) as producer:
@@ -219,7 +219,7 @@ def test_a_connection_that_breaks_is_made_again(rocketmq: Cluster, rocketmq_topi
             producer.send(Message(rocketmq_topic, "x"))
 
 
-def test_a_connection_the_broker_gave_up_is_noticed_before_it_is_used(
+def test_a_connection_closed_by_the_broker_is_detected_before_use(
     rocketmq: Cluster, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocking, "_FRESH_SECONDS", 0.0)
@@ -232,7 +232,7 @@ def test_a_connection_the_broker_gave_up_is_noticed_before_it_is_used(
             producer.send(Message(rocketmq_topic, "x"))
 
 
-def test_connections_threads_need_no_more_are_ended(
+def test_idle_connections_of_threads_are_closed(
     rocketmq: Cluster, rocketmq_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = threading.Barrier(8)
@@ -258,7 +258,7 @@ def test_connections_threads_need_no_more_are_ended(
                 producer.send(Message(rocketmq_topic, "x"))
 
 
-def test_without_retries_a_broken_connection_is_told(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_without_retries_a_broken_connection_raises(rocketmq: Cluster, rocketmq_topic: str) -> None:
     with TcpProxy(rocketmq.addresses[0]) as proxy:
         mapped = {rocketmq.addresses[0]: proxy.address}
         with Producer("g", rocketmq.namesrv, address_map=mapped, retries=0) as producer:
@@ -269,7 +269,7 @@ def test_without_retries_a_broken_connection_is_told(rocketmq: Cluster, rocketmq
                 producer.send(Message(rocketmq_topic, "x"))
 
 
-def test_a_broker_that_does_not_answer_is_waited_for_as_long_as_told(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_a_silent_broker_fails_a_send_after_the_timeout(rocketmq: Cluster, rocketmq_topic: str) -> None:
     with TcpProxy(rocketmq.addresses[0]) as proxy:
         mapped = {rocketmq.addresses[0]: proxy.address}
         with Producer("g", rocketmq.namesrv, address_map=mapped) as producer:
@@ -283,7 +283,7 @@ def test_a_broker_that_does_not_answer_is_waited_for_as_long_as_told(rocketmq: C
             producer.send(Message(rocketmq_topic, "x"))
 
 
-def test_an_advertised_address_nobody_listens_at(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_an_unreachable_advertised_address_is_named(rocketmq: Cluster, rocketmq_topic: str) -> None:
     with TcpProxy(rocketmq.addresses[0]) as proxy:
         mapped = {rocketmq.addresses[0]: proxy.address}
         proxy.stop()
@@ -292,7 +292,7 @@ def test_an_advertised_address_nobody_listens_at(rocketmq: Cluster, rocketmq_top
             producer.send(Message(rocketmq_topic, "x"))
 
 
-def test_the_only_broker_restarts_within_the_timeout(rocketmq_topic: str) -> None:
+def test_a_send_survives_a_restart_of_the_only_broker(rocketmq_topic: str) -> None:
     """With shipped options it costs time only, for blocking sends and for those in the background."""
     with Cluster() as cluster:
         cluster.create_topic(rocketmq_topic)
@@ -307,7 +307,7 @@ def test_the_only_broker_restarts_within_the_timeout(rocketmq_topic: str) -> Non
             restart.join()
 
 
-def test_a_broker_as_name_server_is_named_as_the_mistake(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_a_broker_given_as_name_server_is_named_as_the_error(rocketmq: Cluster, rocketmq_topic: str) -> None:
     with (
         Producer("g", rocketmq.addresses[0]) as producer,
         pytest.raises(ConfigError, match=rf"{rocketmq.addresses[0]} is not a name server"),
@@ -315,7 +315,7 @@ def test_a_broker_as_name_server_is_named_as_the_mistake(rocketmq: Cluster, rock
         producer.send(Message(rocketmq_topic, "x"))
 
 
-def test_a_silent_broker_fills_no_memory(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_a_silent_broker_does_not_fill_memory(rocketmq: Cluster, rocketmq_topic: str) -> None:
     """``send_async`` waits until there is room; what is in progress stays below the limit."""
     limit, size = 1 << 20, 21_000
     with TcpProxy(rocketmq.addresses[0]) as proxy:
@@ -338,7 +338,7 @@ def test_a_silent_broker_fills_no_memory(rocketmq: Cluster, rocketmq_topic: str)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_is_told_to_make_its_own(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_a_forked_child_must_create_its_own_producer(rocketmq: Cluster, rocketmq_topic: str) -> None:
     script = """
         import os, sys
         from rocketmq_py import ForkedError, Message, Producer
@@ -363,7 +363,7 @@ def test_a_forked_child_is_told_to_make_its_own(rocketmq: Cluster, rocketmq_topi
     run_script(script, rocketmq.namesrv, rocketmq_topic)
 
 
-def test_the_interpreter_exits_though_nothing_was_closed(rocketmq: Cluster, rocketmq_topic: str) -> None:
+def test_the_interpreter_exits_with_open_clients(rocketmq: Cluster, rocketmq_topic: str) -> None:
     script = """
         import sys
         from rocketmq_py import Message, Producer
@@ -408,7 +408,7 @@ def test_a_wait_can_be_interrupted(rocketmq: Cluster, rocketmq_topic: str) -> No
 # -- administration
 
 
-def test_topics_come_and_go(rocketmq: Cluster, admin: Admin) -> None:
+def test_topics_are_created_and_deleted(rocketmq: Cluster, admin: Admin) -> None:
     admin.create_topic("mine", 3)
     assert "mine" in admin.topics()
     assert admin.queues("mine") == [MessageQueue("mine", "broker-a", i) for i in range(3)]
@@ -420,7 +420,7 @@ def test_topics_come_and_go(rocketmq: Cluster, admin: Admin) -> None:
         admin.create_topic("mine", cluster="nowhere")
 
 
-def test_offsets_and_lag(rocketmq_topic: str, producer: Producer, admin: Admin) -> None:
+def test_offsets_and_lag_are_returned(rocketmq_topic: str, producer: Producer, admin: Admin) -> None:
     results = [producer.send(Message(rocketmq_topic, f"{i}")) for i in range(8)]
     queue = results[0].queue
     held = sum(result.queue == queue for result in results)

@@ -80,7 +80,7 @@ def ended(peer: socket.socket) -> bool:
         return True
 
 
-def test_what_is_delayed_comes_later(proxy: TcpProxy) -> None:
+def test_delayed_bytes_arrive_later(proxy: TcpProxy) -> None:
     with connected(proxy) as peer:
         assert exchange(peer, b"at once") == b"at once"
         proxy.delay = 0.1
@@ -89,7 +89,7 @@ def test_what_is_delayed_comes_later(proxy: TcpProxy) -> None:
         assert time.monotonic() - began >= 0.2  # there and back
 
 
-def test_a_narrow_connection_takes_its_time_and_keeps_every_byte(proxy: TcpProxy) -> None:
+def test_a_limited_connection_is_slow_and_keeps_every_byte(proxy: TcpProxy) -> None:
     proxy.bytes_per_second = 500_000
     data = bytes(range(256)) * 400
     with connected(proxy) as peer:
@@ -98,7 +98,7 @@ def test_a_narrow_connection_takes_its_time_and_keeps_every_byte(proxy: TcpProxy
         assert time.monotonic() - began >= len(data) / 500_000
 
 
-def test_a_half_open_connection_is_known_to_one_side_only(echo: Echo, proxy: TcpProxy) -> None:
+def test_a_half_open_connection_is_closed_at_one_side_only(echo: Echo, proxy: TcpProxy) -> None:
     with connected(proxy) as peer, connected(proxy) as other:
         exchange(peer, b"x")
         exchange(other, b"x")
@@ -117,7 +117,7 @@ def test_a_half_open_connection_is_known_to_one_side_only(echo: Echo, proxy: Tcp
         assert ended(peer)
 
 
-def test_after_healing_all_is_as_before(proxy: TcpProxy) -> None:
+def test_a_healed_connection_works_again(proxy: TcpProxy) -> None:
     with connected(proxy) as peer:
         proxy.silence()
         proxy.delay, proxy.bytes_per_second = 30.0, 1.0

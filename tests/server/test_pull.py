@@ -45,13 +45,13 @@ async def stored(cluster, group, queue):
         return await admin.group_offset(group, queue)
 
 
-def test_it_is_said_to_be_deprecated():
+def test_the_pull_consumer_is_deprecated():
     with pytest.warns(DeprecationWarning, match="LitePullConsumer") as said:
         BlockingConsumer("g", "127.0.0.1:1")
     assert [warning.filename for warning in said] == [__file__]
 
 
-def test_a_pull_ends_in_one_of_four_ways(cluster, topic, group):
+def test_a_pull_has_one_of_four_statuses(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         await send(cluster, topic, 10, queue, tags="a", keys="k")
@@ -72,7 +72,7 @@ def test_a_pull_ends_in_one_of_four_ways(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_a_pull_may_wait_for_what_comes(cluster, topic, group):
+def test_a_pull_can_wait_for_messages(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         async with PullConsumer(group, cluster.namesrv) as member:
@@ -86,7 +86,7 @@ def test_a_pull_may_wait_for_what_comes(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_offsets_are_asked_for_updated_and_stored(cluster, topic, group):
+def test_offsets_are_read_updated_and_stored(cluster, topic, group):
     async def scenario():
         queue, other = first_queue(topic), MessageQueue(topic, "broker-a", 1)
         await send(cluster, topic, 5, queue)
@@ -131,7 +131,7 @@ def test_members_share_the_queues_of_registered_topics(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_a_message_sent_back_comes_to_the_groups_push_consumer(cluster, topic, group):
+def test_a_message_sent_back_is_delivered_to_the_push_consumer_of_the_group(cluster, topic, group):
     async def scenario():
         queue, seen = first_queue(topic), Seen()
         await send(cluster, topic, 1, queue)
@@ -148,7 +148,7 @@ def test_a_message_sent_back_comes_to_the_groups_push_consumer(cluster, topic, g
     asyncio.run(scenario())
 
 
-def test_broadcasting_its_offsets_stay_at_home(cluster, topic, group, tmp_path):
+def test_a_broadcasting_consumer_stores_offsets_locally(cluster, topic, group, tmp_path):
     async def scenario():
         queue = first_queue(topic)
         options = {"message_model": MessageModel.BROADCASTING, "local_offset_dir": tmp_path}
@@ -164,7 +164,7 @@ def test_broadcasting_its_offsets_stay_at_home(cluster, topic, group, tmp_path):
     asyncio.run(scenario())
 
 
-def test_what_can_never_work_is_said_at_once(cluster, topic, group):
+def test_invalid_arguments_raise_at_once(cluster, topic, group):
     async def scenario():
         queue = first_queue(topic)
         member = PullConsumer(group, cluster.namesrv)
@@ -191,7 +191,7 @@ def test_what_can_never_work_is_said_at_once(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_the_blocking_face(cluster, topic, group):
+def test_the_blocking_consumer_pulls_and_commits(cluster, topic, group):
     queue = first_queue(topic)
     asyncio.run(send(cluster, topic, 4, queue))
     with BlockingConsumer(group, cluster.namesrv, topics=[topic]) as member:

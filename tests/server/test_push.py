@@ -38,7 +38,7 @@ def numbers(count):
     return [f"{i:03}" for i in range(count)]
 
 
-def test_every_message_comes_once_with_what_was_sent_and_where_it_lies(cluster, topic, group):
+def test_every_message_is_delivered_once_with_content_and_position(cluster, topic, group):
     async def scenario():
         seen = Seen()
         results = await send(cluster.namesrv, topic, 40, tags="a", keys=["k1", "k2"], properties={"mine": "1"})
@@ -59,7 +59,7 @@ def test_every_message_comes_once_with_what_was_sent_and_where_it_lies(cluster, 
     asyncio.run(scenario())
 
 
-def test_a_group_goes_on_where_it_stopped(cluster, topic, group):
+def test_a_group_continues_at_its_offsets(cluster, topic, group):
     async def scenario():
         seen, again = Seen(), Seen()
         await send(cluster.namesrv, topic, 10)
@@ -75,7 +75,7 @@ def test_a_group_goes_on_where_it_stopped(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_tags_are_filtered_and_those_with_the_same_hash_too(cluster, topic, group):
+def test_tags_with_equal_hashes_are_filtered(cluster, topic, group):
     async def scenario():
         seen = Seen()
         for tag in ("Aa", "BB", "other", None):
@@ -89,7 +89,7 @@ def test_tags_are_filtered_and_those_with_the_same_hash_too(cluster, topic, grou
     asyncio.run(scenario())
 
 
-def test_a_failed_message_comes_again_later_and_alone(cluster, topic, group):
+def test_a_failed_message_is_redelivered_later_and_alone(cluster, topic, group):
     async def scenario():
         seen = Seen()
 
@@ -112,7 +112,7 @@ def test_a_failed_message_comes_again_later_and_alone(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_when_retries_are_used_up_the_message_is_dead(cluster, topic, group):
+def test_an_exhausted_message_becomes_a_dead_letter(cluster, topic, group):
     async def scenario():
         seen, dead = Seen(), Seen()
 
@@ -132,7 +132,7 @@ def test_when_retries_are_used_up_the_message_is_dead(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_a_batch_is_done_up_to_its_ack_index(cluster, topic, group):
+def test_a_batch_is_consumed_up_to_its_ack_index(cluster, topic, group):
     async def scenario():
         seen, calls = Seen(), []
 
@@ -153,7 +153,7 @@ def test_a_batch_is_done_up_to_its_ack_index(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_members_share_the_queues_and_take_over_those_of_one_that_leaves(cluster, topic, group):
+def test_members_share_queues_and_take_over_those_of_a_leaving_member(cluster, topic, group):
     async def scenario():
         here, there = Seen(), Seen()
         async with consumer(cluster, group, topic, here) as stays:
@@ -179,7 +179,7 @@ def own(member, topic):
 
 
 @pytest.mark.parametrize("listens", ["plain", "async"])
-def test_close_waits_for_running_listeners_and_stores_what_they_did(cluster, topic, group, listens):
+def test_close_waits_for_running_listeners_and_commits_their_results(cluster, topic, group, listens):
     async def scenario():
         begun, release, done = asyncio.Event(), threading.Event(), []
         loop = asyncio.get_running_loop()
@@ -210,7 +210,7 @@ def test_close_waits_for_running_listeners_and_stores_what_they_did(cluster, top
     asyncio.run(scenario())
 
 
-def test_close_does_not_wait_longer_than_asked(cluster, topic, group, caplog):
+def test_close_waits_no_longer_than_its_timeout(cluster, topic, group, caplog):
     async def scenario():
         seen, release = Seen(), threading.Event()
 
@@ -232,7 +232,7 @@ def test_close_does_not_wait_longer_than_asked(cluster, topic, group, caplog):
     asyncio.run(scenario())
 
 
-def test_an_offset_outside_the_queue_is_put_right(cluster, topic, group, caplog):
+def test_an_offset_outside_the_queue_is_corrected(cluster, topic, group, caplog):
     async def scenario():
         seen = Seen()
         await send(cluster.namesrv, topic, 4)
@@ -253,7 +253,7 @@ def test_an_offset_outside_the_queue_is_put_right(cluster, topic, group, caplog)
     asyncio.run(scenario())
 
 
-def test_a_slow_listener_holds_pulling_back(cluster, group):
+def test_a_slow_listener_pauses_pulling(cluster, group):
     async def scenario():
         topic = cluster.create_topic(f"{group}-slow", 1)
         release, seen = threading.Event(), Seen()
@@ -274,7 +274,7 @@ def test_a_slow_listener_holds_pulling_back(cluster, group):
     asyncio.run(scenario())
 
 
-def test_suspended_it_pulls_nothing_and_resumed_it_goes_on(cluster, topic, group):
+def test_a_suspended_consumer_pulls_nothing_until_resumed(cluster, topic, group):
     async def scenario():
         seen = Seen()
         member = consumer(cluster, group, topic, seen)
@@ -289,7 +289,7 @@ def test_suspended_it_pulls_nothing_and_resumed_it_goes_on(cluster, topic, group
     asyncio.run(scenario())
 
 
-def test_topics_come_and_go_while_it_runs(cluster, topic, group):
+def test_topics_can_be_added_and_removed_while_it_runs(cluster, topic, group):
     async def scenario():
         first, second = Seen(), Seen()
         other = cluster.create_topic(f"{group}-other", 2)
@@ -306,7 +306,7 @@ def test_topics_come_and_go_while_it_runs(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_it_goes_on_by_itself_after_a_broker_was_away(group):
+def test_it_continues_after_a_broker_outage(group):
     async def scenario(cluster):
         seen = Seen()
         topic = cluster.create_topic("away", 2)
@@ -322,7 +322,7 @@ def test_it_goes_on_by_itself_after_a_broker_was_away(group):
         asyncio.run(scenario(own_cluster))
 
 
-def test_a_topic_that_does_not_exist_yet_is_found_when_it_does(cluster, group, caplog):
+def test_a_topic_created_later_is_found(cluster, group, caplog):
     async def scenario():
         seen = Seen()
         topic = f"{group}-late"
@@ -334,7 +334,7 @@ def test_a_topic_that_does_not_exist_yet_is_found_when_it_does(cluster, group, c
     asyncio.run(scenario())
 
 
-def test_what_can_never_work_is_said_at_once(cluster, topic, group):
+def test_invalid_arguments_raise_at_once(cluster, topic, group):
     async def scenario():
         with pytest.raises(ConfigError, match="subscribes to no topic"):
             await PushConsumer(group, cluster.namesrv).start()
@@ -358,7 +358,7 @@ def test_what_can_never_work_is_said_at_once(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_one_client_has_one_consumer_of_a_group(cluster, topic, group):
+def test_one_client_has_one_consumer_per_group(cluster, topic, group):
     async def scenario():
         instance = ClientInstance(cluster.namesrv)
         first = PushConsumer(group, instance=instance, listener=lambda message: None)
@@ -395,7 +395,7 @@ def refuse_send_back(member):
     connections.invoke = refusing
 
 
-def test_when_the_broker_cannot_send_back_a_copy_goes_round(hasty, group, caplog):
+def test_a_message_that_cannot_be_sent_back_is_copied_to_the_retry_topic(hasty, group, caplog):
     async def scenario():
         seen = Seen()
         topic = hasty.create_topic(f"{group}-copy", 1)

@@ -154,7 +154,7 @@ def test_hooks_and_workers_of_the_blocking_face(cluster, topic, group):
     assert hook.calls == [(group, topic, True)] * 5
 
 
-def test_the_stacks_of_threads_and_tasks_are_told(cluster, topic, group):
+def test_the_stacks_of_threads_and_tasks_are_returned(cluster, topic, group):
     async def scenario():
         go, here = asyncio.Event(), asyncio.Event()
 

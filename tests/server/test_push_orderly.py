@@ -45,7 +45,7 @@ async def offset(cluster, group, topic, queue_id=0):
 
 
 @pytest.mark.parametrize("listens", ["plain", "async", "batch"])
-def test_each_queue_comes_in_order_and_one_at_a_time(cluster, topic, group, listens):
+def test_each_queue_is_consumed_in_order_one_message_at_a_time(cluster, topic, group, listens):
     async def scenario():
         seen, busy, overlaps = Seen(), set(), []
 
@@ -83,7 +83,7 @@ def test_each_queue_comes_in_order_and_one_at_a_time(cluster, topic, group, list
 
 
 @pytest.mark.parametrize("fault", ["raises", "says so", "talks nonsense"])
-def test_a_failure_holds_up_its_queue_and_no_other(cluster, topic, group, fault):
+def test_a_failure_delays_only_its_queue(cluster, topic, group, fault):
     async def scenario():
         seen, times, others_done = Seen(), [], asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -111,7 +111,7 @@ def test_a_failure_holds_up_its_queue_and_no_other(cluster, topic, group, fault)
     asyncio.run(scenario())
 
 
-def test_a_message_that_has_used_up_its_deliveries_is_dead_and_the_queue_goes_on(cluster, topic, group):
+def test_an_exhausted_message_becomes_a_dead_letter_and_its_queue_continues(cluster, topic, group):
     async def scenario():
         seen, dead, tries = Seen(), Seen(), []
 
@@ -136,7 +136,7 @@ def test_a_message_that_has_used_up_its_deliveries_is_dead_and_the_queue_goes_on
     asyncio.run(scenario())
 
 
-def test_commit_and_rollback_by_hand(cluster, topic, group):
+def test_offsets_can_be_committed_and_rolled_back_manually(cluster, topic, group):
     async def scenario():
         seen, rolled_back = Seen(), []
 
@@ -162,7 +162,7 @@ def test_commit_and_rollback_by_hand(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_the_listener_says_how_long_its_queue_rests(cluster, topic, group):
+def test_the_listener_sets_the_pause_of_its_queue(cluster, topic, group):
     async def scenario():
         seen = Seen()
 
@@ -178,7 +178,7 @@ def test_the_listener_says_how_long_its_queue_rests(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_a_queue_is_handed_over_only_when_its_listener_has_ended(cluster, topic, group):
+def test_a_queue_moves_only_after_its_listener_has_ended(cluster, topic, group):
     async def scenario():
         here, there, release = Seen(), Seen(), threading.Event()
 
@@ -204,7 +204,7 @@ def test_a_queue_is_handed_over_only_when_its_listener_has_ended(cluster, topic,
     asyncio.run(scenario())
 
 
-def test_closing_gives_the_locks_back_at_once(cluster, topic, group):
+def test_close_releases_the_locks_at_once(cluster, topic, group):
     async def scenario():
         here, there = Seen(), Seen()
         await send(cluster, topic, range(8))
@@ -218,7 +218,7 @@ def test_closing_gives_the_locks_back_at_once(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_a_queue_another_member_has_locked_is_let_go(cluster, topic, group, caplog):
+def test_a_queue_locked_by_another_member_is_released(cluster, topic, group, caplog):
     async def scenario():
         seen = Seen()
         async with consumer(cluster, group, topic, seen) as member:
@@ -252,7 +252,7 @@ def test_an_expired_lock_stops_consumption_until_it_is_renewed(cluster, topic, g
     asyncio.run(scenario())
 
 
-def test_after_a_broker_was_away_its_lock_is_asked_for_anew(group):
+def test_a_lock_is_requested_again_after_a_broker_outage(group):
     async def scenario(cluster):
         seen = Seen()
         topic = cluster.create_topic("away", 2)
@@ -273,7 +273,7 @@ def test_after_a_broker_was_away_its_lock_is_asked_for_anew(group):
         asyncio.run(scenario(own_cluster))
 
 
-def test_a_queue_that_another_member_consumed_meanwhile_goes_on_from_there(cluster, topic, group, caplog):
+def test_a_returned_queue_continues_at_the_offset_of_the_other_member(cluster, topic, group, caplog):
     async def scenario():
         seen = Seen()
         await send(cluster, topic, range(2), 0)
@@ -291,7 +291,7 @@ def test_a_queue_that_another_member_consumed_meanwhile_goes_on_from_there(clust
     asyncio.run(scenario())
 
 
-def test_the_blocking_consumer_consumes_in_order_too(cluster, topic, group):
+def test_the_blocking_consumer_consumes_in_order(cluster, topic, group):
     asyncio.run(send(cluster, topic, range(20), 2))
     got, done = [], threading.Event()
     with BlockingConsumer(group, cluster.namesrv, orderly=True, consume_from=FIRST) as member:
@@ -307,7 +307,7 @@ def test_the_blocking_consumer_consumes_in_order_too(cluster, topic, group):
     assert got == list(range(20))
 
 
-def test_an_async_listener_may_close_its_consumer(cluster, topic, group):
+def test_an_async_listener_can_close_its_consumer(cluster, topic, group):
     async def scenario():
         seen, closed = Seen(), asyncio.Event()
 
@@ -328,7 +328,7 @@ def test_an_async_listener_may_close_its_consumer(cluster, topic, group):
     asyncio.run(scenario())
 
 
-def test_closing_in_time_leaves_the_lock_of_a_listener_that_does_not_end(cluster, topic, group, caplog):
+def test_close_with_a_timeout_keeps_the_lock_of_a_running_listener(cluster, topic, group, caplog):
     async def scenario():
         here, release = Seen(), threading.Event()
 
@@ -350,7 +350,7 @@ def test_closing_in_time_leaves_the_lock_of_a_listener_that_does_not_end(cluster
     asyncio.run(scenario())
 
 
-def test_what_can_never_work_is_said_at_once(cluster, group):
+def test_invalid_arguments_raise_at_once(cluster, group):
     async def scenario():
         for options in ({"suspend_seconds": 60}, {"message_model": "BROADCASTING"}):
             with pytest.raises(ConfigError, match=next(iter(options))):

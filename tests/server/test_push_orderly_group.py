@@ -127,7 +127,7 @@ async def produce(cluster, topic, sent, stop):
     ],
     ids=["in good order", "with a crash"],
 )
-def test_whoever_comes_and_goes_every_key_keeps_its_order(cluster, steps):
+def test_every_key_keeps_its_order_while_members_change(cluster, steps):
     async def scenario():
         name = f"chaos-{'-'.join(steps)}"
         dice = random.Random(name)

@@ -59,7 +59,7 @@ def die_consuming(*arguments):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_what_a_killed_member_had_comes_to_another(cluster, topic, group, orderly):
+def test_messages_of_a_killed_member_are_redelivered(cluster, topic, group, orderly):
     async def run():
         await pop_group(cluster, group, topic)
         await send(cluster, topic, range(8))
@@ -77,7 +77,7 @@ def test_what_a_killed_member_had_comes_to_another(cluster, topic, group, orderl
     asyncio.run(run())
 
 
-def test_it_goes_on_when_the_broker_is_started_anew(cluster, topic, group):
+def test_it_continues_after_a_broker_restart(cluster, topic, group):
     async def run():
         await pop_group(cluster, group, topic)
         seen = Seen()

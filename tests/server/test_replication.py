@@ -34,7 +34,7 @@ def play(tmp_path):
     return run
 
 
-def test_the_slave_s_files_are_the_master_s(play) -> None:
+def test_the_files_of_a_slave_equal_those_of_its_master(play) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker("master")
         slave = await made.slave_of(master)
@@ -53,7 +53,7 @@ def test_the_slave_s_files_are_the_master_s(play) -> None:
     assert not (work / "slave" / "abort").exists()
 
 
-def test_sync_master_waits_for_as_many_as_it_is_told(play) -> None:
+def test_a_sync_master_waits_for_the_configured_number_of_slaves(play) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker("master", broker_role=SYNC_MASTER, in_sync_replicas=3, slave_timeout=300)
         one = await made.slave_of(master, "one")
@@ -75,7 +75,7 @@ def test_sync_master_waits_for_as_many_as_it_is_told(play) -> None:
     play(scenario)
 
 
-def test_where_slaves_may_act_nothing_is_taken_that_too_few_would_have(play) -> None:
+def test_with_acting_slaves_sends_need_enough_replicas(play) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker(
             "master", broker_role=SYNC_MASTER, in_sync_replicas=2, total_replicas=2, enable_slave_acting_master=True,
@@ -110,7 +110,7 @@ def test_where_slaves_may_act_nothing_is_taken_that_too_few_would_have(play) -> 
     play(scenario)
 
 
-def test_a_send_waits_for_as_many_as_were_wanted_when_it_came(play) -> None:
+def test_a_send_waits_for_the_replicas_required_when_it_arrived(play) -> None:
     """The next may be answered before it, since fewer will do by then."""
 
     async def scenario(made: Pairs) -> None:
@@ -126,7 +126,7 @@ def test_a_send_waits_for_as_many_as_were_wanted_when_it_came(play) -> None:
     play(scenario)
 
 
-def test_a_slave_with_more_than_its_master_is_sent_away(play, caplog) -> None:
+def test_a_slave_ahead_of_its_master_is_disconnected(play, caplog) -> None:
     async def scenario(made: Pairs) -> None:
         other = await made.broker("other")
         slave = await made.slave_of(other)
@@ -146,7 +146,7 @@ def test_a_slave_with_more_than_its_master_is_sent_away(play, caplog) -> None:
     play(scenario)
 
 
-def test_the_master_says_once_that_a_slave_s_part_has_expired(play, caplog) -> None:
+def test_the_master_logs_once_that_the_offset_of_a_slave_has_expired(play, caplog) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker("master")
         slave = await made.slave_of(master)
@@ -167,7 +167,7 @@ def test_the_master_says_once_that_a_slave_s_part_has_expired(play, caplog) -> N
     play(scenario)
 
 
-def test_a_slave_finds_its_master_again(play, caplog) -> None:
+def test_a_slave_reconnects_to_its_master(play, caplog) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker("master")
         slave = await made.slave_of(master)
@@ -184,7 +184,7 @@ def test_a_slave_finds_its_master_again(play, caplog) -> None:
     play(scenario)
 
 
-def test_flow_control_holds_back(play) -> None:
+def test_flow_control_limits_the_transfer(play) -> None:
     """So many bytes go to a slave within a second; it ends when the test says so."""
 
     async def scenario(made: Pairs) -> None:
@@ -206,7 +206,7 @@ def test_flow_control_holds_back(play) -> None:
     play(scenario)
 
 
-def test_a_master_that_drains_ends_when_its_slave_has_everything(play) -> None:
+def test_a_draining_master_stops_when_its_slave_has_everything(play) -> None:
     async def scenario(made: Pairs) -> None:
         stands_at = [wall_clock()]  # flow control lets nothing more go out until the clock goes on
         master = await made.broker(
@@ -226,7 +226,7 @@ def test_a_master_that_drains_ends_when_its_slave_has_everything(play) -> None:
     play(scenario)
 
 
-def test_a_slave_that_takes_nothing_does_not_keep_its_master_from_ending(play, caplog) -> None:
+def test_a_stalled_slave_does_not_block_the_stop_of_its_master(play, caplog) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker("master")
         await made.send(master, b"first")
@@ -243,7 +243,7 @@ def test_a_slave_that_takes_nothing_does_not_keep_its_master_from_ending(play, c
     play(scenario)
 
 
-def test_tools_are_told_of_both_sides(play) -> None:
+def test_tools_see_master_and_slave(play) -> None:
     async def scenario(made: Pairs) -> None:
         master = await made.broker("master")
         slave = await made.slave_of(master)
@@ -278,7 +278,7 @@ def test_tools_are_told_of_both_sides(play) -> None:
     play(scenario)
 
 
-def test_frames_on_the_wire(play) -> None:
+def test_replication_frames_follow_the_protocol(play) -> None:
     """Reports of any cut; the begin of the newest file for who has nothing; heartbeats; an end for who is silent."""
 
     async def scenario(made: Pairs) -> None:

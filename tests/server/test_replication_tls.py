@@ -64,7 +64,7 @@ def slave_of(master):
         ("enforcing", {"tls.enable": "true"}),
     ],
 )
-def test_the_log_travels_with_and_without_tls(play, settings, master_mode, slave, caplog):
+def test_the_log_is_replicated_with_and_without_tls(play, settings, master_mode, slave, caplog):
     async def scenario(made):
         master = await made.started("master", {**settings, "tls.server.mode": master_mode, "tls.enable": "false"})
         copy = await made.started("slave", slave, **slave_of(master))
@@ -100,7 +100,7 @@ def test_an_enforcing_master_disconnects_a_slave_without_tls(play, settings, cap
     assert "does not speak TLS, which this port asks for" in caplog.text
 
 
-def test_a_slave_with_tls_follows_a_master_without(play, caplog):
+def test_a_slave_with_tls_replicates_a_master_without(play, caplog):
     """As with a Java master, whose HA port has no TLS."""
 
     async def scenario(made):
@@ -127,7 +127,7 @@ def test_a_slave_in_enforcing_mode_does_not_fall_back(play, settings, caplog):
     assert "connecting without" not in caplog.text
 
 
-def test_a_slave_that_never_reads_does_not_grow_the_masters_memory(play):
+def test_a_slave_that_never_reads_does_not_fill_the_memory_of_its_master(play):
     async def scenario(made):
         master = await made.started("master", None, mapped_file_size_commit_log=1 << 20)
         reader, writer = await asyncio.open_connection("127.0.0.1", master.services.role.ha_port, limit=1024)

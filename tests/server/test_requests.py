@@ -58,7 +58,7 @@ class Replier:
 
 
 @in_a_loop
-async def test_both_faces_hear_the_replies(cluster, topic, group):
+async def test_both_clients_get_replies(cluster, topic, group):
     async with Replier(cluster.namesrv, topic, group) as replier, aio.Producer("asker", cluster.namesrv) as producer:
         asked = [producer.request(Message(topic, f"{i}", tags="A"), PATIENCE) for i in range(20)]
         answers = await asyncio.gather(*asked)
@@ -75,7 +75,7 @@ async def test_both_faces_hear_the_replies(cluster, topic, group):
 
 
 @in_a_loop
-async def test_a_large_reply_travels_compressed(cluster, topic, group):
+async def test_a_large_reply_is_compressed(cluster, topic, group):
     large = b"reply " * 20_000
     answering = Replier(cluster.namesrv, topic, group, lambda _: large)
     async with answering, aio.Producer("asker", cluster.namesrv) as producer:
@@ -93,7 +93,7 @@ async def test_a_first_request_creates_its_topic(cluster, group):
 
 
 @in_a_loop
-async def test_a_reply_that_is_late_is_told_and_kept(cluster, topic, group, caplog):
+async def test_a_late_reply_is_logged_and_stored(cluster, topic, group, caplog):
     async with Replier(cluster.namesrv, topic, group) as replier, aio.Producer("asker", cluster.namesrv) as producer:
         replier.may.clear()
         with pytest.raises(RequestTimeout) as caught:
@@ -111,7 +111,7 @@ async def test_a_reply_that_is_late_is_told_and_kept(cluster, topic, group, capl
 
 
 @in_a_loop
-async def test_nobody_replies(cluster, topic):
+async def test_a_request_without_a_reply_times_out(cluster, topic):
     async with aio.Producer("asker", cluster.namesrv) as producer:
         with pytest.raises(RequestTimeout, match=r"it is stored as \w+ in "):
             await producer.request(Message(topic, "x"), SENT_BY_THEN)
@@ -119,7 +119,7 @@ async def test_nobody_replies(cluster, topic):
 
 @pytest.mark.parametrize("face", ["asyncio", "blocking"])
 @in_a_loop
-async def test_closing_ends_the_wait(cluster, topic, group, face):
+async def test_close_ends_waiting_requests(cluster, topic, group, face):
     async with Replier(cluster.namesrv, topic, group) as replier:
         replier.may.clear()
         if face == "asyncio":
@@ -142,7 +142,7 @@ async def test_closing_ends_the_wait(cluster, topic, group, face):
 
 
 @in_a_loop
-async def test_what_is_no_request_cannot_be_replied_to(cluster, topic, group):
+async def test_a_message_that_is_no_request_cannot_be_replied_to(cluster, topic, group):
     async with Replier(cluster.namesrv, topic, group) as replier, aio.Producer("asker", cluster.namesrv) as producer:
         replier.may.clear()
         await producer.send(Message(topic, "just so"))
@@ -152,7 +152,7 @@ async def test_what_is_no_request_cannot_be_replied_to(cluster, topic, group):
 
 
 @in_a_loop
-async def test_a_forged_reply_harms_nobody(cluster, topic, caplog):
+async def test_a_forged_reply_is_ignored(cluster, topic, caplog):
     """A correlation id nobody knows is a line in the log; the requests that wait go on waiting."""
     async with aio.Producer("asker", cluster.namesrv) as producer, aio.Producer("forger", cluster.namesrv) as forger:
         with pytest.raises(RequestTimeout):
@@ -168,7 +168,7 @@ async def test_a_forged_reply_harms_nobody(cluster, topic, caplog):
             await eventually(lambda: told in caplog.text)
 
 
-def test_a_reply_finds_its_way_over_any_broker(group):
+def test_a_reply_can_be_sent_through_any_broker(group):
     """The request's topic is on one broker only; replies go to all brokers of the cluster in turn."""
     topic = f"one-{group}"
 

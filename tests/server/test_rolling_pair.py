@@ -60,7 +60,7 @@ async def restart(broker: Broker) -> None:
     await broker.start()
 
 
-def test_readers_miss_nothing_while_the_master_is_away_and_nothing_is_stored_twice(tmp_path: Path) -> None:
+def test_a_restart_of_the_master_loses_and_repeats_no_message(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(name_server())

@@ -64,7 +64,7 @@ def send(address, body=b"hello"):
     return int(answer.ext["queueOffset"])
 
 
-def test_the_ready_line_says_what_serves_where(tmp_path):
+def test_the_ready_line_lists_server_addresses(tmp_path):
     with serve(tmp_path) as served:
         assert list(served.addresses) == ["namesrv", "broker"]
         with RawPeer(served.addresses["namesrv"]) as peer:
@@ -74,7 +74,7 @@ def test_the_ready_line_says_what_serves_where(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly_and_nothing_is_lost(tmp_path, number):
+def test_a_signal_stops_it_cleanly_without_losses(tmp_path, number):
     for expected in range(2):
         with serve(tmp_path) as served, RawPeer(served.addresses["broker"]) as idle:
             idle.ask(Code.GET_MAX_OFFSET, {"topic": "TBW102", "queueId": "0"})
@@ -83,13 +83,13 @@ def test_a_signal_ends_it_cleanly_and_nothing_is_lost(tmp_path, number):
         assert not (tmp_path / "abort").exists()
 
 
-def test_a_killed_broker_has_lost_nothing_it_confirmed(tmp_path):
+def test_a_killed_broker_loses_no_confirmed_message(tmp_path):
     for expected in range(2):
         with serve(tmp_path) as served:
             assert send(served.addresses["broker"]) == expected
 
 
-def test_the_fast_port_is_served_too(tmp_path):
+def test_the_fast_port_is_served(tmp_path):
     port = free_port_block()
     with serve(tmp_path, "--port", port) as served:
         assert served.addresses["broker"] == f"127.0.0.1:{port}"
@@ -121,7 +121,7 @@ def test_a_port_in_use_is_refused(tmp_path, option):
         assert send(served.addresses["broker"]) == 0
 
 
-def test_a_name_server_that_is_not_there_is_named_and_the_broker_serves(tmp_path):
+def test_an_unreachable_name_server_is_named_and_the_broker_serves(tmp_path):
     nowhere = f"127.0.0.1:{free_port_block()}"
     with serve(tmp_path, "--namesrv", nowhere) as served:
         assert served.addresses["namesrv"] == nowhere
@@ -131,7 +131,7 @@ def test_a_name_server_that_is_not_there_is_named_and_the_broker_serves(tmp_path
     assert f"cannot register at name server {nowhere}" in said
 
 
-def test_brokers_join_a_name_server_of_its_own(tmp_path):
+def test_brokers_can_join_a_separate_name_server(tmp_path):
     settings = ("--set", f"kvConfigPath={tmp_path / 'kv.json'}")
     with Served("namesrv", "--port", 0, *settings) as namesrv:
         address = namesrv.addresses["namesrv"]
@@ -158,7 +158,7 @@ def test_a_broker_conf_works_unchanged(tmp_path):
         assert b'"clusterAddrTable":{"C":["conf"]}' in peer.ask(Code.GET_BROKER_CLUSTER_INFO).body
 
 
-def test_the_log_is_for_machines_if_they_ask(tmp_path):
+def test_the_log_can_be_json(tmp_path):
     options = "--log-level", "info", "--log-format", "json"
     with serve(tmp_path, *options) as served:
         address = served.addresses["broker"]

@@ -35,7 +35,7 @@ def test_the_fixtures_give_a_running_cluster_and_a_fresh_topic(rocketmq, rocketm
     assert broker_names(rocketmq, rocketmq_topic) == ["broker-a"]
 
 
-def test_several_brokers_share_topics_and_have_a_store_each(tmp_path):
+def test_several_brokers_share_topics_and_have_separate_stores(tmp_path):
     with Cluster(2, tmp_path) as cluster:
         assert cluster.create_topic("T", 3) == "T"
         assert broker_names(cluster, "T") == ["broker-a", "broker-b"]
@@ -44,14 +44,14 @@ def test_several_brokers_share_topics_and_have_a_store_each(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broker-a", "broker-b"]
 
 
-def test_the_temporary_directory_goes_with_the_cluster():
+def test_the_temporary_directory_is_removed_with_the_cluster():
     with Cluster() as cluster:
         directory = cluster.directory
         assert directory.is_dir()
     assert not directory.exists()
 
 
-def test_a_stopped_broker_comes_back_with_its_port_and_topics():
+def test_a_restarted_broker_has_its_port_and_topics():
     with Cluster() as cluster:
         (address,) = cluster.addresses
         cluster.create_topic("T")
@@ -65,7 +65,7 @@ def test_a_stopped_broker_comes_back_with_its_port_and_topics():
         assert broker_names(cluster, "T") == ["broker-a"]
 
 
-def test_brokers_find_a_name_server_that_was_away(tmp_path):
+def test_brokers_find_a_restarted_name_server(tmp_path):
     with Cluster() as cluster:
         address = cluster.namesrv
         cluster.create_topic("T")
@@ -82,14 +82,14 @@ def test_settings_reach_the_brokers():
         assert broker.store_config.flush_disk_type == "SYNC_FLUSH"
 
 
-def test_a_cluster_that_cannot_start_leaves_nothing_behind():
+def test_a_failed_cluster_start_leaves_nothing_behind():
     cluster = Cluster(no_such_setting=1)
     with pytest.raises(ConfigError, match="no_such_setting"):
         cluster.start()
     assert cluster.addresses == ()
 
 
-def test_a_cluster_within_asyncio():
+def test_a_cluster_can_be_used_within_asyncio():
     async def scenario():
         async with Cluster() as cluster:
             return await asyncio.to_thread(broker_names, cluster, "TBW102")
@@ -116,7 +116,7 @@ def test_a_proxy_forwards_both_ways(proxy):
         assert proxy.connections == 2
 
 
-def test_killed_connections_end_and_new_ones_are_welcome(proxy):
+def test_killed_connections_end_and_new_ones_are_accepted(proxy):
     with RawPeer(proxy.address) as peer:
         ask(peer)
         proxy.kill()
@@ -126,7 +126,7 @@ def test_killed_connections_end_and_new_ones_are_welcome(proxy):
         assert ask(peer) == 0
 
 
-def test_a_refusing_proxy_comes_back_on_its_port(proxy):
+def test_a_refusing_proxy_resumes_on_its_port(proxy):
     address = proxy.address
     proxy.refuse()
     with pytest.raises(ConnectionRefusedError):
@@ -137,7 +137,7 @@ def test_a_refusing_proxy_comes_back_on_its_port(proxy):
         assert ask(peer) == 0
 
 
-def test_a_silent_proxy_keeps_what_comes_until_it_resumes(proxy):
+def test_a_silent_proxy_buffers_until_it_resumes(proxy):
     with RawPeer(proxy.address) as peer:
         ask(peer)
         proxy.silence()

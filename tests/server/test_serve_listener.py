@@ -105,7 +105,7 @@ def with_site(scenario, **options):
     asyncio.run(main())
 
 
-def test_a_server_may_listen_on_several_ports():
+def test_a_server_can_listen_on_several_ports():
     async def scenario(site):
         other = await site.server.listen(0)
         for port in (site.server.port, other):
@@ -118,7 +118,7 @@ def test_a_server_may_listen_on_several_ports():
     with_site(scenario)
 
 
-def test_a_port_or_address_that_cannot_be_had_is_named():
+def test_an_unavailable_port_or_address_is_named():
     async def start(host, port):
         await Server(Router(), host=host, port=port).start()
 
@@ -126,7 +126,7 @@ def test_a_port_or_address_that_cannot_be_had_is_named():
         asyncio.run(start("192.0.2.1", 0))
 
 
-def test_a_peer_knows_both_ends_and_its_end():
+def test_a_peer_has_both_addresses_and_reports_its_end():
     async def scenario(site):
         client = await site.connect()
         await client.ask(30)
@@ -143,7 +143,7 @@ def test_a_peer_knows_both_ends_and_its_end():
     with_site(scenario)
 
 
-def test_a_silent_connection_is_closed_and_a_busy_one_is_not():
+def test_only_a_silent_connection_is_closed():
     async def scenario(site):
         silent, busy = await site.connect(), await site.connect()
         closed = asyncio.create_task(silent.wait_closed())
@@ -154,7 +154,7 @@ def test_a_silent_connection_is_closed_and_a_busy_one_is_not():
     with_site(scenario, idle_timeout=2.0)  # a busy machine may do nothing at all for a second
 
 
-def test_who_does_not_read_is_not_read_from_and_loses_nothing():
+def test_a_client_that_does_not_read_loses_no_answer():
     async def scenario(site):
         client = await site.connect()
         for opaque in range(40):
@@ -165,7 +165,7 @@ def test_who_does_not_read_is_not_read_from_and_loses_nothing():
     with_site(scenario)
 
 
-def test_who_never_reads_is_cut_off_when_pushes_pile_up(caplog):
+def test_a_client_that_never_reads_is_disconnected(caplog):
     async def scenario(site):
         client = await site.connect()
         await client.ask(30)
@@ -179,7 +179,7 @@ def test_who_never_reads_is_cut_off_when_pushes_pile_up(caplog):
     with_site(scenario, write_limit=8_000_000)
 
 
-def test_a_request_to_the_client_and_its_answer():
+def test_a_request_to_the_client_is_answered():
     async def scenario(site):
         client = await site.connect()
         await client.ask(30)
@@ -206,7 +206,7 @@ def test_a_held_request_is_answered_later():
     with_site(scenario)
 
 
-def test_the_end_lets_handlers_finish_and_is_quick():
+def test_a_stop_waits_for_handlers():
     async def scenario(site):
         client = await site.connect()
         client.send(32, opaque=1)
@@ -223,7 +223,7 @@ def test_the_end_lets_handlers_finish_and_is_quick():
     with_site(scenario)
 
 
-def test_the_end_does_not_wait_for_who_does_not_read():
+def test_a_stop_does_not_wait_for_clients_that_do_not_read():
     async def scenario(site):
         client = await site.connect()
         client.writer.transport.pause_reading()

@@ -43,7 +43,7 @@ UNKNOWN = (
 )
 
 
-def test_a_broker_conf_as_articles_have_it_starts_and_warns(tmp_path: Path) -> None:
+def test_a_common_broker_conf_starts_with_warnings(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(OLD_CONF.format(root=tmp_path / "store"))
     with serve(tmp_path / "store", "-c", conf) as served:
@@ -58,7 +58,7 @@ def test_a_broker_conf_as_articles_have_it_starts_and_warns(tmp_path: Path) -> N
     assert "confidential" not in said
 
 
-def test_a_commit_log_elsewhere_is_used_and_found_again(tmp_path: Path) -> None:
+def test_a_separate_commit_log_directory_is_used_after_a_restart(tmp_path: Path) -> None:
     store, elsewhere = tmp_path / "store", tmp_path / "disk2" / "log"
     for expected in range(2):
         with serve(store, "--set", f"storePathCommitLog={elsewhere}") as served:
@@ -69,7 +69,7 @@ def test_a_commit_log_elsewhere_is_used_and_found_again(tmp_path: Path) -> None:
     assert not (store / "commitlog").exists()
 
 
-def test_an_empty_directory_for_the_log_of_a_store_that_has_one_is_refused(tmp_path: Path) -> None:
+def test_an_empty_log_directory_for_an_existing_store_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with serve(store) as served:
         send(served.addresses["broker"])
@@ -86,7 +86,7 @@ def test_an_empty_directory_for_the_log_of_a_store_that_has_one_is_refused(tmp_p
     "arguments",
     [("--host", "localhost"), ("--set", "brokerIP1=localhost"), ("--advertise", "localhost")],
 )
-def test_names_of_hosts_work_and_are_announced(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_host_names_are_accepted_and_advertised(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     with serve(tmp_path, *arguments) as served:
         assert served.addresses["broker"].startswith("localhost:")
         with RawPeer(served.addresses["namesrv"].replace("0.0.0.0", "127.0.0.1")) as peer:
@@ -95,7 +95,7 @@ def test_names_of_hosts_work_and_are_announced(tmp_path: Path, arguments: tuple[
 
 
 @pytest.mark.parametrize("option", ["--host", "--advertise"])
-def test_a_name_that_cannot_be_resolved_is_one_clear_error(tmp_path: Path, option: str) -> None:
+def test_an_unresolvable_host_name_is_named(tmp_path: Path, option: str) -> None:
     with serve(tmp_path, option, "no-such-host.invalid") as served:
         assert served.line == ""
         status, said = served.stop()

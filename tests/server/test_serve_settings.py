@@ -63,7 +63,7 @@ def test_a_change_is_kept_in_the_file_the_broker_was_started_with(tmp_path: Path
     assert "haMaxTimeSlaveNotCatchup=1, sendMessageThreadPoolNums=16" in no_effect[0]
 
 
-def test_a_conf_with_mistakes_is_refused_with_all_of_them(tmp_path: Path) -> None:
+def test_an_invalid_conf_lists_all_errors(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("messageStorePlugIn=x.Y\nfileReservedTime=x\n")
     with serve(tmp_path / "store", "-c", conf, "--set", "brokerNmae=b") as served:
@@ -99,7 +99,7 @@ def test_a_namesrv_conf_works_unchanged(tmp_path: Path) -> None:
     [("enableControllerInNamesrv=true", "enableControllerInNamesrv is 'true': this name server is no controller"),
      ("serverWorkerThreads=many", "serverWorkerThreads is 'many': a whole number is expected")],
 )  # fmt: skip
-def test_a_namesrv_conf_with_a_mistake_is_refused(tmp_path: Path, line: str, words: str) -> None:
+def test_an_invalid_namesrv_conf_is_refused(tmp_path: Path, line: str, words: str) -> None:
     conf = tmp_path / "namesrv.conf"
     conf.write_text(f"{line}\n")
     with Served("namesrv", "--port", 0, "-c", conf) as served:

@@ -84,7 +84,7 @@ def test_messages_of_all_brokers_are_received_and_acked(cluster, topic, group):
             member.receive()
 
 
-def test_a_message_given_up_comes_again_at_once_and_its_old_receipt_is_worth_nothing(cluster, topic, group):
+def test_a_returned_message_is_redelivered_at_once_with_a_new_receipt(cluster, topic, group):
     send(cluster, topic, 1)
     with consumer(cluster, group, topic) as member:
         [message] = received(member, 1)
@@ -96,7 +96,7 @@ def test_a_message_given_up_comes_again_at_once_and_its_old_receipt_is_worth_not
         member.ack(again)
 
 
-def test_threads_share_a_consumer_and_iterating_ends_when_it_is_closed(cluster, topic, group):
+def test_threads_share_a_consumer_and_iteration_ends_with_close(cluster, topic, group):
     seen, enough = [], threading.Event()
     send(cluster, topic, 30)
 
@@ -118,7 +118,7 @@ def test_threads_share_a_consumer_and_iterating_ends_when_it_is_closed(cluster, 
     assert sorted(seen) == list(range(30))
 
 
-def test_it_goes_on_while_a_broker_is_away_and_when_it_is_back(cluster, topic, group):
+def test_it_continues_during_and_after_a_broker_outage(cluster, topic, group):
     async def receive_and_ack(member, count):
         found = []
         while len(found) < count:
@@ -146,7 +146,7 @@ def test_it_goes_on_while_a_broker_is_away_and_when_it_is_back(cluster, topic, g
     asyncio.run(run())
 
 
-def test_what_was_popped_before_a_broker_stopped_can_be_acked_after_it(cluster, topic, group):
+def test_messages_popped_before_a_restart_can_be_acked_after_it(cluster, topic, group):
     send(cluster, topic, 6)
     with consumer(cluster, group, topic) as member:
         found = received(member, 6, invisible_duration=120)

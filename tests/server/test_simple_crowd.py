@@ -63,7 +63,7 @@ class Crowd:
         return []
 
 
-def test_every_message_is_acked_and_none_stays(cluster, topic, group):
+def test_every_message_is_acked_once(cluster, topic, group):
     async def run():
         async with Producer("sender", cluster.namesrv) as producer:
             for number in range(COUNT):

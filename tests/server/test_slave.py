@@ -44,7 +44,7 @@ async def pair(root: Path, **config: object) -> AsyncIterator[Pair]:
         yield Pair(server, master, slave)
 
 
-def test_a_slave_takes_over_what_its_master_has(tmp_path: Path) -> None:
+def test_a_slave_copies_the_tables_of_its_master(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with pair(tmp_path, slave_sync_interval=50) as both:
             theirs, ours = both.master.services, both.slave.services
@@ -67,7 +67,7 @@ def test_a_slave_takes_over_what_its_master_has(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_new_topic_is_known_as_soon_as_its_first_message(tmp_path: Path) -> None:
+def test_a_slave_knows_a_new_topic_with_its_first_message(tmp_path: Path) -> None:
     """Nobody waits for the next round: the master may be gone by then."""
 
     async def scenario() -> None:
@@ -87,7 +87,7 @@ def test_a_new_topic_is_known_as_soon_as_its_first_message(tmp_path: Path) -> No
     asyncio.run(scenario())
 
 
-def test_a_slave_that_has_not_heard_of_a_topic_yet_takes_nobody_s_place_away(
+def test_a_slave_keeps_offsets_of_topics_it_does_not_know_yet(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the master knows that a topic is gone: who forgot an offset would read messages anew, or miss some."""
@@ -121,7 +121,7 @@ def test_a_slave_that_has_not_heard_of_a_topic_yet_takes_nobody_s_place_away(
     asyncio.run(scenario())
 
 
-def test_a_master_of_many_topics(tmp_path: Path) -> None:
+def test_a_slave_copies_many_topics(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with pair(tmp_path, slave_sync_interval=50) as both:
             both.master.config.split_metadata_size = 7
@@ -133,7 +133,7 @@ def test_a_master_of_many_topics(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_the_master_goes_and_comes_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slave_serves_while_its_master_is_down(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The slave hears within moments, not with its next registration in half a minute."""
 
     async def scenario() -> None:

@@ -47,7 +47,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     made.close()
 
 
-def test_reading_outlives_the_master(pair: Pair) -> None:
+def test_consumers_continue_when_the_master_is_killed(pair: Pair) -> None:
     async def scenario() -> None:
         await topic_on_all(pair.namesrv, "t")
         await reading_outlives_the_master(Nodes(pair.namesrv, pair.kill_master, pair.restart_master), "t")
@@ -55,7 +55,7 @@ def test_reading_outlives_the_master(pair: Pair) -> None:
     asyncio.run(scenario())
 
 
-def test_a_slave_that_is_killed_is_not_missed(pair: Pair) -> None:
+def test_consumers_continue_when_the_slave_is_killed(pair: Pair) -> None:
     async def scenario() -> None:
         await topic_on_all(pair.namesrv, "t")
         await send(pair.namesrv, "t", 0, N)

@@ -44,7 +44,7 @@ def test_a_slow_broker_gets_one_message(cluster: Cluster, proxy: TcpProxy) -> No
     assert brokers(cluster, proxy, send_latency_fault_enable=SLOW).count("broker-a") == 1
 
 
-def test_the_asyncio_producer_keeps_away_from_it_too(cluster: Cluster, proxy: TcpProxy) -> None:
+def test_the_asyncio_producer_avoids_a_slow_broker(cluster: Cluster, proxy: TcpProxy) -> None:
     proxy.delay = DELAY
 
     async def main() -> list[str]:
@@ -63,7 +63,7 @@ def test_a_silent_broker_costs_one_attempt(cluster: Cluster, proxy: TcpProxy) ->
     assert set(went) == {"broker-b"}
 
 
-def test_a_broker_that_was_gone_is_used_again(cluster: Cluster, proxy: TcpProxy) -> None:
+def test_a_recovered_broker_is_used_again(cluster: Cluster, proxy: TcpProxy) -> None:
     options = SLOW._replace(not_available_duration=(0.0, 0.5))
     mapped = {cluster.addresses[0]: proxy.address}
     proxy.refuse()

@@ -150,7 +150,7 @@ def names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}-{number}" for number in range(count)]
 
 
-def test_a_heartbeat_with_16000_new_groups(cluster: Cluster) -> None:
+def test_a_heartbeat_with_16000_new_groups_blocks_no_client(cluster: Cluster) -> None:
     with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
         refused = ask(peer, heartbeat("c", names("many", 16_000)))
         assert refused.code == ResponseCode.INVALID_PARAMETER
@@ -160,7 +160,7 @@ def test_a_heartbeat_with_16000_new_groups(cluster: Cluster) -> None:
         assert "3000 consumer groups are too many for one connection: at most 1000" in (refused.remark or "")
 
 
-def test_a_heartbeat_with_as_many_new_groups_as_a_connection_may_have(cluster: Cluster) -> None:
+def test_a_heartbeat_with_the_largest_number_of_groups_blocks_no_client(cluster: Cluster) -> None:
     with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
         assert ask(peer, heartbeat("c", names("some", 1_000))).code == 0
         peer.send(encode_command(heartbeat("c", ["one-more"])))
@@ -172,7 +172,7 @@ def test_a_heartbeat_with_as_many_new_groups_as_a_connection_may_have(cluster: C
     assert broker.services.groups.get("one-more") is None
 
 
-def test_40000_client_ids_on_one_connection(cluster: Cluster) -> None:
+def test_40000_client_ids_on_one_connection_block_no_client(cluster: Cluster) -> None:
     frames = b"".join(encode_command(heartbeat(f"client-{number}", [], ["p"])) for number in range(40_000))
     with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
         sending = threading.Thread(target=peer.send, args=(frames,))
@@ -183,13 +183,13 @@ def test_40000_client_ids_on_one_connection(cluster: Cluster) -> None:
     assert set(codes) == {0, ResponseCode.INVALID_PARAMETER}
 
 
-def test_a_heartbeat_with_very_many_subscriptions(cluster: Cluster) -> None:
+def test_a_heartbeat_with_very_many_subscriptions_blocks_no_client(cluster: Cluster) -> None:
     with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
         assert ask(peer, heartbeat("c", ["g"], topics=100_000)).code != 0
         assert ask(peer, heartbeat("c", ["g"], topics=4_000)).code == 0
 
 
-def test_a_lock_of_very_many_queues(cluster: Cluster) -> None:
+def test_a_lock_of_very_many_queues_blocks_no_client(cluster: Cluster) -> None:
     queues = [MessageQueueBody(topic="t", broker_name="b", queue_id=number) for number in range(200_000)]
     body = LockBatchRequest(consumer_group="g", client_id="c", mq_set=queues).encode()
     with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
@@ -198,7 +198,7 @@ def test_a_lock_of_very_many_queues(cluster: Cluster) -> None:
         assert ask(peer, Command(Code.LOCK_BATCH_MQ, body=body)).code == 0
 
 
-def test_all_entries_of_a_consume_queue(cluster: Cluster) -> None:
+def test_reading_all_entries_of_a_consume_queue_blocks_no_client(cluster: Cluster) -> None:
     with RawPeer(cluster.addresses[0]) as peer:
         peer.send(b"".join(encode_command(send("t")) for _ in range(20_000)))
         for _ in range(20_000):
@@ -222,7 +222,7 @@ def wait_for_held(cluster: Cluster, count: int) -> None:
 
 
 @pytest.mark.parametrize("end", ["arrival", "close"])
-def test_110000_held_pulls_of_one_connection(cluster: Cluster, end: str) -> None:
+def test_110000_held_pulls_of_one_connection_block_no_client(cluster: Cluster, end: str) -> None:
     with RawPeer(cluster.addresses[0]) as producer:
         offset = int(ask(producer, send("t")).ext["queueOffset"]) + 1
         with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
@@ -236,7 +236,7 @@ def test_110000_held_pulls_of_one_connection(cluster: Cluster, end: str) -> None
             wait_for_held(cluster, 0)
 
 
-def test_200_members_join_and_vanish_together(cluster: Cluster) -> None:
+def test_200_members_that_join_and_leave_block_no_client(cluster: Cluster) -> None:
     with ExitStack() as stack:
         peers = [stack.enter_context(RawPeer(cluster.addresses[0])) for _ in range(200)]
         with measured(cluster):
@@ -248,7 +248,7 @@ def test_200_members_join_and_vanish_together(cluster: Cluster) -> None:
             stack.close()
 
 
-def test_answers_about_very_many_queues(cluster: Cluster) -> None:
+def test_answers_about_very_many_queues_block_no_client(cluster: Cluster) -> None:
     for number in range(3):
         cluster.create_topic(f"wide-{number}", 8_192)
     wide = ";".join(f"wide-{number}" for number in range(3))

@@ -45,7 +45,7 @@ async def send(cluster: Cluster, topic: str, *values: object) -> None:
             await producer.send(Message(topic, str(value).encode(), tags="A", properties={"a": str(value)}))
 
 
-def test_only_what_matches_comes(cluster: Cluster) -> None:
+def test_only_matching_messages_are_delivered(cluster: Cluster) -> None:
     topic = cluster.create_topic("matches", 2)
 
     async def run() -> None:
@@ -85,7 +85,7 @@ def test_an_expression_is_changed_while_the_consumer_runs(cluster: Cluster) -> N
     asyncio.run(run())
 
 
-def test_what_fails_comes_again_whatever_the_expression(cluster: Cluster) -> None:
+def test_failed_messages_are_redelivered_whatever_the_expression(cluster: Cluster) -> None:
     topic = cluster.create_topic("retries", 1)
 
     async def run() -> None:
@@ -109,7 +109,7 @@ def test_what_fails_comes_again_whatever_the_expression(cluster: Cluster) -> Non
     asyncio.run(run())
 
 
-def test_blocking_consumers_filter_too(cluster: Cluster) -> None:
+def test_blocking_consumers_filter_by_sql(cluster: Cluster) -> None:
     topic = cluster.create_topic("blocking", 1)
     with Producer(group="p", namesrv=cluster.namesrv) as producer:
         for value in ("1", "10"):
@@ -127,7 +127,7 @@ def test_blocking_consumers_filter_too(cluster: Cluster) -> None:
     asyncio.run(run())
 
 
-def test_a_broker_that_does_not_filter_is_named_at_the_start() -> None:
+def test_a_broker_without_sql_filters_is_named_at_the_start() -> None:
     with Cluster() as plain:
         topic = plain.create_topic("plain", 1)
         consumer = PushConsumer("g5", plain.namesrv, listener=lambda message: None)

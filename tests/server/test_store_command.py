@@ -25,7 +25,7 @@ def fill(cluster: Cluster) -> None:
         producer.send(Message("orders", b"later", delay_level=18))
 
 
-def test_a_store_of_ours_running_and_stopped(tmp_path: Path) -> None:
+def test_a_running_and_a_stopped_store_can_be_inspected(tmp_path: Path) -> None:
     store = tmp_path / "broker-a"
     with Cluster(store_dir=tmp_path) as cluster:
         cluster.create_topic("orders", 2)

@@ -43,7 +43,7 @@ def stored(broker: Broker, name: str) -> list[StoredRecord]:
     return [read_stored(raw) for raw in raws if raw is not None]
 
 
-def test_they_come_in_time_from_another_master_and_not_again(tmp_path: Path) -> None:
+def test_timed_messages_come_once_from_another_master(tmp_path: Path) -> None:
     """The master does not deliver before it goes, so whatever has come came through its slave."""
 
     async def scenario() -> None:

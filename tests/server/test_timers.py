@@ -58,7 +58,7 @@ def everything(namesrv: str, wanted: int) -> list[str]:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills processes")
-def test_killed_again_and_again_every_message_comes_once(tmp_path: Path) -> None:
+def test_repeated_kills_lose_and_repeat_no_timed_message(tmp_path: Path) -> None:
     names = [f"{i}" for i in range(400)]
     server = Server(tmp_path)
     with Producer("p", server.namesrv) as producer:
@@ -75,7 +75,7 @@ def test_killed_again_and_again_every_message_comes_once(tmp_path: Path) -> None
     assert len(found) <= len(names) + 40, "and next to nothing comes twice"
 
 
-def test_thousands_due_in_one_second_all_come_once_and_none_early() -> None:
+def test_thousands_due_in_one_second_are_delivered_once_and_not_early() -> None:
     count, slot_ms = 5_000, 1_000
     with Cluster() as cluster:
         cluster.create_topic(TOPIC, 4)
@@ -100,7 +100,7 @@ def test_thousands_due_in_one_second_all_come_once_and_none_early() -> None:
     assert min(message.store_timestamp - int(message.body) for message in found) >= 0, "early"
 
 
-def test_times_and_recalls_of_both_faces() -> None:
+def test_both_clients_send_and_recall_timed_messages() -> None:
     with Cluster(recall_message_enable=True) as cluster, Producer("p", cluster.namesrv) as producer:
         soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
         sent = producer.send(Message(TOPIC, "later", deliver_at=soon))
@@ -120,7 +120,7 @@ def test_times_and_recalls_of_both_faces() -> None:
         assert sorted(everything(cluster.namesrv, 2)) == ["past", "soon"]
 
 
-def test_a_recall_of_the_asyncio_face() -> None:
+def test_the_asyncio_producer_recalls_messages() -> None:
     async def recall(namesrv: str) -> None:
         async with AioProducer("p", namesrv) as producer:
             sent = await producer.send(Message(TOPIC, "later", delay=3600))

@@ -63,7 +63,7 @@ def received(namesrv, tls, count=1):
         return found
 
 
-def test_messages_travel_over_an_enforcing_port_both_ways(enforcing, trusting):
+def test_messages_are_sent_and_consumed_over_an_enforcing_port(enforcing, trusting):
     large = b"x" * 1_000_000
     with Producer("blocking", enforcing.namesrv, tls=trusting, compress_over=None) as producer:
         assert producer.send(Message("shop", large)).status is SendStatus.SEND_OK
@@ -71,7 +71,7 @@ def test_messages_travel_over_an_enforcing_port_both_ways(enforcing, trusting):
     assert sorted(received(enforcing.namesrv, trusting, 2)) == sorted([large, b"one way"])
 
 
-def test_asyncio_clients_speak_tls_on_either_loop(enforcing, trusting):
+def test_asyncio_clients_use_tls_on_either_loop(enforcing, trusting):
     async def send():
         async with aio.Producer("async", enforcing.namesrv, tls=trusting) as producer:
             return await asyncio.gather(*(producer.send(Message("shop", b"%d" % n)) for n in range(50)))
@@ -82,7 +82,7 @@ def test_asyncio_clients_speak_tls_on_either_loop(enforcing, trusting):
 
 
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, loop_factory()], ids=["asyncio", "fast"])
-def test_servers_speak_tls_on_either_loop(factory, server, trusting):
+def test_servers_use_tls_on_either_loop(factory, server, trusting):
     from rocketmq_py.namesrv import NameServer, NamesrvConfig
     from rocketmq_py.server.tls import TlsSettings
 
@@ -103,17 +103,17 @@ def test_servers_speak_tls_on_either_loop(factory, server, trusting):
         runner.run(ask())
 
 
-def test_a_plaintext_client_on_an_enforcing_port_is_told_what_may_be_wrong(enforcing, caplog):
+def test_a_plaintext_client_on_an_enforcing_port_gets_a_hint(enforcing, caplog):
     refused(ConnectionLost, "does it require TLS", enforcing.namesrv)
     assert "does not speak TLS, which this port asks for" in caplog.text
 
 
-def test_a_tls_client_on_a_plain_port_is_told_what_is_wrong(trusting):
+def test_a_tls_client_on_a_plain_port_gets_a_hint(trusting):
     with Cluster() as plain, Admin(plain.namesrv, tls=trusting) as admin, pytest.raises(ConnectError, match="TLS"):
         admin.cluster()
 
 
-def test_a_permissive_port_serves_both(server, trusting):
+def test_a_permissive_port_serves_tls_and_plaintext(server, trusting):
     with Cluster(tls=keys(server, "permissive")) as cluster:
         cluster.create_topic("shop")
         for tls in (None, trusting):
@@ -139,7 +139,7 @@ def test_an_expired_certificate_is_named_as_such(authority):
         refused(ConnectError, "certificate has expired", cluster.namesrv, TlsOptions(ca=authority.ca))
 
 
-def test_mutual_tls_asks_for_a_certificate(server, authority, tmp_path, caplog):
+def test_mutual_tls_requires_a_client_certificate(server, authority, tmp_path, caplog):
     client, stranger = authority.issue("client"), Authority(tmp_path, "stranger").issue("stranger")
     ours = {"tls.client.certPath": str(client.cert), "tls.client.keyPath": str(client.key)}
     asked = {"tls.server.need.client.auth": "require", "tls.server.authClient": "true",
@@ -162,7 +162,7 @@ def test_mutual_tls_asks_for_a_certificate(server, authority, tmp_path, caplog):
         assert "the client's certificate is not accepted" in caplog.text
 
 
-def test_a_broker_that_could_not_reach_its_own_name_server_does_not_start(server, authority):
+def test_a_broker_that_cannot_reach_its_name_server_does_not_start(server, authority):
     asked = {"tls.server.need.client.auth": "require", "tls.server.authClient": "true",
              "tls.server.trustCertPath": str(authority.ca)}  # fmt: skip
     TlsSettings.of(keys(server, "permissive", **asked)).check_talks_to_itself()
@@ -196,13 +196,13 @@ def test_a_changed_certificate_is_served_to_new_connections(authority, caplog):
         assert "is in use now" in caplog.text
 
 
-def test_the_command_speaks_tls(enforcing, authority):
+def test_the_command_uses_tls(enforcing, authority):
     told = CliRunner().invoke(main, ("topic", "ls", "--namesrv", enforcing.namesrv, "--tls-ca", str(authority.ca)))
     assert told.exit_code == 0, told.output
     assert "shop" in told.output
 
 
-def test_silent_connections_and_rubbish_end_no_server(enforcing, trusting):
+def test_silent_and_malformed_connections_end_no_server(enforcing, trusting):
     import socket
 
     host, port = enforcing.namesrv.split(":")
@@ -217,7 +217,7 @@ def test_silent_connections_and_rubbish_end_no_server(enforcing, trusting):
     silent.close()
 
 
-def test_files_that_cannot_work_are_refused(authority, server, tmp_path):
+def test_invalid_certificate_files_are_refused(authority, server, tmp_path):
     other = authority.issue("other")
     for options, complaint in (
         ({"ca": tmp_path / "none.pem"}, "none.pem: No such file"),
@@ -229,7 +229,7 @@ def test_files_that_cannot_work_are_refused(authority, server, tmp_path):
             Admin("127.0.0.1:9876", tls=TlsOptions(**options))
 
 
-def test_a_password_is_neither_shown_nor_needed_twice(authority, server, tmp_path):
+def test_a_password_is_needed_once_and_never_shown(authority, server, tmp_path):
     locked = tmp_path / "locked.key"
     authority._run("rsa", "-in", server.key, "-aes128", "-passout", "pass:s3cret", "-out", locked)
     options = TlsOptions(cert=server.cert, key=locked, key_password="s3cret")

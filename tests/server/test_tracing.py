@@ -62,7 +62,7 @@ def about(cluster, msg_ids, topic=TRACE_TOPIC):
 
 @pytest.mark.parametrize("face", ["asyncio", "blocking"])
 @in_a_loop
-async def test_what_is_sent(cluster, topic, group, face):
+async def test_sends_are_traced(cluster, topic, group, face):
     one = Message(topic, b"abc", tags="A", keys=["k1", "k2"])
     late = Message(topic, b"abcd", delay_level=1)
     batch = [Message(topic, b"x", keys=f"b{i}") for i in range(3)]
@@ -97,7 +97,7 @@ async def test_what_is_sent(cluster, topic, group, face):
 
 @pytest.mark.parametrize("orderly", [False, True])
 @in_a_loop
-async def test_what_is_consumed(cluster, topic, group, orderly):
+async def test_consumption_is_traced(cluster, topic, group, orderly):
     """Delivered twice: fails, then succeeds."""
     with Producer(f"p-{group}", cluster.namesrv) as producer:
         msg_id = producer.send(Message(topic, b"x", keys="k")).msg_id
@@ -125,7 +125,7 @@ async def test_what_is_consumed(cluster, topic, group, orderly):
     assert {entry.keys for entry in entries} == {"k"}
 
 
-def test_a_listener_that_refuses_and_one_that_takes_too_long(cluster, topic, group):
+def test_failed_and_slow_listeners_are_traced(cluster, topic, group):
     with Producer(f"p-{group}", cluster.namesrv) as producer:
         msg_ids = [producer.send(Message(topic, body)).msg_id for body in ("refused", "slow")]
     done = {body: threading.Event() for body in (b"refused", b"slow")}
@@ -146,7 +146,7 @@ def test_a_listener_that_refuses_and_one_that_takes_too_long(cluster, topic, gro
     assert codes[msg_ids[0]] in (1, 4)
 
 
-def test_what_is_polled(cluster, topic, group):
+def test_polled_messages_are_traced(cluster, topic, group):
     """Consumed at once: the messages of a poll together, in a loop over messages each by itself."""
     cluster.create_topic(topic, 1)
     with Producer(f"p-{group}", cluster.namesrv) as producer:
@@ -159,7 +159,7 @@ def test_what_is_polled(cluster, topic, group):
 
 
 @in_a_loop
-async def test_what_is_polled_in_a_loop(cluster, topic, group):
+async def test_iterated_messages_are_traced(cluster, topic, group):
     await asyncio.to_thread(cluster.create_topic, topic, 1)
     async with aio.Producer(f"p-{group}", cluster.namesrv) as producer:
         msg_ids = [(await producer.send(Message(topic, b"x", keys=f"k{i}"))).msg_id for i in range(4)]
@@ -189,7 +189,7 @@ def check_polled(entries, group, polled):
 
 @pytest.mark.parametrize("face", ["asyncio", "blocking"])
 @in_a_loop
-async def test_transactions(cluster, topic, group, face):
+async def test_transactions_are_traced(cluster, topic, group, face):
     asked = threading.Event()
 
     def check(_message):
@@ -223,7 +223,7 @@ async def test_transactions(cluster, topic, group, face):
     ]  # fmt: skip
 
 
-def test_another_trace_topic(cluster, topic, group):
+def test_the_trace_topic_is_configurable(cluster, topic, group):
     cluster.create_topic(f"traces-{group}", 1)
     with Producer(group, cluster.namesrv, trace=f"traces-{group}") as producer:
         msg_id = producer.send(Message(topic, b"x")).msg_id
@@ -235,7 +235,7 @@ def test_another_trace_topic(cluster, topic, group):
     assert (entry.msg_id, second.keys) == (msg_id, msg_id)
 
 
-def test_traces_do_not_wait_for_the_end(cluster, topic, group):
+def test_a_full_batch_of_traces_is_sent_at_once(cluster, topic, group):
     """Ten entries make a message at once."""
     with Producer(group, cluster.namesrv, trace=True) as producer:
         sent = {producer.send(Message(topic, b"x")).msg_id for _ in range(tracing.BATCH)}
@@ -257,7 +257,7 @@ def test_a_few_traces_are_sent_after_a_while(cluster, topic, group, monkeypatch)
         asyncio.run(wait())
 
 
-def test_no_message_suffers_from_traces_that_cannot_be_written(topic, group, caplog, monkeypatch):
+def test_failed_traces_fail_no_message(topic, group, caplog, monkeypatch):
     monkeypatch.setattr(tracing, "MOST_WAITING", 50)
     with Cluster(auto_create_topic_enable=False) as cluster, caplog.at_level(logging.WARNING):
         cluster.create_topic(topic, 1)
@@ -270,7 +270,7 @@ def test_no_message_suffers_from_traces_that_cannot_be_written(topic, group, cap
     assert "nowhere" in lost[0]
 
 
-def test_traces_that_come_too_fast_are_dropped(cluster, topic, group, caplog, monkeypatch):
+def test_too_many_traces_are_dropped(cluster, topic, group, caplog, monkeypatch):
     """Nobody waits for them, and how many it were is told."""
     monkeypatch.setattr(tracing, "MOST_WAITING", 5)
     monkeypatch.setattr(tracing, "MOST_UNDER_WAY", 0)
@@ -281,7 +281,7 @@ def test_traces_that_come_too_fast_are_dropped(cluster, topic, group, caplog, mo
     assert f"3 traces of group {group} were not sent to topic {TRACE_TOPIC}" in caplog.messages
 
 
-def test_a_broker_that_wants_no_traces(topic, group):
+def test_a_broker_without_a_trace_topic_gets_no_traces(topic, group):
     with Cluster(trace_on=False, trace_topic_enable=True) as cluster:
         cluster.create_topic(topic, 1)
         got = threading.Event()
@@ -294,12 +294,12 @@ def test_a_broker_that_wants_no_traces(topic, group):
         assert traces(cluster) == []
 
 
-def test_an_illegal_trace_topic():
+def test_an_illegal_trace_topic_is_refused():
     for client in (Producer, PushConsumer):
         with pytest.raises(ConfigError, match="illegal characters"):
             client("g", "127.0.0.1:9876", trace="no topic!")
 
 
-def test_off_is_off():
+def test_tracing_is_off_by_default():
     producer = aio.Producer("g", "127.0.0.1:9876")
     assert (producer.tracer, producer.hooks) == (None, None)

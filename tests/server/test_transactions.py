@@ -143,7 +143,7 @@ async def test_a_listener_runs_the_local_transaction(cluster, topic, group, kind
 
 @pytest.mark.parametrize("kind", [Listener, AsyncListener])
 @in_a_loop
-async def test_a_listener_of_the_asyncio_face(cluster, topic, group, kind):
+async def test_an_asyncio_listener_runs_the_local_transaction(cluster, topic, group, kind):
     listener = kind()
     async with aio.TransactionProducer(group, cluster.namesrv, listener=listener) as producer:
         for listener.local in (COMMIT, ROLLBACK):
@@ -155,7 +155,7 @@ async def test_a_listener_of_the_asyncio_face(cluster, topic, group, kind):
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])
 @pytest.mark.parametrize("kind", [Listener, AsyncListener])
 @in_a_loop
-async def test_a_broker_asks_when_nobody_knows(cluster, topic, group, kind, face):
+async def test_a_broker_checks_an_unknown_outcome(cluster, topic, group, kind, face):
     """What a local transaction raises, returns by mistake, or does not know yet is asked about until it is known."""
     listener = kind()
     sent = {}
@@ -186,7 +186,7 @@ async def test_a_broker_asks_when_nobody_knows(cluster, topic, group, kind, face
 
 
 @in_a_loop
-async def test_a_rollback_after_a_check(cluster, topic, group):
+async def test_a_check_can_roll_back(cluster, topic, group):
     listener = Listener(local=UNKNOWN, check=ROLLBACK)
     async with aio.TransactionProducer(group, cluster.namesrv, listener=listener) as producer:
         await producer.send_in_transaction(Message(topic, "gone"))
@@ -241,7 +241,7 @@ async def test_an_async_block_commits_or_rolls_back(cluster, topic, group):
 
 
 @in_a_loop
-async def test_a_block_that_is_left_open(cluster, topic, group):
+async def test_an_unfinished_block_is_checked(cluster, topic, group):
     asked = threading.Event()
 
     def check(message):
@@ -258,7 +258,7 @@ async def test_a_block_that_is_left_open(cluster, topic, group):
     await delivered(cluster, topic, group, "later")
 
 
-def test_a_transaction_that_has_not_begun(cluster, topic, group):
+def test_a_transaction_that_has_not_begun_cannot_end(cluster, topic, group):
     with TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
         tx = producer.transaction(Message(topic, "x"))
         with pytest.raises(ClosedError, match="has not begun"):
@@ -266,7 +266,7 @@ def test_a_transaction_that_has_not_begun(cluster, topic, group):
 
 
 @in_a_loop
-async def test_a_message_stays_an_ordinary_one(cluster, topic, group):
+async def test_a_message_can_be_sent_outside_a_transaction(cluster, topic, group):
     """The same object sent once more, without a transaction, must not wait for one."""
     message = Message(topic, "same")
     with TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
@@ -279,7 +279,7 @@ async def test_a_message_stays_an_ordinary_one(cluster, topic, group):
 # -- refusals and failures
 
 
-def test_what_cannot_be_sent_in_a_transaction(cluster, topic, group):
+def test_illegal_transactional_messages_are_refused(cluster, topic, group):
     with TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
         for message in (
             Message(topic, "x", delay_level=3), Message(topic, "x", properties={"TIMER_DELAY_SEC": "5"}),
@@ -291,7 +291,7 @@ def test_what_cannot_be_sent_in_a_transaction(cluster, topic, group):
             producer.send_in_transaction(Message(topic, "x"))
 
 
-def test_somebody_must_answer(cluster):
+def test_a_producer_needs_a_listener_or_a_check(cluster):
     for kind in (TransactionProducer, aio.TransactionProducer):
         with pytest.raises(ConfigError, match="needs a listener or a check"):
             kind("g", cluster.namesrv)
@@ -301,7 +301,7 @@ def test_somebody_must_answer(cluster):
             kind("g", cluster.namesrv, check=unknown, check_threads=0)
 
 
-def test_a_broker_that_takes_no_transactions(group):
+def test_a_broker_can_refuse_transactions(group):
     with (
         Cluster(reject_transaction_message=True) as cluster,
         TransactionProducer(group, cluster.namesrv, check=unknown) as producer,
@@ -311,7 +311,7 @@ def test_a_broker_that_takes_no_transactions(group):
         pytest.fail("the block must not run")
 
 
-def test_a_half_message_that_is_not_safe(topic, group, monkeypatch):
+def test_an_unflushed_half_message_is_rolled_back(topic, group, monkeypatch):
     """Its broker could not flush it in time: the local transaction must not run."""
     listener = Listener(local=COMMIT)
     with Cluster() as cluster, TransactionProducer(group, cluster.namesrv, listener=listener) as producer:
@@ -330,7 +330,7 @@ def test_a_half_message_that_is_not_safe(topic, group, monkeypatch):
 
 
 @in_a_loop
-async def test_an_end_that_nobody_hears(topic, group):
+async def test_a_lost_end_is_checked(topic, group):
     """The broker goes away in the middle: no error where the local transaction is done, and a check afterwards."""
     listener = Listener(check=COMMIT)
     with Cluster(**SOON) as cluster:
@@ -350,7 +350,7 @@ async def test_an_end_that_nobody_hears(topic, group):
 
 
 @in_a_loop
-async def test_questions_have_a_pool_of_their_own(cluster, topic, group):
+async def test_checks_run_in_their_own_pool(cluster, topic, group):
     """As many at a time as there are threads; a slow check holds up neither sends nor other checks for ever."""
     gate, running, most = threading.Event(), [], []
 
@@ -374,7 +374,7 @@ async def test_questions_have_a_pool_of_their_own(cluster, topic, group):
 
 
 @in_a_loop
-async def test_too_many_questions_are_dropped_and_asked_again(cluster, topic, group, caplog):
+async def test_too_many_checks_are_dropped_and_repeated(cluster, topic, group, caplog):
     gate = threading.Event()
 
     def check(message):
@@ -391,7 +391,7 @@ async def test_too_many_questions_are_dropped_and_asked_again(cluster, topic, gr
 
 
 @in_a_loop
-async def test_a_question_for_a_group_without_a_producer(cluster, topic, group, caplog):
+async def test_a_check_for_a_group_without_a_producer_is_ignored(cluster, topic, group, caplog):
     """Asked over a connection that serves another group as well."""
     async with aio.TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
         await producer.send(Message(topic, "x"))
@@ -435,7 +435,7 @@ def die(cluster, group, topic, when):
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
 @pytest.mark.parametrize(("outcome", "bodies"), [(COMMIT, ["between"]), (ROLLBACK, [])])
 @in_a_loop
-async def test_a_producer_killed_between_half_and_end(cluster, topic, group, outcome, bodies):
+async def test_a_producer_killed_before_the_end_is_replaced_by_a_check(cluster, topic, group, outcome, bodies):
     """Another producer of the group, which has never sent to the topic, is asked and decides."""
     transaction_id = await asyncio.to_thread(die, cluster, group, topic, "between")
     listener = Listener(check=outcome)
@@ -448,7 +448,7 @@ async def test_a_producer_killed_between_half_and_end(cluster, topic, group, out
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
 @in_a_loop
-async def test_a_producer_killed_after_the_end(cluster, topic, group):
+async def test_a_producer_killed_after_the_end_changes_nothing(cluster, topic, group):
     """What has left the process counts; nobody is asked any more."""
     await asyncio.to_thread(die, cluster, group, topic, "after")
     await eventually(lambda: not pending(cluster))
@@ -458,7 +458,7 @@ async def test_a_producer_killed_after_the_end(cluster, topic, group):
     assert listener.checked == []
 
 
-def test_the_options_of_every_producer():
+def test_the_transaction_producer_has_all_producer_options():
     """All of them are options of transaction producers, by the same names."""
     options = set(inspect.signature(Producer.__init__).parameters) - {"self", "group", "namesrv", "topics"}
     assert "topics" in inspect.signature(TransactionProducer.__init__).parameters

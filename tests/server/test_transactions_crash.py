@@ -143,7 +143,7 @@ def go_on(store: Path, state: TransactionState) -> tuple[list[str], list[str]]:
         ("op written", False, 1),
     ],
 )
-def test_a_commit(tmp_path, step, asked, times):
+def test_a_commit_is_decided_by_the_producer_after_a_crash(tmp_path, step, asked, times):
     end_in(tmp_path, COMMIT, step)
     questions, delivered = go_on(tmp_path, COMMIT)
     assert ("one" in questions) is asked
@@ -153,7 +153,7 @@ def test_a_commit(tmp_path, step, asked, times):
 @pytest.mark.parametrize(
     ("step", "asked"), [("message written", True), ("op not written", True), ("op written", False)]
 )
-def test_a_rollback(tmp_path, step, asked):
+def test_a_rollback_is_decided_by_the_producer_after_a_crash(tmp_path, step, asked):
     end_in(tmp_path, ROLLBACK, step)
     questions, delivered = go_on(tmp_path, ROLLBACK)
     assert ("one" in questions) is asked

@@ -97,7 +97,7 @@ def schema_of(columns: str, not_null: str = "") -> StructType:
 
 
 @pytest.mark.parametrize("damage", [SIZE, SHORT, MAGIC, COMPRESSION, KIND, LENGTH])
-def test_a_bad_message_is_a_row_with_its_bytes_and_the_reason(cluster: Cluster, damage: Damage) -> None:
+def test_an_undecodable_message_is_a_row_with_its_bytes_and_the_reason(cluster: Cluster, damage: Damage) -> None:
     damaged = Damaged(cluster, damage)
     rows = damaged.read(COLUMNS)
     assert [row["queueOffset"] for row in rows] == list(range(NUMBER)), "each offset once, in order"
@@ -107,7 +107,7 @@ def test_a_bad_message_is_a_row_with_its_bytes_and_the_reason(cluster: Cluster, 
     assert all(damaged.reason in row["_corrupt_reason"] and row["body"] is None for row in bad.values())
 
 
-def test_checksums_are_compared_where_that_is_asked_for(cluster: Cluster) -> None:
+def test_checksums_are_compared_if_configured(cluster: Cluster) -> None:
     damaged = Damaged(cluster, BODY)
     assert all(row["_corrupt_reason"] is None for row in damaged.read(COLUMNS))
     rows = damaged.read(COLUMNS, checkCrc="true")
@@ -115,7 +115,7 @@ def test_checksums_are_compared_where_that_is_asked_for(cluster: Cluster) -> Non
     assert len(rows) == NUMBER
 
 
-def test_without_such_a_column_bad_messages_are_left_out_with_a_warning(
+def test_without_that_column_undecodable_messages_are_skipped_with_a_warning(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged = Damaged(cluster, SIZE)
@@ -127,7 +127,7 @@ def test_without_such_a_column_bad_messages_are_left_out_with_a_warning(
     assert all(damaged.topic.name in text and damaged.reason in text for text in told)
 
 
-def test_a_batch_read_fails_and_says_where(cluster: Cluster) -> None:
+def test_a_batch_read_fails_and_names_the_position(cluster: Cluster) -> None:
     damaged = Damaged(cluster, COMPRESSION)
     with pytest.raises(CorruptRecord, match=rf"offset 17 of .*{damaged.topic.name}.* cannot be decoded") as failed:
         damaged.read(COLUMNS, batch=True)
@@ -137,7 +137,7 @@ def test_a_batch_read_fails_and_says_where(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("wanted", [{"tags": "B"}, {"sql": "TAGS = 'B'"}])
-def test_under_a_filter_the_others_come_and_the_bad_ones_are_told(cluster: Cluster, wanted: dict[str, str]) -> None:
+def test_under_a_filter_undecodable_messages_are_logged(cluster: Cluster, wanted: dict[str, str]) -> None:
     damaged = Damaged(cluster, SHORT)
     rows = damaged.read(COLUMNS, **wanted)
     assert [row["body"] for row in rows if row["_corrupt_reason"] is None] == [
@@ -161,9 +161,7 @@ class Task:
         return 3
 
 
-def test_dead_letters_say_where_they_came_from_and_are_sent_again(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dead_letters_name_their_origin_and_can_be_resent(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task(sql_streaming_queryId="q-1", streaming_sql_batchId="7")
     monkeypatch.setattr(TaskContext, "get", lambda: task)
     damaged = Damaged(cluster, COMPRESSION)
@@ -184,7 +182,7 @@ def test_dead_letters_say_where_they_came_from_and_are_sent_again(
     assert sorted(int(row["body"]) for row in rows) == topic.bodies, "all are there, those that were bad once more"
 
 
-def test_the_dead_letter_of_a_torn_record_is_the_record(cluster: Cluster) -> None:
+def test_the_dead_letter_of_a_torn_record_contains_its_bytes(cluster: Cluster) -> None:
     damaged = Damaged(cluster, LENGTH)
     damaged.read("body", mode="DLQ", dlqTopic="torn")
     with Admin(cluster.namesrv) as admin:
@@ -193,7 +191,7 @@ def test_the_dead_letter_of_a_torn_record_is_the_record(cluster: Cluster) -> Non
     assert found == damaged.records
 
 
-def test_a_row_of_a_bad_message_needs_columns_that_may_be_null(cluster: Cluster) -> None:
+def test_a_row_of_an_undecodable_message_needs_nullable_columns(cluster: Cluster) -> None:
     source = RocketMQDataSource({"namesrv": cluster.namesrv, "subscribe": "t"})
     columns = "queueOffset body _corrupt_record"
     source.streamReader(schema_of(columns, not_null="queueOffset"))
@@ -201,7 +199,7 @@ def test_a_row_of_a_bad_message_needs_columns_that_may_be_null(cluster: Cluster)
         source.streamReader(schema_of(columns, not_null="body"))
 
 
-def test_of_several_records_the_first_is_the_bad_one() -> None:
+def test_the_first_of_several_undecodable_records_is_reported() -> None:
     one = pack(">i", 100) + bytes(96)
     assert whole_record(one + b"another") == one
     assert whole_record(pack(">i", 1000) + bytes(96)) == pack(">i", 1000) + bytes(96)

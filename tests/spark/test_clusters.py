@@ -50,7 +50,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["py-files", "archives"])
-def test_executors_read_and_write_exactly_once_with_what_came_with_the_job(
+def test_executors_use_the_files_of_the_job(
     standalone: Standalone, topic: Topic, another_topic: Topic, tmp_path: Path, alone: bool
 ) -> None:
     """``alone``: the archive brings the package, too, which otherwise comes as a file of its own."""

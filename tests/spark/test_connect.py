@@ -104,11 +104,11 @@ def test_a_stream_and_a_batch_go_through_a_connect_session(answers: Answers) -> 
     assert sorted(bodies) == sorted([str(i) for i in topic.bodies] + again)
 
 
-def test_listeners_of_the_client_hear_of_the_query(answers: Answers) -> None:
+def test_client_listeners_get_query_events(answers: Answers) -> None:
     assert answers[2]["watched"] == 20
 
 
-def test_what_is_wrong_is_told_to_the_client(answers: Answers) -> None:
+def test_errors_reach_the_client(answers: Answers) -> None:
     found = answers[2]
     assert "did you mean startingOffsets?" in found["option"]
     assert "registerProgressHandler" in found["progress"]

@@ -13,7 +13,7 @@ from tests.server.cli import Cli, eventually
 ROWS = [("good", "k0"), (None, "k1"), ("good, too", "k2"), ("x" * (4 * 1024 * 1024 + 1), "k3")]
 
 
-def test_bad_rows_are_shown_and_sent_again(rocketmq_cluster: Cluster) -> None:
+def test_bad_rows_are_shown_and_resent(rocketmq_cluster: Cluster) -> None:
     topic, namesrv = rocketmq_cluster.create_topic("t-dead-letters"), rocketmq_cluster.namesrv
     given = {"namesrv": namesrv, "topic": topic, "producerGroup": "sink", "mode": "DLQ"}
     schema = StructType().add("body", StringType()).add("keys", StringType())

@@ -39,7 +39,7 @@ def sink(cluster: Cluster, tmp_path: Path) -> Sink:
     return Sink(cluster.namesrv, cluster.create_topic(f"t-{uuid.uuid4().hex[:12]}"), tmp_path)
 
 
-def test_rows_are_seen_together_when_the_micro_batch_is_committed(sink: Sink) -> None:
+def test_rows_become_visible_when_the_micro_batch_is_committed(sink: Sink) -> None:
     tasks = [sink.task(range(50)), sink.task(range(50, 80), partition=1)]
     assert sink.seen() == []
     sink.committer().commit(tasks, 0)
@@ -60,7 +60,7 @@ def test_rows_of_one_sharding_key_keep_their_order(sink: Sink) -> None:
     [DiesBeforeTheDecision, DiesAfterTheDecision, DiesBetweenTheEnds, DiesAfterTheEnds],
     ids=lambda kind: kind.__name__,
 )
-def test_a_driver_that_dies_is_made_good_by_the_next(sink: Sink, kind: type[Committer]) -> None:
+def test_the_next_driver_finishes_the_work_of_a_dead_one(sink: Sink, kind: type[Committer]) -> None:
     sink.committer().commit([sink.task(range(-10, 0))], 0)
     tasks = [sink.task(range(30), 1), sink.task(range(30, 60), 1, partition=1)]
     with pytest.raises(Crash):
@@ -72,7 +72,7 @@ def test_a_driver_that_dies_is_made_good_by_the_next(sink: Sink, kind: type[Comm
     assert sorted(sink.seen()) == list(range(-10, 70))
 
 
-def test_a_broker_that_is_away_is_waited_for(tmp_path: Path) -> None:
+def test_a_broker_that_is_down_is_retried(tmp_path: Path) -> None:
     with Cluster(2, **SOON) as cluster:
         sink = Sink(cluster.namesrv, cluster.create_topic("t"), tmp_path)
         tasks = [sink.task(range(30), partition=number) for number in range(2)]
@@ -89,7 +89,7 @@ def test_a_broker_that_is_away_is_waited_for(tmp_path: Path) -> None:
         assert sorted(sink.seen()) == sorted([*range(30), *range(30)])
 
 
-def test_an_abort_after_the_decision_leaves_it_alone(sink: Sink) -> None:
+def test_an_abort_after_the_decision_changes_nothing(sink: Sink) -> None:
     tasks = [sink.task(range(20))]
     with pytest.raises(Crash):
         DiesAfterTheDecision(sink.settings, Decisions.at(sink.location), 60).commit(tasks, 0)
@@ -106,7 +106,7 @@ def test_an_abort_while_tasks_prepare_rolls_back(sink: Sink) -> None:
     assert sink.seen() == []
 
 
-def test_a_decision_that_comes_to_be_there_after_its_writing_failed_is_carried_out(sink: Sink) -> None:
+def test_a_decision_whose_write_seemed_to_fail_is_carried_out(sink: Sink) -> None:
     """As a write to an object store that timed out may."""
 
     class Unsure(Committer):

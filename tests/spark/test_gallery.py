@@ -63,7 +63,7 @@ def test_bronze_keeps_every_message_and_silver_every_flight_once(gallery: Galler
     assert silver["dep_delay"].sum() == gallery.flights["dep_delay"].sum()
 
 
-def test_flights_meet_the_weather_of_their_hour(gallery: Gallery) -> None:
+def test_flights_are_joined_with_the_weather_of_their_hour(gallery: Gallery) -> None:
     gallery.run("weather_join")
     weather = table("weather")
     weather = weather.assign(hour_of=pd.to_datetime(weather["time_hour"]))[["origin", "hour_of", "wind_speed"]]
@@ -74,7 +74,7 @@ def test_flights_meet_the_weather_of_their_hour(gallery: Gallery) -> None:
 
 
 @pytest.mark.skipif(not SUPPORTS_ADMISSION, reason="before PySpark 4.2 availableNow has no micro-batch for what is due")
-def test_sessions_end_with_a_pause_or_when_their_time_is_up(gallery: Gallery) -> None:
+def test_sessions_end_after_a_pause_or_a_timeout(gallery: Gallery) -> None:
     gallery.run("aircraft_sessions")
     assert gallery.spark.conf.get("spark.sql.streaming.stateStore.providerClass") == ROCKSDB
     known = gallery.flights.dropna(subset="tailnum").sort_values(["tailnum", "scheduled"])
@@ -88,7 +88,7 @@ def test_sessions_end_with_a_pause_or_when_their_time_is_up(gallery: Gallery) ->
     assert (len(found), found["flights"].sum()) == (len(expected), expected["flights"].sum())
 
 
-def test_enriched_flights_know_their_aircraft(gallery: Gallery) -> None:
+def test_enriched_flights_have_their_aircraft(gallery: Gallery) -> None:
     gallery.run("enrich")
     enriched = gallery.bodies("flights-enriched")
     expected = gallery.flights.merge(table("planes")[["tailnum", "seats"]], on="tailnum", how="left")

@@ -13,7 +13,7 @@ from rocketmq_py.spark.decision_store.hadoop import HadoopDecisionStore, class_p
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Hadoop's client needs native code on Windows")
 
 
-def test_a_record_is_created_once_as_a_whole_and_read_back(tmp_path: Path) -> None:
+def test_a_record_is_created_once_and_read_back(tmp_path: Path) -> None:
     ensure_java()
     store = HadoopDecisionStore(f"{tmp_path.as_uri()}/deep/place", os.environ)
     assert store.names() == []
@@ -30,7 +30,7 @@ def test_a_record_is_created_once_as_a_whole_and_read_back(tmp_path: Path) -> No
     assert not (tmp_path / "deep" / "place" / "a").exists()
 
 
-def test_a_java_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_a_java_that_does_not_start_names_the_reason(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho out of luck >&2\nexit 3\n")
@@ -50,5 +50,5 @@ def test_a_java_that_does_not_start_says_why(tmp_path: Path) -> None:
         ({"SPARK_HOME": "/s", "SPARK_DIST_CLASSPATH": "/h/*"}, ["/s/conf", "/s/jars/*", "/h/*"]),
     ],
 )
-def test_classes_and_configuration_are_the_drivers(environ: dict[str, str], parts: list[str]) -> None:
+def test_classes_and_configuration_come_from_the_driver(environ: dict[str, str], parts: list[str]) -> None:
     assert class_path(environ) == os.pathsep.join(parts)

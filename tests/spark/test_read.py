@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader
 from tests.spark.conftest import Load, Topic, numbers
 
 
-def test_every_message_comes_with_its_columns(topic: Topic, load: Load) -> None:
+def test_every_message_has_its_columns(topic: Topic, load: Load) -> None:
     topic.send(1000, color="blue", UNIQ_KEY="the-id")
     frame = load(topic, includeProperties=True)
     assert frame.columns == [
@@ -42,7 +42,7 @@ def test_an_empty_topic_gives_no_rows(topic: Topic, load: Load) -> None:
     assert load(topic).collect() == []
 
 
-def test_a_schema_picks_columns(topic: Topic, load: Load) -> None:
+def test_a_schema_selects_columns(topic: Topic, load: Load) -> None:
     topic.send(10)
     frame = load(topic, schema="keys string, queueOffset bigint")
     assert frame.columns == ["keys", "queueOffset"]
@@ -73,7 +73,7 @@ def test_offsets_bound_a_read(topic: Topic, load: Load) -> None:
     assert {q: sum(row.queueId == q for row in rows) for q in range(4)} == {0: 3, 1: counts[1], 2: 0, 3: 0}
 
 
-def test_an_end_beyond_what_is_there_fails_unless_told_otherwise(topic: Topic, load: Load) -> None:
+def test_an_end_beyond_the_queue_fails_unless_configured(topic: Topic, load: Load) -> None:
     topic.send(40)
     (broker,) = {row.brokerName for row in load(topic).select("brokerName").distinct().collect()}
     end = json.dumps({topic.name: {broker: {"0": 10_000, "1": -1, "2": -1, "3": -1}}})
@@ -82,7 +82,7 @@ def test_an_end_beyond_what_is_there_fails_unless_told_otherwise(topic: Topic, l
     assert numbers(load(topic, endingOffsets=end, failOnDataLoss=False)) == topic.bodies
 
 
-def test_a_start_beyond_what_is_there_fails_unless_told_otherwise(topic: Topic, load: Load) -> None:
+def test_a_start_beyond_the_queue_fails_unless_configured(topic: Topic, load: Load) -> None:
     topic.send(40)
     counts = {row.queueId: row["count"] for row in load(topic).groupBy("queueId").count().collect()}
     (broker,) = {row.brokerName for row in load(topic).select("brokerName").distinct().collect()}
@@ -93,7 +93,7 @@ def test_a_start_beyond_what_is_there_fails_unless_told_otherwise(topic: Topic, 
     assert load(topic, startingOffsets=start, failOnDataLoss=False).count() == counts[1] + counts[2]
 
 
-def test_offsets_must_name_the_queues_there_are(topic: Topic, load: Load) -> None:
+def test_offsets_must_name_existing_queues(topic: Topic, load: Load) -> None:
     given = json.dumps({topic.name: {"no-such-broker": {"0": 0}}})
     with pytest.raises(PySparkException, match="no-such-broker:0, which the subscribed topics do not have"):
         load(topic, startingOffsets=given).collect()
@@ -109,7 +109,7 @@ def test_several_topics_are_read_together(topic: Topic, another_topic: Topic, lo
     assert counts == {topic.name: 20, another_topic.name: 30}
 
 
-def test_sql_can_use_it(spark: SparkSession, topic: Topic) -> None:
+def test_sql_can_read_a_topic(spark: SparkSession, topic: Topic) -> None:
     topic.send(50)
     spark.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW messages USING rocketmq"
@@ -148,18 +148,18 @@ def test_a_missing_option_is_named_when_the_read_is_defined(spark: SparkSession)
         spark.read.format("rocketmq").option("subscribe", "t").load()
 
 
-def test_a_topic_that_is_not_there_is_named(load: Load) -> None:
+def test_a_missing_topic_is_named_by_spark(load: Load) -> None:
     with pytest.raises(PySparkException, match="topic 'no-such-topic' does not exist"):
         load("no-such-topic").collect()
 
 
-def test_a_name_server_that_is_not_there_is_named(spark: SparkSession) -> None:
+def test_an_unreachable_name_server_is_named_by_spark(spark: SparkSession) -> None:
     reader = spark.read.format("rocketmq").options(namesrv="127.0.0.1:1", subscribe="t", numRetries=0)
     with pytest.raises(PySparkException, match=r"check option namesrv: cannot connect to 127\.0\.0\.1:1"):
         reader.load().collect()
 
 
-def test_topics_are_chosen_by_a_pattern_or_queue_by_queue(
+def test_topics_are_selected_by_pattern_or_queue(
     topic: Topic, another_topic: Topic, spark: SparkSession, load: Load
 ) -> None:
     topic.send(20)
@@ -209,7 +209,7 @@ def test_a_deep_queue_is_split(namesrv: str, load: Load) -> None:
     assert numbers(frame) == deep.bodies
 
 
-def test_brokers_filter_by_tags_and_a_hash_in_common_is_not_enough(topic: Topic, load: Load) -> None:
+def test_brokers_filter_by_tags_and_hash_collisions_are_dropped(topic: Topic, load: Load) -> None:
     topic.send(500)
     topic.send(3, TAGS="Aa")
     topic.send(4, TAGS="BB")  # Java's hash of it is that of Aa
@@ -218,7 +218,7 @@ def test_brokers_filter_by_tags_and_a_hash_in_common_is_not_enough(topic: Topic,
     assert load(topic, tags="none").collect() == []
 
 
-def test_columns_and_bodies_are_given_as_wanted(topic: Topic, load: Load) -> None:
+def test_columns_and_body_types_follow_the_options(topic: Topic, load: Load) -> None:
     topic.send(10)
     frame = load(topic, columns="keys,body", bodyType="string")
     assert frame.dtypes == [("keys", "string"), ("body", "string")]
@@ -229,7 +229,7 @@ def test_columns_and_bodies_are_given_as_wanted(topic: Topic, load: Load) -> Non
 
 
 @pytest.mark.skipif(not hasattr(DataSourceReader, "pushFilters"), reason="needs PySpark 4.1")
-def test_conditions_that_spark_hands_over_save_reading(topic: Topic, load: Load, spark: SparkSession) -> None:
+def test_pushed_conditions_reduce_reads(topic: Topic, load: Load, spark: SparkSession) -> None:
     topic.send(200)
     with pytest.raises(PySparkException, match=r"filterPushdown|PUSHDOWN_DISABLED"):
         load(topic, pushFilters=True).collect()

@@ -34,7 +34,7 @@ def decision(number: int, attempt: str) -> Decision:
     return Decision("q", number, frozenset({attempt}))
 
 
-def test_records_are_made_once_and_not_replaced(hdfs: Hdfs) -> None:
+def test_records_are_created_once_and_not_replaced(hdfs: Hdfs) -> None:
     decisions = Decisions.at(f"{hdfs.uri}/one place/rocketmq")
     assert decisions.latest() is None
     for number in range(4):
@@ -46,7 +46,7 @@ def test_records_are_made_once_and_not_replaced(hdfs: Hdfs) -> None:
     assert decisions.latest() == decision(3, "a")
 
 
-def test_a_name_node_that_does_not_answer_is_no_empty_directory() -> None:
+def test_a_silent_name_node_is_an_error() -> None:
     with pytest.raises(DecisionError, match=r"cannot be read: java\.net\.ConnectException"):
         Decisions.at("hdfs://localhost:1/rocketmq").latest()
 

@@ -62,9 +62,7 @@ def bodies_of(reader: Any, partitions: Any) -> list[int]:
     return sorted(found)
 
 
-def test_messages_removed_while_a_query_was_down_or_read_are_a_loss_or_left_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_removed_messages_fail_a_query_or_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Cluster(store_dir=tmp_path, **SIZES) as cluster, ExitStack() as queries:
         topic = Topic(cluster.namesrv, queues=2)
 

@@ -60,7 +60,7 @@ def options(namesrv: str, authority: Authority) -> dict[str, str]:
     return {"namesrv": namesrv, "tlsCa": str(authority.ca), "accessKey": USER.access_key, "secretKey": USER.secret_key}
 
 
-def test_spark_reads_what_it_writes_and_no_plan_shows_the_secret(
+def test_spark_reads_and_writes_and_plans_show_no_secret(
     spark: SparkSession, guarded: str, authority: Authority, capfd: pytest.CaptureFixture[str]
 ) -> None:
     given = options(guarded, authority)
@@ -118,19 +118,19 @@ def test_a_request_without_a_signature_or_with_a_wrong_one_is_refused(guarded: s
         cluster.close()
 
 
-def test_a_plain_connection_to_a_server_that_takes_tls_only_is_told_about_the_option(guarded: str) -> None:
+def test_a_plain_connection_to_an_enforcing_server_gets_a_hint(guarded: str) -> None:
     cluster = view(guarded, None, USER)
     with pytest.raises(NetworkError, match=r"TLS \(the option tls\)"):
         cluster.readable(["vault"])
     cluster.close()
 
 
-def test_an_unknown_authority_is_told_with_what_to_do(guarded: str) -> None:
+def test_an_unknown_authority_is_named_with_a_hint(guarded: str) -> None:
     with pytest.raises(ConnectError, match=r"certificate is not accepted: .* name its authority with the option ca"):
         connect(guarded, 10, Security(tls=TlsOptions()))
 
 
-def test_a_server_that_does_not_speak_tls_is_told() -> None:
+def test_a_server_without_tls_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as plain:
         plain.settimeout(10)
         address = f"127.0.0.1:{plain.getsockname()[1]}"
@@ -138,14 +138,14 @@ def test_a_server_that_does_not_speak_tls_is_told() -> None:
             connect(address, 0.2, Security(tls=TlsOptions(verify=False)))
 
 
-def test_requests_may_be_under_way_together_over_tls(guarded: str, trust: TlsOptions) -> None:
+def test_several_requests_can_be_in_flight_over_tls(guarded: str, trust: TlsOptions) -> None:
     connection = connect(guarded, 10, Security(tls=trust, credentials=USER))
     opaques = connection.send([(INFO, NoHeader().to_ext(), b"")] * 20)
     assert sorted(connection.receive().opaque for _ in opaques) == opaques
     connection.close()
 
 
-def test_a_certificate_that_is_not_there_is_told_when_the_read_is_defined(tmp_path: Path) -> None:
+def test_a_missing_certificate_is_named_when_the_read_is_defined(tmp_path: Path) -> None:
     source = RocketMQDataSource({"namesrv": "a:1", "subscribe": "t", "tlsca": str(tmp_path / "none.pem")})
     with pytest.raises(ConfigError, match=r"no trusted certificates can be read from .*none\.pem"):
         source.schema()

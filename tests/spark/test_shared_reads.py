@@ -57,14 +57,14 @@ def test_a_task_for_each_queue_reads_the_same(topic: Topic) -> None:
     assert rows(apart) == rows(micro_batch(topic))
 
 
-def test_a_filter_leaves_queues_out_of_a_shared_task(topic: Topic) -> None:
+def test_a_filter_removes_queues_from_a_shared_task(topic: Topic) -> None:
     topic.send(NUMBER)
     found = rows(micro_batch(topic, tags="A"))
     assert sorted(int(row["body"]) for row in found) == list(range(0, NUMBER, 2))
     assert rows(micro_batch(topic, tags="nobody-has-this")) == []
 
 
-def test_what_retention_took_while_queues_were_read_is_asked_once_for_all(caplog: pytest.LogCaptureFixture) -> None:
+def test_removed_messages_are_queried_once_for_a_shared_task(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing comes of queues 1 and 2, and the beginning of queue 2 has moved; the other queues were not read."""
 
     def respond(request: Command) -> Command:

@@ -16,7 +16,7 @@ def save(frame: DataFrame, namesrv: str, mode: str = "append", **options: Any) -
     frame.write.format("rocketmq").options(namesrv=namesrv, **options).mode(mode).save()
 
 
-def test_rows_arrive_with_all_they_have(spark: SparkSession, topic: Topic, load: Load) -> None:
+def test_rows_become_messages_with_all_columns(spark: SparkSession, topic: Topic, load: Load) -> None:
     frame = spark.range(500).selectExpr(
         *("cast(id as string) body", "concat('T', id % 3) tags", "concat('a-', id, ' b-', id) keys"),
         "map('color', 'blue', 'UNIQ_KEY', 'stale', 'TRAN_MSG', 'true') properties",
@@ -34,7 +34,7 @@ def test_rows_arrive_with_all_they_have(spark: SparkSession, topic: Topic, load:
     assert len({row.properties["SPARK_ROW_KEY"] for row in rows}) == 500
 
 
-def test_a_topic_column_sends_rows_where_they_belong(
+def test_a_topic_column_selects_the_topic_of_a_row(
     spark: SparkSession, topic: Topic, another_topic: Topic, load: Load
 ) -> None:
     frame = spark.range(100).selectExpr(
@@ -60,7 +60,7 @@ def test_a_row_can_name_its_queue(spark: SparkSession, topic: Topic, load: Load)
     assert all(int(row.body) % 4 == row.queueId for row in load(topic).collect())
 
 
-def test_a_stream_goes_through_a_topic_into_another(
+def test_a_stream_reads_one_topic_and_writes_another(
     topic: Topic, another_topic: Topic, load_stream: Load, load: Load, tmp_path: Path
 ) -> None:
     for number in (40, 30):
@@ -81,7 +81,7 @@ def test_a_stream_goes_through_a_topic_into_another(
     assert len({(row.properties["SPARK_BATCH_ID"], row.properties["SPARK_ROW_KEY"]) for row in rows}) == 70
 
 
-def test_an_exactly_once_stream_is_seen_when_its_micro_batches_are_committed(
+def test_exactly_once_rows_become_visible_with_their_micro_batch(
     topic: Topic, another_topic: Topic, load_stream: Load, load: Load, tmp_path: Path
 ) -> None:
     exactly = {"deliveryGuarantee": "exactly-once", "checkpointLocation": str(tmp_path)}
@@ -118,7 +118,7 @@ def test_an_exactly_once_stream_is_seen_when_its_micro_batches_are_committed(
         (["'x' body", "map('DELAY', '3') properties"], {}, "property DELAY asks for a delay"),
     ],
 )
-def test_what_cannot_be_written_is_refused(
+def test_illegal_rows_are_refused(
     spark: SparkSession, topic: Topic, columns: list[str], options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(PySparkException, match=told):

@@ -48,7 +48,7 @@ def numbers(found: list[dict[str, Any]]) -> list[int]:
     return sorted(int(row["body"]) for row in found)
 
 
-def test_every_column_comes_as_spark_wants_it(topic: Topic) -> None:
+def test_every_column_has_the_type_of_spark(topic: Topic) -> None:
     topic.send(100, color="blue")
     found = read(topic, includeProperties=True)
     assert numbers(found) == topic.bodies
@@ -56,7 +56,7 @@ def test_every_column_comes_as_spark_wants_it(topic: Topic) -> None:
     assert {row["topic"] for row in found} == {topic.name}
 
 
-def test_of_partitions_only_sparks_stand_in_for_none_is_passed_over(topic: Topic) -> None:
+def test_only_the_placeholder_partition_of_spark_is_skipped(topic: Topic) -> None:
     made = source(topic)
     reader = made.reader(made.schema())
     assert list(reader.read(InputPartition(None))) == []
@@ -64,7 +64,7 @@ def test_of_partitions_only_sparks_stand_in_for_none_is_passed_over(topic: Topic
         list(reader.read(InputPartition("another")))
 
 
-def test_columns_partitions_and_filters_are_as_the_options_say(topic: Topic) -> None:
+def test_columns_partitions_and_filters_follow_the_options(topic: Topic) -> None:
     topic.send(300, color="blue")
     topic.send(30, color="red")
     assert numbers(read(topic, tags="B", columns="body")) == [i for i in topic.bodies if i % 2]
@@ -75,7 +75,7 @@ def test_columns_partitions_and_filters_are_as_the_options_say(topic: Topic) -> 
 
 
 @pytest.mark.skipif(not SUPPORTS_ADMISSION, reason="needs PySpark 4.2")
-def test_a_run_of_what_is_available_with_a_group(topic: Topic) -> None:
+def test_an_available_now_run_commits_its_group(topic: Topic) -> None:
     from pyspark.sql.streaming.datasource import ReadMaxRows
 
     topic.send(100)
@@ -104,7 +104,7 @@ def test_a_run_of_what_is_available_with_a_group(topic: Topic) -> None:
     reader.stop()
 
 
-def test_conditions_that_spark_hands_over_save_reading(topic: Topic) -> None:
+def test_pushed_conditions_reduce_reads(topic: Topic) -> None:
     datasource = pytest.importorskip("pyspark.sql.datasource")
     if not hasattr(datasource, "EqualTo"):
         pytest.skip("needs PySpark 4.1")

@@ -66,7 +66,7 @@ def sizes(query: StreamingQuery) -> list[int]:
     return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
 
-def test_a_restart_goes_on_from_the_checkpoint_without_loss_or_repetition(
+def test_a_restart_continues_at_the_checkpoint_without_loss_or_repetition(
     topic: Topic, load_stream: Load, out: Out
 ) -> None:
     for number in (100, 1, 57):
@@ -76,7 +76,7 @@ def test_a_restart_goes_on_from_the_checkpoint_without_loss_or_repetition(
     assert sizes(out.run(load_stream(topic))) == []
 
 
-def test_a_running_query_takes_what_comes(topic: Topic, load_stream: Load, out: Out) -> None:
+def test_a_running_query_reads_new_messages(topic: Topic, load_stream: Load, out: Out) -> None:
     query = out.keep_running(load_stream(topic, offsetLookupIntervalMs=0))
     try:
         for number in (10, 20, 5):
@@ -87,7 +87,7 @@ def test_a_running_query_takes_what_comes(topic: Topic, load_stream: Load, out: 
         query.stop()
 
 
-def test_a_new_query_starts_at_the_end_unless_told_otherwise(
+def test_a_new_query_starts_at_the_end_by_default(
     spark: SparkSession, topic: Topic, load_stream: Load, out: Out
 ) -> None:
     topic.send(10)
@@ -97,9 +97,7 @@ def test_a_new_query_starts_at_the_end_unless_told_otherwise(
     assert out.bodies == [10, 11, 12, 13, 14]
 
 
-def test_a_run_of_what_is_available_ends_where_the_topic_ended_when_it_began(
-    topic: Topic, load_stream: Load, out: Out
-) -> None:
+def test_an_available_now_run_ends_at_the_initial_end(topic: Topic, load_stream: Load, out: Out) -> None:
     topic.send(100)
     seen: list[int] = []
 
@@ -112,7 +110,7 @@ def test_a_run_of_what_is_available_ends_where_the_topic_ended_when_it_began(
 
 
 @admission
-def test_a_micro_batch_is_limited_and_no_queue_is_left_out(topic: Topic, load_stream: Load, out: Out) -> None:
+def test_a_micro_batch_is_limited_and_reads_every_queue(topic: Topic, load_stream: Load, out: Out) -> None:
     topic.send(100)
     query = out.run(load_stream(topic, maxOffsetsPerTrigger=30))
     assert out.bodies == topic.bodies
@@ -127,7 +125,7 @@ def test_progress_shows_the_ends_of_the_queues(topic: Topic, load_stream: Load, 
     assert f'"{topic.name}"' in str(shown)
 
 
-def test_a_failed_micro_batch_is_repeated_as_it_was(topic: Topic, load_stream: Load, out: Out) -> None:
+def test_a_failed_micro_batch_is_repeated_unchanged(topic: Topic, load_stream: Load, out: Out) -> None:
     topic.send(50)
     tried: list[list[int]] = []
 
@@ -145,9 +143,7 @@ def test_a_failed_micro_batch_is_repeated_as_it_was(topic: Topic, load_stream: L
     assert sorted(number for batch in tried[1:] for number in batch) == topic.bodies
 
 
-def test_queues_that_a_topic_gets_later_are_read_from_their_beginning(
-    namesrv: str, load_stream: Load, out: Out
-) -> None:
+def test_added_queues_are_read_from_their_beginning(namesrv: str, load_stream: Load, out: Out) -> None:
     topic = Topic(namesrv, queues=1)
     topic.send(10)
     out.run(load_stream(topic))
@@ -172,9 +168,7 @@ def test_an_option_for_batch_reads_is_refused(topic: Topic, load_stream: Load, o
         out.run(load_stream(topic, endingOffsets="latest"))
 
 
-def test_topics_that_appear_while_a_pattern_is_read_are_read_from_their_beginning(
-    spark: SparkSession, namesrv: str, out: Out
-) -> None:
+def test_new_topics_of_a_pattern_are_read_from_their_beginning(spark: SparkSession, namesrv: str, out: Out) -> None:
     stem = f"p-{uuid.uuid4().hex[:8]}-"
     options = {
         "namesrv": namesrv, "subscribePattern": f"{stem}.*", "startingOffsets": "earliest",
@@ -192,7 +186,7 @@ def test_topics_that_appear_while_a_pattern_is_read_are_read_from_their_beginnin
 
 
 @admission
-def test_the_group_stands_where_the_query_stands_even_after_its_last_micro_batch(
+def test_the_group_has_the_offsets_of_the_query_after_its_last_micro_batch(
     topic: Topic, load_stream: Load, out: Out, tmp_path: Path, spark: SparkSession
 ) -> None:
     topic.send(50)
@@ -204,7 +198,7 @@ def test_the_group_stands_where_the_query_stands_even_after_its_last_micro_batch
     assert second.bodies == list(range(50, 57))
 
 
-def test_a_stream_may_be_filtered_by_the_broker(topic: Topic, load_stream: Load, out: Out) -> None:
+def test_a_stream_can_be_filtered_by_the_broker(topic: Topic, load_stream: Load, out: Out) -> None:
     for _ in range(2):
         topic.send(100)
         out.run(load_stream(topic, tags="B"))

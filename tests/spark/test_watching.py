@@ -71,7 +71,7 @@ def listen(spark: SparkSession) -> Iterator[Callable[..., None]]:
 
 
 @pytest.mark.skipif(not SUPPORTS_ADMISSION, reason="needs PySpark 4.2")
-def test_watchers_are_told_of_lag_rates_and_skew(topic: Topic, load_stream: Load, listen, tmp_path: Path) -> None:
+def test_progress_shows_lag_rates_and_skew(topic: Topic, load_stream: Load, listen, tmp_path: Path) -> None:
     registry, reader, seen, shown = CollectorRegistry(), InMemoryMetricReader(), Seen(), io.StringIO()
     prometheus, log = PrometheusProgress(registry), tmp_path / "progress.jsonl"
     telemetry = OpenTelemetryProgress(MeterProvider([reader]))
@@ -122,7 +122,7 @@ def test_watchers_are_told_of_lag_rates_and_skew(topic: Topic, load_stream: Load
     eventually(lambda: "watched batch 1: 40 rows" in shown.getvalue())
 
 
-def test_a_batch_read_shows_how_far_it_is(spark: SparkSession, namesrv: str, topic: Topic) -> None:
+def test_a_batch_read_shows_its_progress(spark: SparkSession, namesrv: str, topic: Topic) -> None:
     topic.send(50)
     shown = io.StringIO()
     source = {"namesrv": namesrv, "subscribe": topic.name}

@@ -1,4 +1,4 @@
-"""What holds for the unit tier: no test waits for the disk."""
+"""What holds for the unit tier: no test waits for the disk or for a timer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.unit.virtual_time import Clock, virtual_time
 
-@pytest.fixture(scope="session", autouse=True)
+
+@pytest.fixture(scope="module", autouse=True)
 def no_write_through() -> Iterator[None]:
     """``os.fsync`` does nothing: only a loss of power shows whether it did, and no unit test cuts the power.
 
@@ -17,3 +19,18 @@ def no_write_through() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def unit_clock() -> Iterator[Clock]:
+    """One clock for the process: modules keep it that imported ``monotonic`` by name."""
+    with virtual_time() as clock:
+        yield clock
+
+
+@pytest.fixture(scope="module", autouse=True)
+def virtual_clock(unit_clock: Clock) -> Iterator[Clock]:
+    """Event loops skip waits that only a timer can end, in this tier only."""
+    unit_clock.skips_waits = True
+    yield unit_clock
+    unit_clock.skips_waits = False

@@ -37,7 +37,7 @@ def test_a_change_of_an_asyncio_class_is_noticed(tool: ModuleType, monkeypatch: 
     assert [path.name for path in tool.stale()] == ["blocking.py"]
 
 
-def test_docstrings_lose_what_needs_a_loop(tool: ModuleType) -> None:
+def test_docstrings_lose_asyncio_parts(tool: ModuleType) -> None:
     text = """Send: ``async with Producer() as p``.
 
 :param instance: share this client's connections,

@@ -80,7 +80,7 @@ def test_only_an_entry_that_has_not_expired_shields_its_test(
     assert [mark.kwargs["strict"] for mark in added] == ([] if strict else [False])
 
 
-def test_a_quarantined_failure_is_reported_and_fails_nothing(tmp_path: Path) -> None:
+def test_a_quarantined_failure_is_reported_without_failing_the_run(tmp_path: Path) -> None:
     """Runs pytest on two tests that are quarantined, one of which fails."""
     (tmp_path / "test_it.py").write_text("def test_fails():\n    assert 1 == 2\ndef test_passes(): pass\n")
     entries = [entry("test_it.py::test_fails", "9999-12-31"), entry("test_it.py::test_passes", "9999-12-31")]

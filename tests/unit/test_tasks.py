@@ -16,7 +16,7 @@ async def forever(ended: list[str], name: str) -> None:
         ended.append(name)
 
 
-def test_what_runs_has_ended_when_it_is_stopped() -> None:
+def test_a_stop_waits_for_the_running_task() -> None:
     async def scenario() -> None:
         work, ended = Background(), list[str]()
         await work.stop()
@@ -37,7 +37,7 @@ def test_what_runs_has_ended_when_it_is_stopped() -> None:
     asyncio.run(scenario())
 
 
-def test_what_replaces_others_begins_when_they_have_ended() -> None:
+def test_a_replacing_task_starts_after_the_replaced_one() -> None:
     async def slowly(said: list[str]) -> None:
         try:
             await asyncio.Event().wait()
@@ -62,7 +62,7 @@ def test_what_replaces_others_begins_when_they_have_ended() -> None:
     asyncio.run(scenario())
 
 
-def test_a_fault_is_told_when_it_happens(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
     async def fails() -> None:
         await asyncio.sleep(0)
         raise ZeroDivisionError("by nothing")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.figures import Figure, Floor, at_least, at_most, human, significant, table
+from benchmarks.figures import Figure, Floor, Tails, at_least, at_most, human, significant, table
 
 
 def test_the_ratio_is_of_the_medians_ours_over_the_peers() -> None:
@@ -29,6 +29,17 @@ def test_the_summary_has_the_agreed_members() -> None:
     assert figure.summary() == {
         "name": "push", "unit": "msg/s", "ours": 100_100, "peer": 120_000, "ratio": 0.8344, "runs": 3,
     }  # fmt: skip
+
+
+def test_cores_and_tails_stand_beside_a_figure() -> None:
+    figure = Figure("send-256", "msg/s", at_least(2), [90_000], [60_000])
+    figure.cores = (0.99512, 1.5)
+    figure.tails = (Tails(2000, 4000, 9000.5), Tails(3000, 10_000, 200_000))
+    summary = figure.summary()
+    assert summary["cores"] == {"ours": 0.995, "peer": 1.5}
+    assert summary["us"]["peer"] == {"p50": 3000, "p99": 10_000, "p999": 200_000}
+    row = table([figure]).splitlines()[-1]
+    assert row.endswith("MISS  1.00 / 1.50  2,000 / 4,000 / 9,000  3,000 / 10,000 / 200,000")
 
 
 def test_the_record_keeps_every_run_and_the_verdict() -> None:

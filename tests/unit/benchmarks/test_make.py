@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 @pytest.mark.parametrize(("said", "only"), [([], None), (["ONLY=send-1"], "send-1")])
-def test_make_bench_measures_the_row_it_is_told(said: list[str], only: str | None) -> None:
-    words = ["make", "--silent", "--dry-run", "bench", "ARGS=--quick --runs 2", *said]
+def test_make_bench_passes_its_arguments_on(said: list[str], only: str | None) -> None:
+    words = ["make", "--silent", "--dry-run", "bench", "ARGS=--quick --runs 2", "PYTHON=python", *said]
     printed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     [command] = [line for line in printed.splitlines() if " -m benchmarks " in line]
     context = main.make_context("bench", command.split(" -m benchmarks ")[1].split())

@@ -56,7 +56,7 @@ def lines(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_start_without_room_says_so(tmp_path: Path, is_first: bool) -> None:
+def test_a_start_on_a_full_disk_names_the_reason(tmp_path: Path, is_first: bool) -> None:
     disk = CrampedFileSystem()
     if not is_first:
         before = services(tmp_path, disk)
@@ -71,7 +71,7 @@ def test_a_start_without_room_says_so(tmp_path: Path, is_first: bool) -> None:
     again.close()
 
 
-def test_a_start_goes_on_without_room_for_the_tables(
+def test_a_start_succeeds_without_room_for_the_tables(
     tmp_path: Path, disk: CrampedFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = services(tmp_path, disk)
@@ -112,7 +112,7 @@ def test_a_new_group_pulls_from_a_full_disk(
         assert expected in (running.config.store_root / "config" / name).read_text()
 
 
-def test_the_creation_of_a_topic_or_a_group_on_a_full_disk_is_answered_in_words(
+def test_creating_topics_or_groups_on_a_full_disk_is_refused_with_the_reason(
     running: InProcess, client: Client, disk: CrampedFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     header = CreateTopic(

@@ -75,7 +75,7 @@ def register(client: Client) -> None:
      "pull_retry_immediately", "pull_unknown_topic", "pull_wrong_queue", "send_illegal_topic", "send_wrong_queue",
      "unknown_code", "heartbeat", "unregister", "consumer_list"],
 )  # fmt: skip
-def test_answers_without_a_body(java: InProcess, name: str) -> None:
+def test_answers_without_a_body_equal_those_of_java(java: InProcess, name: str) -> None:
     client = java.connect()
     register(client)
     ours, theirs = replay(client, name)
@@ -104,7 +104,7 @@ def test_tables_equal_java_s(java: InProcess, name: str) -> None:
     assert (ours.code, mine) == (theirs.code, wanted)
 
 
-def test_all_topics(java: InProcess) -> None:
+def test_the_topic_table_equals_that_of_java(java: InProcess) -> None:
     ours, theirs = replay(java.connect(), "topic_config_all")
     mine, wanted = body(ours), body(theirs)
     assert wanted["topicConfigTable"] == {name: mine["topicConfigTable"][name] for name in wanted["topicConfigTable"]}
@@ -112,7 +112,7 @@ def test_all_topics(java: InProcess) -> None:
     assert ours.ext["totalTopicNum"] == str(len(mine["topicConfigTable"]))
 
 
-def test_all_groups_and_offsets(java: InProcess) -> None:
+def test_group_and_offset_tables_equal_those_of_java(java: InProcess) -> None:
     ours, theirs = replay(java.connect(), "group_config_all")
     assert (body(ours), ours.ext) == (body(theirs), theirs.ext)
     ours, theirs = replay(java.connect(), "consumer_offset_all")

@@ -34,7 +34,7 @@ def faults(ledger: Ledger) -> list[str]:
     return ledger.judge()[0]
 
 
-def test_what_was_promised_and_done_has_no_faults(ledger: Ledger) -> None:
+def test_a_correct_run_has_no_violations(ledger: Ledger) -> None:
     acknowledge(ledger, 1.0, "p/1", 0)
     acknowledge(ledger, 1.2, "o/1", 0, ORDERED)
     consume(ledger, 2.0, "p/1", 0)
@@ -49,7 +49,7 @@ def test_what_was_promised_and_done_has_no_faults(ledger: Ledger) -> None:
     assert ledger.judge()[1].acknowledged == 0, "each judgement is about what came since the last one"
 
 
-def test_a_lost_message(ledger: Ledger) -> None:
+def test_a_lost_message_is_a_violation(ledger: Ledger) -> None:
     acknowledge(ledger, 1.0, "p/1", 7)
     consume(ledger, 2.0, "p/1", 7, steps="B")
     assert ledger.open == {Mark("p", 1)}
@@ -58,14 +58,14 @@ def test_a_lost_message(ledger: Ledger) -> None:
     ]  # fmt: skip
 
 
-def test_what_was_consumed_before_its_acknowledgement_came_is_not_open(ledger: Ledger) -> None:
+def test_a_message_consumed_before_its_acknowledgement_is_not_open(ledger: Ledger) -> None:
     consume(ledger, 1.0, "p/1", 0)
     acknowledge(ledger, 2.0, "p/1", 0)
     assert not ledger.open
     assert faults(ledger) == []
 
 
-def test_another_message_at_the_place_of_one(ledger: Ledger) -> None:
+def test_another_message_at_an_acknowledged_offset_is_a_violation(ledger: Ledger) -> None:
     acknowledge(ledger, 1.0, "p/1", 0)
     acknowledge(ledger, 1.0, "p/2", 0)
     consume(ledger, 2.0, "p/1", 0)
@@ -77,7 +77,7 @@ def test_another_message_at_the_place_of_one(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(("committed", "is_right"), [(0, True), (1, True), (2, False), (3, False)])
-def test_an_offset_ahead_of_the_work(ledger: Ledger, committed: int, is_right: bool) -> None:
+def test_an_offset_ahead_of_consumption_is_a_violation(ledger: Ledger, committed: int, is_right: bool) -> None:
     """The second message is begun and not done, the third is done."""
     consume(ledger, 1.0, "p/1", 0)
     consume(ledger, 1.0, "p/2", 1, steps="B")
@@ -86,13 +86,13 @@ def test_an_offset_ahead_of_the_work(ledger: Ledger, committed: int, is_right: b
     assert (faults(ledger) == []) is is_right
 
 
-def test_an_offset_that_was_ahead_only_when_it_was_committed(ledger: Ledger) -> None:
+def test_an_offset_ahead_at_its_commit_is_a_violation(ledger: Ledger) -> None:
     consume(ledger, 5.0, "p/1", 0)
     ledger.commit(Committed(2.0, PLAIN, 1))
     assert faults(ledger) == ["offset 1 of queue 0 of plain on broker-a was committed, and 0 had not been done"]
 
 
-def test_a_lane_with_a_gap(ledger: Ledger) -> None:
+def test_a_gap_in_a_sequence_is_a_violation(ledger: Ledger) -> None:
     consume(ledger, 1.0, "o/1", 0, queue=ORDERED)
     consume(ledger, 2.0, "o/3", 2, queue=ORDERED)
     assert faults(ledger) == [
@@ -100,14 +100,14 @@ def test_a_lane_with_a_gap(ledger: Ledger) -> None:
     ]  # fmt: skip
 
 
-def test_going_back_keeps_the_order(ledger: Ledger) -> None:
+def test_redelivery_from_an_earlier_offset_keeps_the_order(ledger: Ledger) -> None:
     for at, number in enumerate((1, 2, 1, 2, 3)):
         consume(ledger, at, f"o/{number}", number, queue=ORDERED, by=f"life-{at > 1}")
     assert faults(ledger) == []
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_two_members_at_work_on_one_ordered_queue(ledger: Ledger, gone: bool) -> None:
+def test_concurrent_consumption_of_an_ordered_queue_is_a_violation(ledger: Ledger, gone: bool) -> None:
     consume(ledger, 1.0, "o/1", 0, queue=ORDERED, steps="B")
     if gone:
         ledger.report(Report(1.1, "one", Step.GONE))
@@ -117,12 +117,12 @@ def test_two_members_at_work_on_one_ordered_queue(ledger: Ledger, gone: bool) ->
     ] * (not gone)
 
 
-def test_members_may_share_what_has_no_order(ledger: Ledger) -> None:
+def test_unordered_queues_may_be_consumed_concurrently(ledger: Ledger) -> None:
     consume(ledger, 1.0, "p/1", 0, steps="B")
     consume(ledger, 1.2, "p/2", 1, by="two")
     assert faults(ledger) == []
 
 
-def test_a_report_goes_through_a_pipe() -> None:
+def test_a_report_can_be_pickled() -> None:
     report = Report(12.345678, "one", Step.END, ORDERED, 4711, Mark("o3", 17))
     assert report_of(line_of(report).decode(), "one") == report

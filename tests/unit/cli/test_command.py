@@ -19,7 +19,7 @@ def run(*args):
     return CliRunner().invoke(main, args)
 
 
-def test_the_version():
+def test_the_version_is_printed():
     assert run("--version").output == f"rocketmq, version {rocketmq_py.__version__}\n"
 
 
@@ -31,23 +31,23 @@ def test_help_lists_every_verb():
         assert run(verb, "--help").exit_code == 0
 
 
-def test_an_unknown_verb():
+def test_an_unknown_verb_is_refused():
     result = run("brew")
     assert result.exit_code == 2
     assert "No such command 'brew'" in result.output
 
 
-def test_a_mistyped_verb_is_told_with_the_nearest():
+def test_a_mistyped_verb_suggests_the_nearest():
     result = run("topc", "ls")
     assert (result.exit_code, "Did you mean 'topic'?" in result.output) == (2, True)
 
 
-def test_a_number_is_for_slaves_alone(tmp_path):
+def test_a_broker_id_needs_the_slave_role(tmp_path):
     result = run("serve", "--store", str(tmp_path), "--id", "1")
     assert (result.exit_code, "add --role SLAVE" in result.output) == (2, True)
 
 
-def test_a_store_that_cannot_be_is_told_in_one_line(tmp_path):
+def test_an_invalid_store_is_reported_in_one_line(tmp_path):
     (tmp_path / "store").touch()
     result = run("serve", "--store", str(tmp_path / "store"), "--port", "0", "--namesrv-port", "0")
     assert result.exit_code == 1
@@ -55,7 +55,7 @@ def test_a_store_that_cannot_be_is_told_in_one_line(tmp_path):
     assert isinstance(run("--debug", "serve", "--store", str(tmp_path / "store")).exception, NotADirectoryError)
 
 
-def test_a_file_of_settings_may_be_in_latin_1(tmp_path):
+def test_a_settings_file_may_be_in_latin_1(tmp_path):
     (tmp_path / "broker.conf").write_bytes("brokerName=Gr\u00fc\u00dfe\n".encode("latin-1"))
     result = run("serve", "-c", str(tmp_path / "broker.conf"))
     assert (result.exit_code, "brokerName is 'Gr\u00fc\u00dfe'" in result.output) == (2, True)
@@ -83,7 +83,7 @@ def test_help_does_not_import_what_it_does_not_need():
         (("serve", "--namesrv-port", "-1"), "listenPort is -1"),
     ],
 )
-def test_what_cannot_work_is_one_line_and_status_2(args, said, tmp_path):
+def test_invalid_options_are_one_line_and_status_2(args, said, tmp_path):
     store = ("--store", str(tmp_path)) if args[0] == "serve" else ()
     result = run(*args, *store)
     assert result.exit_code == 2
@@ -101,12 +101,12 @@ def test_an_error_of_a_verb_is_one_line(monkeypatch, error, status):
     assert (result.exit_code, result.output) == (status, f"Error: {error}\n")
 
 
-def test_a_fault_of_the_program_is_not_hidden(monkeypatch):
+def test_an_unexpected_exception_is_not_hidden(monkeypatch):
     monkeypatch.setattr(serve, "_configure", lambda *_: 1 / 0)
     assert isinstance(run("serve").exception, ZeroDivisionError)
 
 
-def test_assignments():
+def test_set_options_are_parsed():
     assert assigned(["a=1", " b = x=y "]) == {"a": "1", "b": "x=y"}
 
 
@@ -165,7 +165,7 @@ def test_serve_joins_name_servers_instead_of_running_one(configured):
     assert broker.namesrv_addresses == ("10.0.0.1:9876", "10.0.0.2:9876")
 
 
-def test_options_win_over_set_and_set_over_the_file(configured, tmp_path):
+def test_options_take_precedence_over_set_and_set_over_the_file(configured, tmp_path):
     conf = tmp_path / "broker.conf"
     conf.write_text(
         "# a Java file\nbrokerName=file\nbrokerClusterName=file\nlistenPort=1\nsendThreadPoolQueueCapacity=5\n"
@@ -183,12 +183,12 @@ def test_options_win_over_set_and_set_over_the_file(configured, tmp_path):
         ({"brokerIP1": "10.0.0.1", "bindAddress": "10.0.0.2"}, "10.0.0.2", "10.0.0.1"),
     ],
 )
-def test_where_to_listen_and_what_to_tell_clients(settings, bind, told):
+def test_listen_and_advertised_addresses_can_be_set(settings, bind, told):
     assert serve._addresses(settings, None) == {"bindAddress": bind, "brokerIP1": told}
     assert serve._addresses(settings, "10.9.9.9") == {"bindAddress": "10.9.9.9", "brokerIP1": "10.9.9.9"}
 
 
-def test_listening_everywhere_tells_clients_this_machine_s_address():
+def test_listening_on_all_interfaces_advertises_an_address_of_the_machine():
     told = serve._addresses({}, "0.0.0.0")["brokerIP1"]
     assert told != "0.0.0.0"
     assert told.count(".") == 3
@@ -229,7 +229,7 @@ def test_serve_warns_when_it_listens_outside_without_access_control(configured, 
     assert ("without access control" in caplog.text) is warned
 
 
-def test_a_guarded_broker_needs_credentials_for_its_own_name_server(tmp_path):
+def test_a_broker_with_access_control_needs_credentials_for_its_name_server(tmp_path):
     refused = run("serve", "--store", str(tmp_path), *GUARDED)
     assert refused.exit_code == 2
     assert "innerClientAuthenticationCredentials" in refused.output

@@ -34,7 +34,7 @@ def damaged(copy):
 # -- verify
 
 
-def test_a_valid_store():
+def test_a_valid_store_is_reported_as_valid():
     result = run("verify", GOLDEN)
     assert result.exit_code == 0
     assert result.output == (
@@ -43,7 +43,7 @@ def test_a_valid_store():
     )
 
 
-def test_a_damaged_store(damaged):
+def test_a_damaged_store_lists_its_findings(damaged):
     result = run("verify", damaged)
     assert result.exit_code == 1
     first, *_, last = result.output.splitlines()
@@ -53,7 +53,7 @@ def test_a_damaged_store(damaged):
 
 
 @pytest.mark.parametrize("output", ["json", "jsonl"])
-def test_verify_for_programs(damaged, output):
+def test_verify_prints_json(damaged, output):
     result = run("verify", damaged, "-o", output)
     assert result.exit_code == 1
     report = json.loads(result.output)
@@ -63,7 +63,7 @@ def test_verify_for_programs(damaged, output):
     assert len(result.output.splitlines()) == 1 or output == "json"
 
 
-def test_a_broker_on_it_is_told(copy):
+def test_a_running_broker_is_reported(copy):
     lock = OsFileSystem().lock(copy / "lock")
     try:
         assert "(a broker runs on it)" in run("verify", copy).output
@@ -74,7 +74,7 @@ def test_a_broker_on_it_is_told(copy):
 
 
 @pytest.mark.parametrize("what", ["verify", "inspect"])
-def test_no_store(what, tmp_path):
+def test_a_directory_without_a_store_is_refused(what, tmp_path):
     result = run(what, tmp_path)
     assert result.exit_code == 2
     assert "is no store: it has no directory commitlog" in result.output
@@ -82,7 +82,7 @@ def test_no_store(what, tmp_path):
     assert run(what).exit_code == 2
 
 
-def test_progress_is_for_terminals(monkeypatch, capsys):
+def test_progress_is_shown_at_terminals_only(monkeypatch, capsys):
     with verb._progress() as tell:
         assert tell is None
     monkeypatch.setattr(verb.sys.stderr, "isatty", lambda: True)
@@ -95,7 +95,7 @@ def test_progress_is_for_terminals(monkeypatch, capsys):
 # -- inspect
 
 
-def test_the_whole_store():
+def test_inspect_shows_the_whole_store():
     result = run("inspect", GOLDEN)
     assert result.exit_code == 0
     assert "\nlogEnd         4562\n" in result.output
@@ -105,12 +105,12 @@ def test_the_whole_store():
     assert overview["queueList"][-1] == {"topic": "golden", "queue": 1, "min": 0, "max": 1, "messages": 1}
 
 
-def test_the_queues_of_a_topic():
+def test_inspect_shows_the_queues_of_a_topic():
     rows = [json.loads(line) for line in run("inspect", GOLDEN, "--topic", "golden", "-o", "jsonl").output.splitlines()]
     assert [(row["queue"], row["max"]) for row in rows] == [(0, 10), (1, 1)]
 
 
-def test_messages_of_a_queue():
+def test_inspect_shows_messages_of_a_queue():
     args = ("inspect", GOLDEN, "--topic", "golden", "--queue", 0, "--offset", 4, "--count", 2)
     rows = json.loads(run(*args, "-o", "json").output)
     assert [(row["offset"], row["properties"]["KEYS"]) for row in rows] == [(4, "b-1"), (5, "b-2")]
@@ -123,7 +123,7 @@ def test_messages_of_a_queue():
     assert run("inspect", GOLDEN, "--topic", "golden", "--queue", 0, "--offset", 99).output.count("\n") == 1
 
 
-def test_a_record():
+def test_inspect_shows_a_record():
     result = run("inspect", GOLDEN, "--physical", 332)
     assert result.exit_code == 0
     assert "\noffset                     1\n" in result.output
@@ -136,20 +136,20 @@ def test_a_record():
     [(333, "is not that of a record"), (8000, "nothing was written there"), (1 << 40, "the log has no such offset"),
      (3640, "the file ends before this offset: the next record is at 4096")],
 )  # fmt: skip
-def test_no_record(physical, said):
+def test_a_missing_record_is_reported(physical, said):
     result = run("inspect", GOLDEN, "--physical", physical)
     assert result.exit_code == 1
     assert said in result.output
 
 
-def test_an_expired_record(copy):
+def test_an_expired_record_is_reported(copy):
     (copy / "commitlog" / ("0" * 20)).unlink()
     result = run("inspect", copy, "--physical", 332)
     assert result.exit_code == 1
     assert "it has expired: the log begins at 4096" in result.output
 
 
-def test_a_damaged_message_among_others(damaged):
+def test_a_damaged_message_does_not_hide_the_others(damaged):
     rows = json.loads(run("inspect", damaged, "--topic", "golden", "--queue", 0, "--count", 3, "-o", "json").output)
     assert [row.get("error") for row in rows] == [None, "the checksum of a body is wrong", None]
     assert run("inspect", damaged, "--topic", "golden", "--queue", 0).exit_code == 0
@@ -167,7 +167,7 @@ def test_a_damaged_message_among_others(damaged):
         (("-o", "xml"), "Invalid value"),
     ],
 )
-def test_wrong_usage(args, said):
+def test_wrong_arguments_are_refused(args, said):
     result = run("inspect", GOLDEN, *args)
     assert result.exit_code == 2
     assert said in result.output
@@ -181,5 +181,5 @@ def test_wrong_usage(args, said):
          "0x78ff" + "79" * 62 + "…"),
     ],
 )  # fmt: skip
-def test_bodies_in_short(body, shown):
+def test_bodies_are_abbreviated(body, shown):
     assert preview(body) == shown

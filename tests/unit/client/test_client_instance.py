@@ -58,7 +58,7 @@ def made(answer: Answerer, namesrv: str = "ns:1", **options: float) -> tuple[Cli
 # -- name servers
 
 
-def test_a_name_server_is_kept_while_it_answers_and_left_when_it_does_not() -> None:
+def test_another_name_server_is_used_when_one_does_not_answer() -> None:
     async def main() -> None:
         instance, network = made(cluster(t={"a": 1}), "n:1;n:2")
         network.unreachable = {"n:1"}
@@ -80,14 +80,14 @@ def test_a_name_server_is_kept_while_it_answers_and_left_when_it_does_not() -> N
 
 
 @pytest.mark.parametrize("given", ["a:1;b:2", "a:1,b:2", " a:1 ; b:2 ;", ["a:1", "b:2"]])
-def test_ways_to_name_name_servers(given: str | list[str]) -> None:
+def test_name_servers_can_be_given_in_several_forms(given: str | list[str]) -> None:
     assert name_servers(given) == ["a:1", "b:2"]
 
 
 # -- routes
 
 
-def test_one_request_serves_all_who_ask_at_the_same_time() -> None:
+def test_concurrent_lookups_share_one_request() -> None:
     async def main() -> None:
         instance, network = made(cluster(t={"a": 2}))
         routes = await asyncio.gather(*(instance.routes.get("t") for _ in range(5)))
@@ -114,7 +114,7 @@ def test_addresses_follow_the_routes() -> None:
     asyncio.run(main())
 
 
-def test_a_route_stays_known_while_its_brokers_have_not_registered_anew() -> None:
+def test_a_route_is_kept_until_its_brokers_register_again() -> None:
     topics = {"t": {"a": 1}, "u": {"b": 1}}
 
     async def main() -> None:
@@ -134,7 +134,7 @@ def test_a_route_stays_known_while_its_brokers_have_not_registered_anew() -> Non
     asyncio.run(main())
 
 
-def test_a_broker_that_is_back_hears_first_who_speaks() -> None:
+def test_a_recovered_broker_gets_a_heartbeat_first() -> None:
     async def main() -> None:
         instance, network = made(cluster(t={"a": 1}))
         instance.register(consumer())
@@ -150,7 +150,7 @@ def test_a_broker_that_is_back_hears_first_who_speaks() -> None:
     asyncio.run(main())
 
 
-def test_routes_that_are_not_refreshed_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_route_refreshes_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         instance, network = made(cluster(t={"a": 1}, u={"a": 1}))
         topics = {"t", "u", "unknown"}
@@ -170,7 +170,7 @@ def test_routes_that_are_not_refreshed_are_told_once(caplog: pytest.LogCaptureFi
     assert second == "routes are refreshed again"
 
 
-def test_a_name_server_that_is_going_away_is_left() -> None:
+def test_a_name_server_that_goes_away_is_replaced() -> None:
     def answer(address: str, request: Command) -> Command | None:
         return Command(1500, remark="please go away") if address == "ns:1" else cluster(t={"a": 1})(address, request)
 
@@ -190,7 +190,7 @@ def test_a_name_server_that_is_going_away_is_left() -> None:
 
 
 @pytest.mark.parametrize("at_once", [2, 3])
-def test_requests_that_find_out_at_the_same_time_all_go_on_with_the_next(at_once: int) -> None:
+def test_concurrent_failed_requests_all_use_the_next_name_server(at_once: int) -> None:
     """Each that fails moves to the next name server; together they must not move past it."""
     topics = {f"t{number}": {"a": 1} for number in range(at_once)}
 
@@ -207,7 +207,7 @@ def test_requests_that_find_out_at_the_same_time_all_go_on_with_the_next(at_once
     asyncio.run(main())
 
 
-def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
+def test_an_empty_name_server_does_not_remove_routes() -> None:
     full = cluster(t={"a": 1})
 
     def answer(where: str, request: Command) -> Command | None:
@@ -228,7 +228,7 @@ def test_a_name_server_that_knows_nothing_yet_is_not_believed() -> None:
     asyncio.run(main())
 
 
-def test_an_answer_that_is_neither_route_nor_absence_is_told() -> None:
+def test_another_answer_to_a_lookup_is_raised() -> None:
     async def main() -> None:
         instance, _ = made(lambda *_: Command(1, remark="not ready"))
         with pytest.raises(NoRouteError, match=r"'t'.*ns:1.*not ready"):
@@ -241,7 +241,7 @@ def test_an_answer_that_is_neither_route_nor_absence_is_told() -> None:
 # -- members
 
 
-def test_a_group_has_one_member_of_a_kind() -> None:
+def test_a_client_has_one_member_of_a_group() -> None:
     async def main() -> None:
         instance, _ = made(cluster())
         instance.register(producer("g"))
@@ -254,7 +254,7 @@ def test_a_group_has_one_member_of_a_kind() -> None:
     asyncio.run(main())
 
 
-def test_producers_are_announced_to_masters_and_consumers_to_everybody() -> None:
+def test_producers_register_at_masters_and_consumers_at_all_brokers() -> None:
     def with_slave(where: str, request: Command) -> Command | None:
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             found = route_answer({"a": 1})
@@ -283,7 +283,7 @@ def test_producers_are_announced_to_masters_and_consumers_to_everybody() -> None
     asyncio.run(main())
 
 
-def test_a_broker_that_cannot_be_told_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_heartbeat_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         instance, network = made(cluster(t={"a": 1, "b": 1}))
         await instance.routes.get("t")
@@ -303,7 +303,7 @@ def test_a_broker_that_cannot_be_told_is_logged(caplog: pytest.LogCaptureFixture
     asyncio.run(main())
 
 
-def test_members_hear_that_their_group_has_changed() -> None:
+def test_members_are_notified_of_group_changes() -> None:
     async def main() -> None:
         instance, network = made(cluster())
         member = consumer("g")
@@ -318,7 +318,7 @@ def test_members_hear_that_their_group_has_changed() -> None:
     asyncio.run(main())
 
 
-def test_jobs_come_round() -> None:
+def test_periodic_jobs_are_repeated() -> None:
     heard = asyncio.Event()
 
     def answer(where: str, request: Command) -> Command | None:
@@ -341,7 +341,7 @@ def test_jobs_come_round() -> None:
     asyncio.run(main())
 
 
-def test_client_ids() -> None:
+def test_client_ids_contain_instance_and_unit() -> None:
     assert make_client_id("DEFAULT").endswith("@DEFAULT")
     assert make_client_id("DEFAULT", "unit").endswith("@DEFAULT@unit")
     assert make_client_id() != make_client_id()

@@ -31,13 +31,13 @@ from tests.unit.client.scripted import Answerer, ScriptedNetwork, cluster
         ("https://h/ns", ["https://h/ns"]),
     ],
 )
-def test_addresses_and_urls(given: str | list[str], expected: list[str]) -> None:
+def test_addresses_and_urls_are_distinguished(given: str | list[str], expected: list[str]) -> None:
     assert name_servers(given) == expected
     assert name_servers(expected) == expected
 
 
 @pytest.mark.parametrize("given", ["http://h:8080/ns;g:2", "http://h", "ftp://h:1", "h"])
-def test_what_cannot_be_an_address_is_refused(given: str) -> None:
+def test_an_invalid_name_server_address_is_refused(given: str) -> None:
     with pytest.raises(ConfigError):
         name_servers(given)
 
@@ -97,7 +97,7 @@ def test_addresses_are_fetched_from_a_url_and_refreshed(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"no address", b"http://h:1/again", b"h:1;" * 20_000])
-def test_what_is_no_list_of_addresses_is_an_error(text: bytes) -> None:
+def test_an_invalid_address_list_is_an_error(text: bytes) -> None:
     async def main(server: AddressServer) -> None:
         instance, _ = made(cluster(), f"http://127.0.0.1:{server.server_port}/ns")
         with pytest.raises(NetworkError, match=r"cannot be fetched from http://127\.0\.0\.1"):
@@ -124,7 +124,7 @@ def test_the_response_is_bounded() -> None:
     assert module._MAX_RESPONSE_BYTES < 1 << 20
 
 
-def test_the_address_of_a_broker_is_named_as_the_mistake() -> None:
+def test_the_address_of_a_broker_is_recognised_as_a_mistake() -> None:
     """A broker refuses requests for routes as unknown."""
 
     async def main() -> None:

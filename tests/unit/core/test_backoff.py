@@ -45,7 +45,7 @@ def test_the_last_failure_is_raised_with_the_number_of_attempts_and_a_hint() -> 
     assert raised.value.__notes__ == ["asking failed 2 times in a row; option numRetries allows for more"]
 
 
-def test_what_cannot_succeed_later_is_raised_at_once() -> None:
+def test_an_error_that_is_not_retryable_is_raised_at_once() -> None:
     pauses: list[float] = []
     with pytest.raises(ConfigError):
         Retry(5, "asking", pauses.append, lambda: 0.5).failed(ConfigError("never"))

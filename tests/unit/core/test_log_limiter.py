@@ -6,20 +6,20 @@ SAID = LogDecision(emit=True)
 QUIET = LogDecision(emit=False)
 
 
-def test_a_line_may_be_said_a_few_times_in_a_span() -> None:
+def test_a_line_is_logged_a_few_times_per_interval() -> None:
     repeats = LogLimiter(limit=2, span=60)
     assert [repeats.judge("a", now) for now in (0, 1, 2, 59)] == [SAID, SAID, QUIET, QUIET]
     assert repeats.judge("b", 2) == SAID
 
 
-def test_the_next_span_tells_how_many_were_kept_quiet() -> None:
+def test_the_next_interval_reports_the_suppressed_lines() -> None:
     repeats = LogLimiter(limit=1, span=60)
     assert [repeats.judge("a", now) for now in (0, 1, 2, 60, 61, 500, 560)] == [
         SAID, QUIET, QUIET, LogDecision(emit=True, suppressed=2), QUIET, LogDecision(emit=True, suppressed=1), SAID,
     ]  # fmt: skip
 
 
-def test_kinds_that_are_long_gone_are_forgotten() -> None:
+def test_old_wordings_are_forgotten() -> None:
     repeats = LogLimiter(limit=1, span=60)
     for kind in range(_KINDS + 1):
         assert repeats.judge(kind, 0) == SAID

@@ -32,7 +32,7 @@ def test_a_path_is_directly_below_the_root_or_its_name_is_refused(name: str) -> 
 
 
 @given(st.one_of(st.text(max_size=50), DANGEROUS))
-def test_what_is_taken_is_one_component_on_windows_too(name: str) -> None:
+def test_an_accepted_name_is_one_component_on_windows_too(name: str) -> None:
     if component_fault(name) is None:
         root = PureWindowsPath("D:/store")
         assert (root / name).parent == root
@@ -44,12 +44,12 @@ def test_what_is_taken_is_one_component_on_windows_too(name: str) -> None:
 @example("%RETRY%g")
 @example("a|b")
 @example("%")
-def test_names_a_java_broker_takes_are_taken(name: str) -> None:
+def test_names_accepted_by_java_are_accepted(name: str) -> None:
     assert below(ROOT, name) == ROOT / name
 
 
 @pytest.mark.parametrize("name", ["broker.a", "10.1.2.3@DEFAULT#77", "fe80::1@77", "Größe", "a b", ".hidden", "a..b"])
-def test_other_names_of_one_component_are_taken(name: str) -> None:
+def test_other_names_of_one_component_are_accepted(name: str) -> None:
     assert below(ROOT, name) == ROOT / name
 
 
@@ -63,13 +63,13 @@ def test_other_names_of_one_component_are_taken(name: str) -> None:
         ("a" * 256, "256 bytes"), ("é" * 128, "256 bytes"),
     ],
 )  # fmt: skip
-def test_a_refusal_says_what_is_wrong(name: str, why: str) -> None:
+def test_a_refusal_names_the_reason(name: str, why: str) -> None:
     assert why in (component_fault(name) or "")
     with pytest.raises(ConfigError, match=why):
         below(ROOT, name)
 
 
-def test_a_refusal_does_not_repeat_what_would_break_a_line_or_fill_a_log() -> None:
+def test_a_refusal_quotes_neither_line_ends_nor_long_names() -> None:
     with pytest.raises(NameIllegal) as refused:
         below(ROOT, "a\nb" + "x" * 100_000)
     assert "\n" not in str(refused.value)

@@ -27,7 +27,7 @@ def fed_by_bytes(peer: Peer[str], data: bytes) -> tuple[list[tuple[str, Reply]],
 
 @pytest.mark.parametrize("serialize_type", [JSON, ROCKETMQ])
 @pytest.mark.parametrize("by_bytes", [False, True])
-def test_answers_find_their_requests_in_any_order(serialize_type: int, by_bytes: bool) -> None:
+def test_answers_are_matched_to_requests_in_any_order(serialize_type: int, by_bytes: bool) -> None:
     peer: Peer[str] = Peer()
     first, second = peer.add("first"), peer.add("second")
     stream = b"".join(
@@ -42,7 +42,7 @@ def test_answers_find_their_requests_in_any_order(serialize_type: int, by_bytes:
     assert len(peer) == 0
 
 
-def test_requests_of_the_other_side_are_told_apart_though_their_numbers_are_ours() -> None:
+def test_requests_of_the_peer_with_the_same_opaque_are_distinguished() -> None:
     peer: Peer[str] = Peer()
     opaque = peer.add("ours")
     pushed = Command(40, opaque, ext={"consumerGroup": "g"})
@@ -52,7 +52,7 @@ def test_requests_of_the_other_side_are_told_apart_though_their_numbers_are_ours
     assert [token for token, _ in answers] == ["ours"]
 
 
-def test_an_answer_nobody_waits_for_is_dropped() -> None:
+def test_an_unexpected_answer_is_dropped() -> None:
     peer: Peer[str] = Peer()
     opaque = peer.add("taken")
     assert peer.take(opaque) == "taken"
@@ -80,13 +80,13 @@ def test_an_answer_without_header_fields(ext: bytes) -> None:
         reply.header(OffsetResponse)
 
 
-def test_a_header_field_of_the_wrong_kind_is_told() -> None:
+def test_a_header_field_of_the_wrong_type_is_refused() -> None:
     with pytest.raises(BadHeader, match="offset"):
         Reply(0, 1, fields=msgspec.Raw(b'{"offset":"seven"}')).header(OffsetResponse)
 
 
 @pytest.mark.parametrize("garbage", [b"\x00\x00\x00\x10\x00\x00\x00\x04nope????????", b"GET / HTTP/1.1\r\n\r\n"])
-def test_garbage_raises(garbage: bytes) -> None:
+def test_garbage_is_a_corrupt_frame(garbage: bytes) -> None:
     with pytest.raises(CorruptFrame):
         Peer().receive(garbage)
 
@@ -114,7 +114,7 @@ def test_an_answered_request_does_not_expire() -> None:
     assert flight.next_deadline == NEVER
 
 
-def test_numbers_are_never_negative_and_differ() -> None:
+def test_opaque_numbers_are_positive_and_distinct() -> None:
     flight: InFlight[int] = InFlight()
     numbers = [flight.number(), flight.add(1), flight.number(), flight.add(2)]
     assert len(set(numbers)) == 4
@@ -129,7 +129,7 @@ def test_numbers_are_never_negative_and_differ() -> None:
      {"offset": "7", "x": "[" * 70 + "]" * 70, "y": "\ufffd"}),
     (b'{"offset":"7","x":null}', {"offset": "7"}),
 ])  # fmt: skip
-def test_fields_of_an_answer_are_read_as_those_of_a_request(fields: bytes, ext: dict[str, str]) -> None:
+def test_fields_of_answers_and_requests_are_read_alike(fields: bytes, ext: dict[str, str]) -> None:
     peer: Peer[str] = Peer()
     opaque = peer.add("x")
     header = b'{"code":0,"flag":1,"opaque":%d,"extFields":%s}' % (opaque, fields)
@@ -139,7 +139,7 @@ def test_fields_of_an_answer_are_read_as_those_of_a_request(fields: bytes, ext: 
 
 
 @pytest.mark.parametrize("fields", [b"[1]", b"5", b'"x"', b'{"offset":"x"}', b"{}", b"null"])
-def test_fields_of_an_answer_that_are_none_are_said_to_be_bad(fields: bytes) -> None:
+def test_malformed_fields_of_an_answer_are_refused(fields: bytes) -> None:
     peer: Peer[str] = Peer()
     header = b'{"code":0,"flag":1,"opaque":%d,"extFields":%s}' % (peer.add("x"), fields)
     [(_, reply)], _ = peer.receive(encode_frame(header))

@@ -28,7 +28,7 @@ def route(*queues: QueueData, brokers: tuple[BrokerData, ...], order: str | None
 A, B = broker("a", _0="a0:1", _1="a1:1"), broker("b", _0="b0:1")
 
 
-def test_queues_by_permission_and_number_in_order() -> None:
+def test_queues_are_ordered_and_selected_by_permission() -> None:
     found = route(queue("b", read=1, write=2), queue("a", read=3, write=1), brokers=(A, B))
     assert found.read_queues == [MessageQueue("t", "a", i) for i in range(3)] + [MessageQueue("t", "b", 0)]
     assert found.write_queues == [MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)]
@@ -46,12 +46,12 @@ def test_a_broker_without_master_can_be_read_but_not_written() -> None:
     assert found.write_queues == []
 
 
-def test_an_order_topic_keeps_its_fixed_queues() -> None:
+def test_an_order_topic_has_its_configured_queues() -> None:
     found = route(queue("a"), brokers=(A,), order="b:1;a:2")
     assert found.write_queues == [MessageQueue("t", "b", 0), MessageQueue("t", "a", 0), MessageQueue("t", "a", 1)]
 
 
-def test_a_borrowed_route_has_as_many_queues_as_asked_for_and_the_lender_has() -> None:
+def test_a_route_of_the_default_topic_has_the_smaller_number_of_queues() -> None:
     lender = TopicRouteData(queue_datas=[queue("a", 8, 8), queue("b", 2, 2)], broker_datas=[A, B])
     found = TopicRoute("new", auto_create_route(lender, 4), provisional=True)
     assert [q.broker_name for q in found.write_queues] == ["a"] * 4 + ["b"] * 2
@@ -71,11 +71,13 @@ def test_a_borrowed_route_has_as_many_queues_as_asked_for_and_the_lender_has() -
         ({}, 0, False, None),
     ],
 )
-def test_the_address_to_read_from(addresses: dict[int, str], wanted: int, only: bool, found: str | None) -> None:
+def test_a_read_address_is_the_suggested_broker_or_the_master(
+    addresses: dict[int, str], wanted: int, only: bool, found: str | None
+) -> None:
     assert pick_address(addresses, wanted, only_this=only) == found
 
 
-def test_routes_compare_by_what_they_say() -> None:
+def test_routes_are_compared_by_content() -> None:
     assert route(queue("a"), brokers=(A,)) == route(queue("a"), brokers=(A,))
     assert route(queue("a"), brokers=(A,)) != route(queue("a", write=3), brokers=(A,))
 

@@ -31,7 +31,7 @@ def test_a_setting_that_cannot_work_is_refused(settings):
         NamesrvConfig().updated(settings)
 
 
-def test_settings_may_be_changed_while_running():
+def test_settings_can_be_changed_while_running():
     seen = []
     settings = NamesrvSettings(NamesrvConfig(), seen.append)
     settings.update("enableTopicList=false\nunknownKey=1\n")
@@ -42,7 +42,7 @@ def test_settings_may_be_changed_while_running():
 @pytest.mark.parametrize(
     "key", ["kvConfigPath", "configStorePath", "rocketmqHome", "tls.server.keyPath", "configBlackList", "listenPort"]
 )
-def test_black_listed_settings_stay(key):
+def test_protected_settings_cannot_be_changed(key):
     settings = NamesrvSettings(NamesrvConfig(config_black_list="listenPort"))
     with pytest.raises(BrokerError, match="black list") as caught:
         settings.update(f"enableTopicList=false\n{key}=1")
@@ -50,7 +50,7 @@ def test_black_listed_settings_stay(key):
     assert settings.current.enable_topic_list
 
 
-def test_changed_settings_are_written_where_they_are_kept(tmp_path):
+def test_changed_settings_are_written_to_their_file(tmp_path):
     path = tmp_path / "namesrv.properties"
     NamesrvSettings(NamesrvConfig(config_store_path=str(path))).update("enableTopicList=false")
     assert read_lines(path.read_text().splitlines())["enableTopicList"] == "false"
@@ -67,7 +67,7 @@ def test_values_are_kept_by_namespace():
     assert kv.namespace("N").table == {}
 
 
-def test_the_file_is_java_s_and_survives(tmp_path):
+def test_the_key_value_file_equals_that_of_java_and_is_reloaded(tmp_path):
     path = tmp_path / "namesrv" / "kvConfig.json"
     kv = KvConfig(path)
     kv.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")

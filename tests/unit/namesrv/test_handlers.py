@@ -67,13 +67,13 @@ BODY = (
 @pytest.mark.parametrize(
     ("version", "only_json", "strict"), [(400, None, False), (401, None, True), (400, True, True), (317, False, False)]
 )  # fmt: skip
-def test_the_dialect_of_a_route_depends_on_who_asks(desk, version, only_json, strict):
+def test_the_json_dialect_of_a_route_depends_on_the_client(desk, version, only_json, strict):
     header = GetRouteInfo(topic="T", accept_standard_json_only=only_json)
     body = desk.ask(desk.routes.route, header, version=version).body
     assert (b'{"0":"10.0.0.1:10911"}' if strict else b'{0:"10.0.0.1:10911"}') in body
 
 
-def test_an_unknown_topic_is_17(desk):
+def test_an_unknown_topic_is_answered_with_code_17(desk):
     with pytest.raises(BrokerError, match="No topic route info in name server for the topic: X") as caught:
         desk.ask(desk.routes.route, GetRouteInfo(topic="X"))
     assert caught.value.code == 17
@@ -115,14 +115,14 @@ def test_a_single_topic_of_an_unknown_broker_is_refused(desk):
     assert caught.value.code == 1
 
 
-def test_a_slave_hears_of_its_master(desk):
+def test_a_registering_slave_gets_the_address_of_its_master(desk):
     slave = RegisterBroker.from_ext(REGISTER.to_ext() | {"brokerId": "1", "brokerAddr": "10.0.0.10:1"})
     desk.ask(desk.brokers.register, REGISTER, BODY)
     answer = desk.ask(desk.brokers.register, slave, BODY).header
     assert (answer.master_addr, answer.ha_server_addr) == ("10.0.0.9:10911", "10.0.0.9:10912")
 
 
-def test_a_broker_asks_whether_it_must_register(desk):
+def test_a_broker_can_query_whether_it_must_register(desk):
     key = {"broker_name": "broker-a", "broker_addr": "10.0.0.1:10911", "cluster_name": "C", "broker_id": 0}
     same = desk.ask(desk.brokers.query_data_version, QueryDataVersion(**key), DataVersion(counter=1).encode())
     newer = desk.ask(desk.brokers.query_data_version, QueryDataVersion(**key), DataVersion(counter=2).encode())
@@ -132,7 +132,7 @@ def test_a_broker_asks_whether_it_must_register(desk):
     assert desk.ask(desk.brokers.query_data_version, unknown, DataVersion().encode()).body == b""
 
 
-def test_a_heartbeat_and_a_goodbye(desk, site):
+def test_brokers_send_heartbeats_and_unregister(desk, site):
     beat = BrokerHeartbeat(cluster_name="C", broker_addr="10.0.0.1:10911", broker_name="broker-a")
     assert desk.ask(desk.brokers.heartbeat, beat).code == 0
     leave = UnregisterBroker(broker_name="broker-a", broker_addr="10.0.0.1:10911", cluster_name="C", broker_id=0)
@@ -140,20 +140,20 @@ def test_a_heartbeat_and_a_goodbye(desk, site):
     assert site.queues() is None
 
 
-def test_clusters_and_members(desk):
+def test_clusters_and_members_are_listed(desk):
     assert b'{0:"10.0.0.1:10911"}' in desk.ask(desk.brokers.cluster_info).body
     members = BrokerMemberGroup(cluster_name="C", broker_name="broker-a")
     assert b'{0:"10.0.0.1:10911"}' in desk.ask(desk.brokers.members, members).body
 
 
-def test_topic_lists(desk):
+def test_topics_are_listed(desk):
     assert json.loads(desk.ask(desk.topics.all_topics).body) == {"topicList": ["T", "U"]}
     of_cluster = desk.ask(desk.topics.topics_of_cluster, ClusterName(cluster="C"))
     assert json.loads(of_cluster.body) == {"topicList": ["T", "U"]}
     assert json.loads(desk.ask(desk.topics.system_topics).body)["topicList"] == ["C", "broker-a"]
 
 
-def test_topics_of_units(site):
+def test_unit_topics_are_listed(site):
     site.register(topics=("A", "B"), sys_flag=1)
     site.register("broker-b", address="10.0.0.9:1", topics=("C", "D"), sys_flag=2)
     site.register("broker-c", address="10.0.0.8:1", topics=("E", "F"), sys_flag=3)
@@ -180,13 +180,13 @@ def test_a_topic_is_registered_and_deleted(desk, site):
     assert site.queues("V") is None
 
 
-def test_write_permission(desk, site):
+def test_write_permission_is_removed_and_restored(desk, site):
     name = BrokerNameHeader(broker_name="broker-a")
     assert desk.ask(desk.topics.wipe_write_permission, name).header.wipe_topic_count == 2
     assert desk.ask(desk.topics.add_write_permission, name).header.add_topic_count == 2
 
 
-def test_the_key_value_table(desk):
+def test_key_value_pairs_are_stored_and_deleted(desk):
     key = {"namespace": "N", "key": "k"}
     desk.ask(desk.config.put, PutKvConfig(**key, value="v"))
     assert desk.ask(desk.config.get, KvConfigKey(**key)).header.value == "v"
@@ -215,7 +215,7 @@ def test_a_topic_with_too_many_queues_is_not_registered(desk, site):
     assert site.queues("N") is None
 
 
-def test_settings_that_are_no_utf_8_are_no_traceback_and_their_log_line_is_one(desk, caplog):
+def test_settings_that_are_not_utf_8_are_refused_with_one_log_line(desk, caplog):
     caplog.set_level("INFO")
     desk.ask(desk.config.update_settings, None, b"a=\xff\x0b" + "\u2028b".encode() + b"c" * 5_000)
     [line] = [message for message in caplog.messages if "changes settings" in message]

@@ -29,7 +29,7 @@ def compressed(topics: list[str], mappings: list[dict] | None = None, filters: s
     return zlib.compress(raw, 9)
 
 
-def test_plain_json():
+def test_a_plain_json_body_is_decoded():
     body = RegisterBrokerBody(topic_config_serialize_wrapper=TABLE, filter_server_list=["f:1"])
     assert decode_registration(body.encode(), NEW) == body
 
@@ -59,7 +59,7 @@ def test_a_broker_before_3_0_11_sends_topics_only():
     assert body.topic_config_serialize_wrapper.topic_config_table == {"T": TOPIC}
 
 
-def test_no_body_is_no_topics():
+def test_an_empty_body_has_no_topics():
     assert decode_registration(b"", NEW).topic_config_serialize_wrapper.topic_config_table == {}
 
 

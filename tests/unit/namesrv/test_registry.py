@@ -51,7 +51,7 @@ def test_a_new_topic_is_taken_although_the_version_is_the_same(site):
     assert site.queues("V").keys() == {"broker-a"}
 
 
-def test_topics_that_are_no_more_listed_stay_unless_configured_otherwise(site, make_site):
+def test_unlisted_topics_are_kept_unless_configured_otherwise(site, make_site):
     for kept, place in ((True, site), (False, make_site(delete_missing_topics=True))):
         place.register(topics=("T", "U", "V"))
         place.register(topics=("T", "U"), counter=2)
@@ -68,7 +68,7 @@ def test_a_slave_adds_its_address_but_no_queues(site):
     assert site.queues()["broker-a"].read_queue_nums == 4
 
 
-def test_a_slave_is_told_its_master_while_that_lives(site):
+def test_a_slave_gets_the_address_of_its_live_master(site):
     assert site.register(broker_id=1) == (None, None)
     assert site.register() == (None, None)
     assert site.register(broker_id=1) == ("10.0.0.1:10911", "ha-of-10.0.0.1:10911")
@@ -76,7 +76,7 @@ def test_a_slave_is_told_its_master_while_that_lives(site):
     assert site.register(broker_id=1) == (None, None)
 
 
-def test_a_slave_alone_brings_no_queues_unless_it_could_act_as_master(site, make_site):
+def test_only_a_slave_that_can_act_as_master_brings_queues(site, make_site):
     site.register(broker_id=1)
     assert site.queues() is None
     acting = make_site()
@@ -84,7 +84,7 @@ def test_a_slave_alone_brings_no_queues_unless_it_could_act_as_master(site, make
     assert acting.queues()["broker-a"].perm == 4
 
 
-def test_when_the_master_goes_the_queues_of_an_acting_master_become_read_only(make_site):
+def test_queues_of_an_acting_master_are_read_only(make_site):
     site = make_site(support_acting_master=True)
     for broker_id in (0, 1, 2):
         site.register(broker_id=broker_id, enable_acting_master=True)
@@ -95,7 +95,7 @@ def test_when_the_master_goes_the_queues_of_an_acting_master_become_read_only(ma
     assert members.broker_addrs == {1: "10.0.0.2:10911", 2: "10.0.0.3:10911"}
 
 
-def test_an_acting_master_is_not_presented_unless_configured(make_site):
+def test_an_acting_master_is_listed_only_if_configured(make_site):
     site = make_site()
     for broker_id in (0, 1):
         site.register(broker_id=broker_id, enable_acting_master=True)
@@ -127,7 +127,7 @@ def test_an_older_state_does_not_replace_the_live_holder_of_an_id(site):
 # -- brokers that go
 
 
-def test_the_last_broker_of_a_name_takes_its_queues_along(site):
+def test_queues_are_removed_with_the_last_broker_of_their_name(site):
     site.register()
     site.register("broker-b", address="10.0.0.9:10911", topics=("T", "W"))
     site.leave("broker-a", 0, "10.0.0.1:10911", cluster="C")
@@ -138,20 +138,20 @@ def test_the_last_broker_of_a_name_takes_its_queues_along(site):
     assert site.registry.cluster_info().cluster_addr_table == {}
 
 
-def test_unregistering_somebody_unknown_changes_nothing(site):
+def test_unregistering_an_unknown_broker_changes_nothing(site):
     site.register()
     site.leave("broker-a", 0, "10.0.0.9:1", cluster="C")
     site.leave("broker-x", 0, "10.0.0.9:1", cluster="X")
     assert site.queues().keys() == {"broker-a"}
 
 
-def test_a_closed_connection_takes_its_broker_along(site):
+def test_a_closed_connection_removes_its_broker(site):
     site.register(owner="first connection")
     site.registry.disconnected({"first connection"})
     assert site.queues() is None
 
 
-def test_an_old_connection_of_a_broker_that_came_back_does_not_matter(site):
+def test_closing_an_old_connection_keeps_a_registered_broker(site):
     site.register(owner="first connection")
     site.register(owner="second connection")
     site.registry.disconnected({"first connection"})
@@ -174,12 +174,12 @@ def test_a_heartbeat_keeps_a_known_broker_alive(site, known):
     assert (site.queues() is not None) == known
 
 
-def test_a_broker_may_name_its_own_expiry(site):
+def test_a_broker_can_set_its_own_expiry(site):
     site.register(heartbeat_timeout_millis=10_000, owner="connection")
     assert site.registry.expire(site.now + 10_001) == ["connection"]
 
 
-def test_versions_are_compared_for_brokers_that_ask_first(site):
+def test_data_versions_are_compared_on_request(site):
     key = BrokerKey("C", "10.0.0.1:10911")
     assert site.registry.has_changed(key, DataVersion(counter=1))
     site.register(counter=1)
@@ -191,7 +191,7 @@ def test_versions_are_compared_for_brokers_that_ask_first(site):
 # -- topics
 
 
-def test_write_permission_is_taken_and_given(site):
+def test_write_permission_is_revoked_and_granted(site):
     site.register()
     assert site.registry.wipe_write_permission("broker-a") == 2
     assert site.queues()["broker-a"].perm == 4
@@ -225,7 +225,7 @@ def test_a_topic_is_deleted_everywhere_or_in_one_cluster(site):
     site.registry.delete_topic("T", "no such cluster")
 
 
-def test_topics_by_cluster_and_by_flag(site):
+def test_topics_are_listed_by_cluster_and_flag(site):
     site.register(topics=("T", "U"), sys_flag=1)
     site.register("broker-b", address="10.0.0.9:10911", cluster="D", topics=("V", "W"), sys_flag=2)
     assert site.registry.topics_of_cluster("D").topic_list == ["V", "W"]
@@ -262,7 +262,7 @@ def changes(site, act):
     return told
 
 
-def test_the_brokers_of_a_name_hear_when_the_smallest_id_goes(site):
+def test_brokers_are_notified_when_the_smallest_id_leaves(site):
     for broker_id in (0, 1, 2):
         site.register(broker_id=broker_id, **ACTING)
     (change,) = changes(site, lambda: site.leave(broker_id=0))
@@ -272,13 +272,13 @@ def test_the_brokers_of_a_name_hear_when_the_smallest_id_goes(site):
     assert changes(site, lambda: site.leave(broker_id=1)) == []
 
 
-def test_nobody_hears_of_it_without_acting_masters(site):
+def test_brokers_are_not_notified_without_acting_masters(site):
     for broker_id in (0, 1):
         site.register(broker_id=broker_id)
     assert changes(site, lambda: site.leave(broker_id=0)) == []
 
 
-def test_the_others_hear_when_a_smaller_id_comes(site):
+def test_brokers_are_notified_when_a_smaller_id_joins(site):
     assert changes(site, lambda: site.register(broker_id=2)) == []
     (change,) = changes(site, lambda: site.register(broker_id=1))
     assert change == MinIdChanged(
@@ -287,7 +287,7 @@ def test_the_others_hear_when_a_smaller_id_comes(site):
     assert changes(site, lambda: site.register(broker_id=3)) == []
 
 
-def test_many_brokers_go_at_once(site):
+def test_many_brokers_can_leave_at_once(site):
     for number in range(3):
         site.register(f"broker-{number}", address=f"10.0.0.{number}:1", owner=f"connection {number}", topics=("T", "U"))
         site.register(f"broker-{number}", 1, address=f"10.0.1.{number}:1", owner=f"slave {number}", **ACTING)

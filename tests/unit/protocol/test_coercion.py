@@ -47,14 +47,14 @@ def test_values_of_another_type_are_converted(text: bytes, topic: TopicConfig) -
     assert TopicConfig.decode(text) == topic
 
 
-def test_one_object_stands_for_a_list_of_it() -> None:
+def test_a_single_object_becomes_a_list() -> None:
     body = HeartbeatData.decode(b'{"clientID":3,"producerDataSet":{"groupName":"p"},"consumerDataSet":[null]}')
     assert body.client_id == "3"
     assert [one.group_name for one in body.producer_data_set] == ["p"]
     assert not body.consumer_data_set
 
 
-def test_numeric_keys_in_quotes_and_without() -> None:
+def test_numeric_keys_may_be_quoted() -> None:
     for text in (
         b'{"brokerName":"b","brokerAddrs":{0:1,"1":"h:2"}}',
         b'{"brokerName":"b","brokerAddrs":{"0":"1",1:"h:2"}}',
@@ -74,7 +74,7 @@ def test_numeric_keys_in_quotes_and_without() -> None:
     (b'{"perm":6}', r"missing required field `topicName`"),
     (b"[]", r"the value is \[\]: an object"),
 ])  # fmt: skip
-def test_what_cannot_be_converted_is_named(text: bytes, why: str) -> None:
+def test_an_inconvertible_value_is_named(text: bytes, why: str) -> None:
     with pytest.raises(BadHeader, match=f"TopicConfig: .*{why}"):
         TopicConfig.decode(text)
 
@@ -112,7 +112,7 @@ def test_a_number_beyond_64_bits_is_refused_on_either_path(offset: str) -> None:
         decoder.decode(Frame(JSON, text.encode(), b""))
 
 
-def test_numbers_and_flags_as_texts_of_another_form() -> None:
+def test_numbers_and_booleans_are_read_in_the_forms_of_java() -> None:
     ext = {**OFFSET, "queueOffset": "+5", "maxMsgNums": "32.0", "sysFlag": "1e1", "commitOffset": "0",
            "suspendTimeoutMillis": "0", "subVersion": "0", "maxMsgBytes": "", "bulk": "TRUE"}  # fmt: skip
     header = PullMessage.from_ext(ext)

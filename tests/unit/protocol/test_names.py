@@ -7,7 +7,7 @@ from rocketmq_py.protocol import names
 
 
 @pytest.mark.parametrize("topic", ["a", "A-b_9", "%RETRY%group", "a|b", "x" * 127])
-def test_legal_topics(topic: str) -> None:
+def test_legal_topics_are_accepted(topic: str) -> None:
     assert names.topic_fault(topic) is None
     assert names.check_topic(topic) == topic
 
@@ -17,7 +17,7 @@ def test_legal_topics(topic: str) -> None:
     ("ä", "illegal characters"),
     ("a\n", "illegal characters"), ("x" * 128, "128 characters long, 127 are allowed"),
 ])  # fmt: skip
-def test_illegal_topics(topic: str, why: str) -> None:
+def test_illegal_topics_are_refused(topic: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         names.check_topic(topic)
 
@@ -25,19 +25,19 @@ def test_illegal_topics(topic: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("group", "why"), [("", "empty"), ("a b", "illegal characters"), ("g" * 256, "255 are allowed")]
 )
-def test_illegal_groups(group: str, why: str) -> None:
+def test_illegal_groups_are_refused(group: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         names.check_group(group)
 
 
-def test_names_derived_from_a_group() -> None:
+def test_retry_and_dead_letter_topics_are_derived_from_the_group() -> None:
     assert names.check_group("g" * 255)
     assert (names.retry_topic("g"), names.dlq_topic("g")) == ("%RETRY%g", "%DLQ%g")
     assert names.is_retry_topic("%RETRY%g")
     assert not names.is_retry_topic("g")
 
 
-def test_system_names() -> None:
+def test_system_names_are_recognised() -> None:
     assert names.is_system_topic("TBW102")
     assert names.is_system_topic("rmq_sys_anything")
     assert not names.is_system_topic("orders")

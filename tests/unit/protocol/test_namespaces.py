@@ -36,20 +36,20 @@ def test_a_name_gets_the_namespace_once(name: str, wire: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["TBW102", "RMQ_SYS_TRACE_TOPIC", "rmq_sys_wheel_timer", "CID_RMQ_SYS_TRANS"])
-def test_system_names_have_none(name: str) -> None:
+def test_system_names_have_no_namespace(name: str) -> None:
     assert with_namespace("shop", name) == name
 
 
 @pytest.mark.parametrize("namespace", [None, ""])
-def test_without_a_namespace_names_stay(namespace: str | None) -> None:
+def test_names_without_a_namespace_are_unchanged(namespace: str | None) -> None:
     assert with_namespace(namespace, "orders") == without_namespace(namespace, "orders") == "orders"
 
 
-def test_another_namespace_stays() -> None:
+def test_another_namespace_is_kept() -> None:
     assert without_namespace("shop", "other%orders") == "other%orders"
 
 
-def test_queues_lose_it_too() -> None:
+def test_queues_lose_the_namespace() -> None:
     assert queue_without_namespace("shop", MessageQueue("shop%t", "b", 1)) == MessageQueue("t", "b", 1)
 
 

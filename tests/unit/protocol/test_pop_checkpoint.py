@@ -18,7 +18,7 @@ BATCH = b'{"ao":-1,"aol":[100,103],"bn":"b","c":"g","pt":5,"q":2,"so":100,"t":"T
 KEY = CkKey("T", "g", 2, 100, 5, "b")
 
 
-def test_bodies_are_those_java_writes() -> None:
+def test_checkpoint_bodies_equal_those_of_java() -> None:
     ck = decode_revive("ck", CK)
     assert isinstance(ck, CheckPoint)
     assert (ck.key, ck.offsets, ck.revive_time) == (KEY, [100, 101, 103], 60_005)
@@ -37,7 +37,7 @@ def test_bodies_are_those_java_writes() -> None:
     assert batch.encode() == BATCH
 
 
-def test_what_older_brokers_left_out() -> None:
+def test_checkpoints_of_older_brokers_are_decoded() -> None:
     ck = CheckPoint.decode(b'{"bn":"b","c":"g","it":60000,"n":3,"pt":5,"q":2,"so":100,"t":"T"}')
     assert ck.offsets == [100, 101, 102]
     assert [ck.bits_of([offset]) for offset in (99, 100, 102, 103)] == [0, 1, 4, 0]
@@ -46,17 +46,17 @@ def test_what_older_brokers_left_out() -> None:
     assert ack.key("b") == KEY
 
 
-def test_a_check_point_written_again() -> None:
+def test_a_checkpoint_counts_its_rewrites() -> None:
     ck = CheckPoint.decode(CK.replace(b'"ro":0', b'"ro":0,"rp":"1"'))
     assert ck.re_put_times == "1"
     assert b'"rp":"1"' in ck.encode()
 
 
-def test_other_messages_of_the_revive_topic() -> None:
+def test_unknown_messages_of_the_revive_topic_are_ignored_and_malformed_ones_refused() -> None:
     assert decode_revive("other", b"?") is None
     with pytest.raises(BadHeader, match="CheckPoint"):
         decode_revive("ck", b"?")
 
 
-def test_the_revive_topic() -> None:
+def test_the_revive_topic_contains_the_cluster_name() -> None:
     assert revive_topic("DefaultCluster") == "rmq_sys_REVIVE_LOG_DefaultCluster"

@@ -9,7 +9,7 @@ from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest, MessageRe
 from rocketmq_py.protocol.pop_handle import ExtraInfo
 
 
-def test_a_handle_is_what_java_writes() -> None:
+def test_a_handle_equals_that_of_java() -> None:
     with_offset = "100 1700000000000 60000 3 1 broker-a 2 104"
     info = ExtraInfo(100, 1_700_000_000_000, 60_000, 3, pop_handle.RETRY_V1, "broker-a", 2, 104)
     assert info.encode() == with_offset
@@ -20,7 +20,7 @@ def test_a_handle_is_what_java_writes() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1 2 3", "a 2 3 4 0 b 6 7", "1 2 3 4 0 b 6 x"])
-def test_no_handle(text: str) -> None:
+def test_an_invalid_handle_is_refused(text: str) -> None:
     with pytest.raises(BadHeader, match="not a handle of a popped message"):
         ExtraInfo.parse(text)
 
@@ -30,19 +30,19 @@ def test_no_handle(text: str) -> None:
     [("T", "0", "T"), ("%RETRY%g_T", "1", "T"), ("%RETRY%g+T", "2", "T"), ("%RETRY%g_T_1", "1", "T_1"),
      ("%RETRY%other_T", "1", "%RETRY%other_T")],
 )  # fmt: skip
-def test_retry_topics(topic: str, flag: str, normal: str) -> None:
+def test_retry_topics_are_converted_both_ways(topic: str, flag: str, normal: str) -> None:
     assert pop_handle.retry_flag(topic) == flag
     assert pop_handle.normal_topic(topic, "g") == normal
     if normal != topic:
         assert pop_handle.real_topic(normal, "g", flag) == topic
 
 
-def test_an_unknown_retry_flag() -> None:
+def test_an_unknown_retry_flag_is_refused() -> None:
     with pytest.raises(BadHeader, match="retry flag '3' of topic T, group g"):
         pop_handle.real_topic("T", "g", "3")
 
 
-def test_offset_infos_are_what_java_writes() -> None:
+def test_offset_infos_equal_those_of_java() -> None:
     starts = pop_handle.join_entries(
         [pop_handle.start_offset_entry("T", 0, 7), pop_handle.start_offset_entry("%RETRY%g_T", 0, 1)]
     )
@@ -59,19 +59,19 @@ def test_offset_infos_are_what_java_writes() -> None:
 
 
 @pytest.mark.parametrize("empty", [None, ""])
-def test_no_offset_infos(empty: str | None) -> None:
+def test_empty_offset_infos_are_decoded(empty: str | None) -> None:
     assert pop_handle.parse_start_offsets(empty) == {}
     assert pop_handle.parse_msg_offsets(empty) == {}
     assert pop_handle.parse_order_counts(empty) == {}
 
 
 @pytest.mark.parametrize("text", ["0 1", "0 1 2;0 1 3", "0 1 2 3", "0 1 x", "0 x 1"])
-def test_wrong_offset_infos(text: str) -> None:
+def test_malformed_offset_infos_are_refused(text: str) -> None:
     with pytest.raises(BadHeader, match="offset info"):
         pop_handle.parse_start_offsets(text)
 
 
-def test_bits_are_what_java_writes() -> None:
+def test_ack_bits_equal_those_of_java() -> None:
     assert pop_handle.encode_bits([0, 3, 9]) == "CQI="
     assert pop_handle.decode_bits("CQI=") == [0, 3, 9]
     assert pop_handle.encode_bits([]) == ""
@@ -80,11 +80,11 @@ def test_bits_are_what_java_writes() -> None:
 
 
 @given(st.sets(st.integers(0, 200)))
-def test_bits_come_back(numbers: set[int]) -> None:
+def test_ack_bits_are_decoded(numbers: set[int]) -> None:
     assert pop_handle.decode_bits(pop_handle.encode_bits(numbers)) == sorted(numbers)
 
 
-def test_a_batch_ack_has_java_letters() -> None:
+def test_a_batch_ack_has_the_member_names_of_java() -> None:
     body = b'{"acks":[{"b":"CQI=","c":"g","it":60000,"pt":5,"q":1,"r":"0","rq":2,"so":100,"t":"T"}],"brokerName":"b"}'
     ack = BatchAck(
         consumer_group="g", topic="T", retry="0", start_offset=100, queue_id=1, revive_queue_id=2, pop_time=5,
@@ -94,7 +94,7 @@ def test_a_batch_ack_has_java_letters() -> None:
     assert BatchAckRequest(broker_name="b", acks=[ack]).encode() == body
 
 
-def test_bodies_about_modes() -> None:
+def test_bodies_of_request_modes_are_decoded_and_encoded() -> None:
     text = b'{"messageRequestModeMap":{"T":{"g":{"consumerGroup":"g","mode":"POP","popShareQueueNum":0,"topic":"T"}}}}'
     assert MessageRequestModes.decode(text).encode() == text
     found = QueryAssignmentResponse.decode(

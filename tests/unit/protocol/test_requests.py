@@ -32,7 +32,7 @@ def same(fast: Request, slow: Request) -> bool:
 
 
 @pytest.mark.parametrize("name", files.REQUESTS)
-def test_the_fast_way_and_the_slow_way_agree_on_java_requests(name: str) -> None:
+def test_the_fast_and_the_slow_decoder_agree_on_java_requests(name: str) -> None:
     one = frame(files.request(name))
     command = decode_command(one)
     if name == "send_missing_field":
@@ -76,7 +76,7 @@ def _value(kind: object) -> st.SearchStrategy[object]:
 @pytest.mark.parametrize("code", sorted(REQUEST_HEADERS), ids=lambda code: code.name)
 @settings(max_examples=examples(15))
 @given(data=st.data())
-def test_every_header_travels_in_both_forms(code: RequestCode, data: st.DataObject) -> None:
+def test_every_header_is_encoded_in_both_forms(code: RequestCode, data: st.DataObject) -> None:
     header = data.draw(header_of(REQUEST_HEADERS[code]))
     command = Command(code, opaque=7, flag=2, ext=header.to_ext(), remark="r")
     for serialize_type in (JSON, ROCKETMQ) if code < 2**15 else (JSON,):
@@ -97,32 +97,32 @@ def test_a_missing_required_field_is_named(code: RequestCode) -> None:
             ALL.decode(frame(encode_command(Command(code, ext=ext))))
 
 
-def test_required_fields_without_any_ext_fields() -> None:
+def test_required_fields_are_missed_without_ext_fields() -> None:
     for header in (b'{"code":310}', b'{"code":310,"extFields":null}'):
         with pytest.raises(BadHeader, match="SendMessageV2: Object missing required field `a`"):
             ALL.decode(Frame(JSON, header, b""))
 
 
-def test_a_value_of_the_wrong_kind_is_named() -> None:
+def test_a_value_of_the_wrong_type_is_named() -> None:
     ext = {"topic": "t", "queueId": "zero"}
     with pytest.raises(BadHeader, match=r"QueueHeader: queueId is 'zero': a whole number is expected"):
         ALL.decode(frame(encode_command(Command(RequestCode.GET_MIN_OFFSET, ext=ext))))
 
 
-def test_values_that_are_no_strings_and_a_language_by_number() -> None:
+def test_values_of_other_types_and_a_language_by_ordinal_are_read() -> None:
     text = b'{"code":31,"language":9,"extFields":{"topic":"t","queueId":3,"nsd":false},"version":479}'
     request = ALL.decode(Frame(JSON, text, b""))
     assert request.header == QueueHeader(topic="t", queue_id=3, nsd=False)
 
 
 @pytest.mark.parametrize("text", ["null", "true", "12", "1.5"])
-def test_texts_that_look_like_something_else_stay_text(text: str) -> None:
+def test_strings_that_look_like_numbers_stay_strings(text: str) -> None:
     ext = GetConsumeStats(consumer_group=text, topic=text).to_ext()
     request = ALL.decode(frame(encode_command(Command(RequestCode.GET_CONSUME_STATS, ext=ext))))
     assert (request.header.consumer_group, request.header.topic) == (text, text)
 
 
-def test_the_dialect_reaches_the_same_header() -> None:
+def test_the_dialect_of_fastjson_gives_the_same_header() -> None:
     request = ALL.decode(Frame(JSON, b"{code:31,opaque:5,extFields:{topic:'t',queueId:3}}", b""))
     assert (request.opaque, request.header) == (5, QueueHeader(topic="t", queue_id=3))
 
@@ -146,5 +146,5 @@ def test_garbage_is_a_corrupt_frame(header: bytes) -> None:
         ALL.decode(Frame(JSON, header, b""))
 
 
-def test_only_codes_with_a_header_are_tabled() -> None:
+def test_only_codes_with_header_fields_are_listed() -> None:
     assert all(msgspec.structs.fields(cls) for cls in REQUEST_HEADERS.values())

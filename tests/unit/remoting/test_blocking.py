@@ -115,7 +115,7 @@ def test_a_request_of_the_peer_is_dropped() -> None:
         assert connection.call(1, NoHeader(), b"mine").body == b"mine"
 
 
-def test_another_code_than_success_is_raised_with_the_peers_words() -> None:
+def test_an_error_response_is_raised_with_the_remark_of_the_peer() -> None:
     def refuse(sock: socket.socket, requests: list[Command]) -> None:
         answer(sock, requests[0], 16, "not you")
 
@@ -144,7 +144,7 @@ def test_a_peer_that_does_not_read_in_time_ends_the_connection() -> None:
         connection.send([(1, {}, bytes(1 << 20))] * 16)
 
 
-def test_a_peer_that_closes_without_a_word_is_named_with_what_to_check() -> None:
+def test_a_peer_that_closes_the_connection_is_named_with_a_hint() -> None:
     def close(sock: socket.socket, _: list[Command]) -> None:
         sock.shutdown(socket.SHUT_RDWR)
 
@@ -175,7 +175,7 @@ def test_a_refused_connection_is_an_error_with_the_hint() -> None:
         BlockingConnection.connect(address, 5, hint="Is it running?")
 
 
-def test_threads_use_the_connection_that_was_put_back_last() -> None:
+def test_threads_reuse_the_latest_returned_connection() -> None:
     with peer() as (address, received):
         connections = DirectConnections(ConnectionPool())
 

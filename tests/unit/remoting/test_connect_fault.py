@@ -22,11 +22,11 @@ NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         (TimeoutError(), "no answer in time"),
     ],
 )
-def test_in_words(error: OSError, words: str) -> None:
+def test_connection_errors_are_described(error: OSError, words: str) -> None:
     assert connect_fault(error) == words
 
 
-def test_a_name_nobody_knows_is_told_apart_from_a_server_that_is_not_there() -> None:
+def test_an_unknown_host_differs_from_an_unreachable_server() -> None:
     told = str(ConnectionPool().cannot_connect("nosuch.example:9876", NO_NAME))
     assert told == (
         "cannot connect to nosuch.example:9876: Name or service not known. "

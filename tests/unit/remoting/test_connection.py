@@ -28,7 +28,7 @@ def made(answer: Answerer, **options: object) -> tuple[ConnectionPool, ScriptedN
     return connections, network
 
 
-def test_an_answer_and_a_refusal() -> None:
+def test_responses_are_returned_and_error_codes_raised() -> None:
     async def main() -> None:
         connections, _ = made(lambda _, request: Command(0 if request.code == 1 else 17, remark="no such topic"))
         assert (await connections.invoke("h:1", 1)).code == 0
@@ -40,7 +40,7 @@ def test_an_answer_and_a_refusal() -> None:
     asyncio.run(main())
 
 
-def test_requests_of_one_turn_of_the_loop_leave_in_few_pieces() -> None:
+def test_requests_of_one_loop_turn_are_written_together() -> None:
     async def main() -> None:
         connections, network = made(lambda _, request: Command(0, body=request.body))
         connection = await connections.get("h:1")
@@ -54,7 +54,7 @@ def test_requests_of_one_turn_of_the_loop_leave_in_few_pieces() -> None:
     asyncio.run(main())
 
 
-def test_callers_at_the_same_time_share_a_connection() -> None:
+def test_concurrent_callers_share_a_connection() -> None:
     async def main() -> None:
         connections, _ = made(lambda *_: Command(0))
         first, second = await asyncio.gather(connections.get("h:1"), connections.get("h:1"))
@@ -64,7 +64,7 @@ def test_callers_at_the_same_time_share_a_connection() -> None:
     asyncio.run(main())
 
 
-def test_no_answer_in_time_and_a_late_one_harms_nobody() -> None:
+def test_a_request_times_out_and_a_late_answer_is_ignored() -> None:
     async def main() -> None:
         connections, network = made(lambda _, request: None if request.code == 105 else Command(0))
         with pytest.raises(RequestTimeout, match=r"h:1 did not answer GET_ROUTEINFO_BY_TOPIC \(105\) within 0.01 s"):
@@ -96,7 +96,7 @@ def test_each_request_has_its_own_deadline() -> None:
     asyncio.run(main())
 
 
-def test_a_connection_on_which_nothing_is_heard_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other machine is gone without a word: no end of the connection ever comes."""
     monkeypatch.setattr(connection_module, "SILENCE_SECONDS", 0.01)
 
@@ -116,7 +116,7 @@ def test_a_connection_on_which_nothing_is_heard_any_more_is_given_up(monkeypatch
     asyncio.run(main())
 
 
-def test_a_connection_on_which_anything_is_heard_stays() -> None:
+def test_a_connection_with_any_traffic_stays_open() -> None:
     async def main() -> None:
         connections, _ = made(lambda _, request: None if request.code == 105 else Command(0))
         connection = await connections.get("h:1")
@@ -131,7 +131,7 @@ def test_a_connection_on_which_anything_is_heard_stays() -> None:
     asyncio.run(main())
 
 
-def test_requests_under_way_fail_with_their_connection() -> None:
+def test_pending_requests_fail_with_their_connection() -> None:
     async def main() -> None:
         connections, network = made(lambda *_: None)
         connection = await connections.get("h:1")
@@ -166,7 +166,7 @@ def test_garbage_ends_the_connection() -> None:
     asyncio.run(main())
 
 
-def test_a_peer_that_goes_away_is_asked_once_more_over_a_new_connection() -> None:
+def test_a_request_is_repeated_over_a_new_connection_after_go_away() -> None:
     async def main() -> None:
         answers = [Command(1500), Command(0)]
         connections, _ = made(lambda *_: answers.pop(0))
@@ -179,7 +179,7 @@ def test_a_peer_that_goes_away_is_asked_once_more_over_a_new_connection() -> Non
     asyncio.run(main())
 
 
-def test_a_retired_connection_ends_when_its_last_answer_has_come() -> None:
+def test_a_retired_connection_closes_after_its_last_answer() -> None:
     async def main() -> None:
         connections, network = made(lambda *_: None)
         connection = await connections.get("h:1")
@@ -195,7 +195,7 @@ def test_a_retired_connection_ends_when_its_last_answer_has_come() -> None:
     asyncio.run(main())
 
 
-def test_a_retired_connection_does_not_outlive_its_client() -> None:
+def test_a_retired_connection_closes_with_its_client() -> None:
     async def main() -> None:
         connections, network = made(lambda *_: None)
         connection = await connections.get("h:1")
@@ -252,7 +252,7 @@ def test_pushed_requests_are_handled_and_answered() -> None:
 # -- the end
 
 
-def test_closed_and_forked_clients_say_so() -> None:
+def test_closed_and_forked_clients_raise() -> None:
     async def main() -> None:
         connections, _ = made(lambda *_: Command(0))
         connections._process._generation += 1

@@ -26,7 +26,7 @@ def test_one_portal_serves_all_threads() -> None:
     assert len(set(found)) == 1
 
 
-def test_errors_and_results_come_back() -> None:
+def test_results_and_errors_are_returned_to_the_thread() -> None:
     async def fails() -> None:
         raise ConfigError("as told")
 
@@ -35,7 +35,7 @@ def test_errors_and_results_come_back() -> None:
     assert portal().call(lambda a, b: a + b, 1, 2) == 3
 
 
-def test_a_wait_that_ends_early_cancels_the_coroutine() -> None:
+def test_an_interrupted_wait_cancels_the_coroutine() -> None:
     cancelled: Future[bool] = Future()
 
     async def forever() -> None:
@@ -50,7 +50,7 @@ def test_a_wait_that_ends_early_cancels_the_coroutine() -> None:
     assert cancelled.result(5)
 
 
-def test_posted_calls_keep_their_order_and_none_is_lost() -> None:
+def test_posted_calls_run_in_order() -> None:
     seen: list[tuple[int, int]] = []
     done = threading.Event()
 
@@ -70,7 +70,7 @@ def test_posted_calls_keep_their_order_and_none_is_lost() -> None:
         assert [i for thread, i in seen if thread == n] == list(range(2000))
 
 
-def test_a_posted_call_that_fails_is_reported_and_the_next_one_is_made() -> None:
+def test_a_failing_posted_call_is_logged_and_the_next_one_runs() -> None:
     mine = Portal()
     reported: Future[str] = Future()
     made = threading.Event()
@@ -86,7 +86,7 @@ def test_a_posted_call_that_fails_is_reported_and_the_next_one_is_made() -> None
     mine.stop()
 
 
-def test_the_loop_never_waits_for_itself() -> None:
+def test_a_blocking_call_on_the_loop_thread_raises() -> None:
     async def blocks() -> None:
         async def never() -> None:
             raise AssertionError
@@ -97,7 +97,7 @@ def test_the_loop_never_waits_for_itself() -> None:
         portal().run(blocks())
 
 
-def test_a_stopped_portal_cancels_what_runs_and_says_that_it_has_ended() -> None:
+def test_a_stopped_portal_cancels_running_calls_and_refuses_new_ones() -> None:
     mine = Portal()
     cancelled = threading.Event()
 

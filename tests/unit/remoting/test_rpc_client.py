@@ -63,7 +63,7 @@ def test_a_oneway_request_is_marked_as_such() -> None:
     asyncio.run(main())
 
 
-def test_no_answer_in_time_is_named_with_the_request() -> None:
+def test_a_timeout_names_the_request() -> None:
     async def main() -> None:
         client, _ = made(lambda *_: None)
         with pytest.raises(RequestTimeout, match=r"h:1 did not answer REGISTER_BROKER \(103\) within 0\.01 s"):
@@ -73,7 +73,7 @@ def test_no_answer_in_time_is_named_with_the_request() -> None:
     asyncio.run(main())
 
 
-def test_only_a_connection_lost_to_the_other_end_is_reported() -> None:
+def test_only_a_connection_lost_by_the_peer_is_reported() -> None:
     async def main() -> None:
         lost: list[str] = []
         client, network = made(lambda *_: None, on_lost=lost.append)

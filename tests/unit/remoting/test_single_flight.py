@@ -10,7 +10,7 @@ from rocketmq_py.errors import BrokerError, ConnectError
 from rocketmq_py.remoting.single_flight import SingleFlight, WorkCancelled, own_copy
 
 
-def test_callers_at_the_same_time_share_the_work() -> None:
+def test_concurrent_callers_share_one_run() -> None:
     async def main() -> None:
         runs: list[str] = []
 
@@ -28,7 +28,7 @@ def test_callers_at_the_same_time_share_the_work() -> None:
     asyncio.run(main())
 
 
-def test_every_caller_gets_an_error_of_its_own() -> None:
+def test_every_caller_gets_its_own_error() -> None:
     async def main() -> None:
         async def work(_: str) -> None:
             await asyncio.sleep(0)
@@ -43,7 +43,7 @@ def test_every_caller_gets_an_error_of_its_own() -> None:
     asyncio.run(main())
 
 
-def test_a_caller_that_stops_waiting_does_not_end_the_work() -> None:
+def test_a_cancelled_caller_does_not_cancel_the_run() -> None:
     async def main() -> None:
         async def work(_: str) -> int:
             await asyncio.sleep(0.05)
@@ -58,7 +58,7 @@ def test_a_caller_that_stops_waiting_does_not_end_the_work() -> None:
     asyncio.run(main())
 
 
-def test_cancelled_work_is_an_error_for_those_who_wait() -> None:
+def test_a_cancelled_run_is_an_error_for_its_callers() -> None:
     async def main() -> None:
         flight = SingleFlight[str, None](lambda _: asyncio.sleep(60))
         waiting = asyncio.ensure_future(flight.get("a"))

@@ -34,19 +34,19 @@ def admits(access, code, credentials=None):
     ({"authenticationWhitelist": "105", "authorizationWhitelist": "105"}, True, True),
     ({"authenticationWhitelist": "105", "authorizationEnabled": "false"}, True, True),
 ])  # fmt: skip
-def test_what_needs_no_signature_may_still_need_a_permission(lists, unsigned, signed_by_root):
+def test_requests_without_a_signature_may_need_a_permission(lists, unsigned, signed_by_root):
     access = control(**lists)
     assert admits(access, Code.GET_ROUTEINFO_BY_TOPIC) is unsigned
     assert admits(access, Code.GET_ROUTEINFO_BY_TOPIC, ROOT) is signed_by_root
     assert not admits(access, Code.GET_BROKER_CONFIG)
 
 
-def test_what_needs_no_permission_at_all_is_open_without_a_signature():
+def test_requests_without_required_permissions_need_no_signature():
     access = control(authenticationWhitelist=str(int(Code.GET_BROKER_CLUSTER_INFO)))
     assert admits(access, Code.GET_BROKER_CLUSTER_INFO)
 
 
-def test_a_request_that_is_signed_wrongly_is_nobodys_also_where_no_signature_is_needed():
+def test_a_wrong_signature_is_refused_even_where_none_is_needed():
     access = control(authenticationWhitelist="105")
     assert not admits(access, Code.GET_ROUTEINFO_BY_TOPIC, Credentials("root", "guess"))
 

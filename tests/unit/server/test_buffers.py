@@ -16,7 +16,7 @@ class Holder:
         self.ended.append(why)
 
 
-def test_up_to_the_limit_everybody_stays() -> None:
+def test_no_connection_is_closed_up_to_the_limit() -> None:
     buffers = Buffers(3 * MIB)
     holders = [Holder(MIB) for _ in range(3)]
     for holder in holders:
@@ -24,7 +24,7 @@ def test_up_to_the_limit_everybody_stays() -> None:
     assert not any(holder.ended for holder in holders)
 
 
-def test_the_largest_go_until_it_is_enough() -> None:
+def test_the_connections_with_the_largest_buffers_are_closed_first() -> None:
     buffers = Buffers(5 * MIB)
     small, middle, large = holders = [Holder(MIB), Holder(3 * MIB), Holder(4 * MIB)]
     for holder in holders:
@@ -36,7 +36,7 @@ def test_the_largest_go_until_it_is_enough() -> None:
     assert (len(small.ended), len(middle.ended), len(large.ended)) == (0, 1, 1)
 
 
-def test_who_holds_little_again_or_is_gone_does_not_count() -> None:
+def test_emptied_and_closed_connections_do_not_count() -> None:
     buffers = Buffers(4 * MIB)
     shrunk, gone, now = Holder(3 * MIB), Holder(3 * MIB), Holder(4 * MIB)
     buffers.grown(shrunk)

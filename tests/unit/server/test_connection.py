@@ -85,7 +85,7 @@ def connection():
 ASK = encode_command(Command(30, ext={"topic": "t", "queueId": "0"}, body=b"hello"))
 
 
-def test_all_answers_of_a_read_leave_with_one_write(connection):
+def test_all_answers_of_a_read_are_written_at_once(connection):
     connection.data_received(ASK * 5)
     assert len(connection._transport.writes) == 1
     assert connection._transport.writes[0].count(b"hello") == 5
@@ -101,20 +101,20 @@ class TlsTransport(Transport):
         self.writes += map(bytes, pieces)
 
 
-def test_over_tls_all_answers_of_a_read_are_one_piece():
+def test_answers_of_a_read_are_joined_over_tls():
     connection = ServerConnection(Owner())
     connection.connection_made(TlsTransport())
     connection.data_received(ASK * 5)
     assert [write.count(b"hello") for write in connection._transport.writes] == [5]
 
 
-def test_a_frame_may_come_byte_by_byte(connection):
+def test_a_frame_may_arrive_byte_by_byte(connection):
     for byte in ASK:
         connection.data_received(bytes([byte]))
     assert len(connection._transport.writes) == 1
 
 
-def test_whoever_does_not_read_is_not_read_from(connection):
+def test_a_connection_that_does_not_read_is_not_read_from(connection):
     connection.pause_writing()
     connection.resume_writing()
     assert connection._transport.done == ["pause_reading", "resume_reading"]
@@ -124,7 +124,7 @@ def answered(connection):
     return sum(write.count(b"hello") for write in connection._transport.writes)
 
 
-def test_who_asks_for_much_gets_the_rest_when_the_first_part_was_taken():
+def test_large_answers_continue_when_the_first_part_was_read():
     async def scenario():
         connection = ServerConnection(Owner())
         connection.connection_made(Transport())
@@ -144,7 +144,7 @@ def test_who_asks_for_much_gets_the_rest_when_the_first_part_was_taken():
     asyncio.run(scenario())
 
 
-def test_the_rest_of_a_read_is_served_at_once_to_who_takes_all():
+def test_a_fast_reader_gets_all_answers_at_once():
     async def scenario():
         connection = ServerConnection(Owner())
         connection.connection_made(Transport())
@@ -169,7 +169,7 @@ def test_the_rest_is_dropped_with_the_connection():
     asyncio.run(scenario())
 
 
-def test_frames_that_do_not_become_whole_count_for_all_connections_together(caplog):
+def test_incomplete_frames_of_all_connections_are_counted_together(caplog):
     owner = Owner()
     owner.max_frame = 4_000_000
     owner.buffers = Buffers(4_000_000)
@@ -182,7 +182,7 @@ def test_frames_that_do_not_become_whole_count_for_all_connections_together(capl
 
 
 @pytest.mark.parametrize("push", [False, True], ids=["answers", "pushes"])
-def test_what_piles_up_ends_the_connection(connection, push, caplog):
+def test_too_many_unread_answers_end_the_connection(connection, push, caplog):
     connection.pause_writing()
     for backlog in (5000, 5001):
         connection._transport.backlog = backlog
@@ -206,7 +206,7 @@ def test_what_piles_up_ends_the_connection(connection, push, caplog):
     ],
     ids=["oversized", "header beyond frame", "serialize type", "garbage header", "http", "tls"],
 )
-def test_a_fault_ends_the_connection_with_one_line(connection, data, said, caplog):
+def test_a_fault_ends_the_connection_with_one_log_line(connection, data, said, caplog):
     connection.data_received(data)
     assert connection._transport.done == ["close"]
     assert len(caplog.records) == 1
@@ -220,13 +220,13 @@ def test_requests_before_a_fault_are_answered(connection):
     assert connection._transport.done == ["close"]
 
 
-def test_closing_a_connection_that_takes_nothing_does_not_wait_for_it(connection):
+def test_closing_a_connection_that_does_not_read_does_not_wait(connection):
     connection.pause_writing()
     connection.close("idle")
     assert connection._transport.done[-1] == "abort"
 
 
-def test_a_lost_connection_is_told(connection):
+def test_a_lost_connection_is_reported(connection):
     connection.connection_lost(ConnectionResetError("reset"))
     assert connection.peer.closed
     assert connection._owner.events == ["connected", "disconnected"]

@@ -18,7 +18,7 @@ class Loop:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no limit")
-def test_the_limit_is_what_the_system_grants():
+def test_the_file_limit_is_raised_to_what_the_system_grants():
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -30,7 +30,7 @@ def test_the_limit_is_what_the_system_grants():
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_running_out_of_files_is_one_line(caplog):
+def test_running_out_of_files_is_one_log_line(caplog):
     caplog.set_level(logging.INFO)
     loop, faults = Loop(), LoopFaults(64)
     for number in (errno.EMFILE, errno.ENFILE, errno.EMFILE):
@@ -41,7 +41,7 @@ def test_running_out_of_files_is_one_line(caplog):
     assert loop.reported == []
 
 
-def test_other_faults_are_reported_as_ever():
+def test_other_faults_are_reported_unchanged():
     loop, faults = Loop(), LoopFaults(None)
     contexts = [{"message": "odd"}, {"exception": OSError(errno.EPIPE, "pipe")}, {"exception": KeyError("x")}]
     for context in contexts:

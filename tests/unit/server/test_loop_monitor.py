@@ -61,7 +61,7 @@ class Machine:
 BUSY = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: {}ms, size of queue: 0"
 
 
-def test_turn_after_turn_too_long_refuses_the_kinds_that_waited_too_long():
+def test_repeated_long_turns_refuse_lanes_that_waited_too_long():
     machine = Machine()
     assert machine.turn(0.05) == (None, None)
     assert machine.turn(1.05) == (None, None)
@@ -72,12 +72,12 @@ def test_turn_after_turn_too_long_refuses_the_kinds_that_waited_too_long():
     assert machine.turn(0.05) == (None, None)
 
 
-def test_time_that_others_use_the_processor_refuses_nobody():
+def test_processor_time_of_other_programs_refuses_no_request():
     machine = Machine()
     assert [machine.turn(2.0, work=0.1) for _ in range(5)] == [(None, None)] * 5
 
 
-def test_a_disk_that_keeps_writes_waiting_refuses_sends(monkeypatch):
+def test_a_slow_disk_refuses_sends(monkeypatch):
     machine = Machine()
     monkeypatch.setattr("rocketmq_py.server.requests.dispatcher.monotonic", machine.now)
     machine.write_takes = 0.6
@@ -92,7 +92,7 @@ def test_a_disk_that_keeps_writes_waiting_refuses_sends(monkeypatch):
     assert machine.turn(0.05) == (None, None)
 
 
-def test_a_oneway_request_is_refused_in_silence():
+def test_a_refused_oneway_request_is_not_answered():
     machine = Machine()
     machine.turn(1.0)
     machine.turn(1.0)
@@ -100,7 +100,7 @@ def test_a_oneway_request_is_refused_in_silence():
     assert machine.dispatcher.serve(Peer(), frames).output == []
 
 
-def test_the_log_says_so_once_and_when_it_is_over(caplog):
+def test_overload_is_logged_when_it_begins_and_ends(caplog):
     caplog.set_level(logging.INFO)
     machine = Machine()
 
@@ -123,21 +123,21 @@ def test_the_log_says_so_once_and_when_it_is_over(caplog):
 
 
 @pytest.mark.parametrize("limits", [None, {"send": LaneLimit(wait_ms=None)}])
-def test_without_limits_nobody_is_refused(limits):
+def test_without_limits_no_request_is_refused(limits):
     machine = Machine()
     machine.dispatcher = Dispatcher(Router(Handlers()), lanes=limits)
     machine.pace = LoopMonitor(machine.dispatcher, clock=machine)
     assert [machine.turn(60.0) for _ in range(3)] == [(None, None)] * 3
 
 
-def test_limits_may_change_while_it_runs():
+def test_limits_can_change_while_it_runs():
     machine = Machine()
     machine.dispatcher.lanes.limit({"pull": LaneLimit(wait_ms=100)})
     machine.turn(1.05)
     assert machine.turn(1.05) == (None, BUSY.format(1000))
 
 
-def test_a_lane_that_can_take_no_more_is_refused_until_it_can():
+def test_requests_of_a_full_lane_are_refused_until_it_has_room():
     machine = Machine()
     machine.full = {"send"}
     for _ in range(3):

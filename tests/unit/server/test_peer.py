@@ -23,7 +23,7 @@ NOTICE = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext={"consumerGroup": 
         ("fe80::1%eth0", "[fe80::1]:10911", "fe80" + "00" * 13 + "01"),
     ],
 )
-def test_addresses(ip, text, packed):
+def test_addresses_are_parsed(ip, text, packed):
     assert format_address(ip, 10911) == text
     assert Peer((ip, 10911)).host.hex() == packed + "00002a9f"
 
@@ -57,7 +57,7 @@ def test_a_request_that_is_not_answered_times_out():
     assert not peer.calls
 
 
-def test_closing_is_asked_for_once_the_connection_is_there():
+def test_a_close_is_applied_when_the_connection_exists():
     closed = []
     peer = Peer(close=lambda: closed.append(1))
     peer.close()
@@ -66,7 +66,7 @@ def test_closing_is_asked_for_once_the_connection_is_there():
     assert closed == [1]
 
 
-def test_peers_are_told_apart_by_identity():
+def test_peers_are_compared_by_identity():
     first, second = Peer(), Peer()
     assert len({first, second, first}) == 2
     assert repr(first) == "<Peer 127.0.0.1:0>"

@@ -31,7 +31,7 @@ def header_json(reply: Reply) -> dict:
     return json.loads(frame.header)
 
 
-def test_a_bare_answer_says_success_and_nothing_else():
+def test_an_empty_answer_is_a_success_without_fields():
     answer = decoded(Reply(), opaque=3)
     assert (answer.code, answer.opaque, answer.is_response, answer.body) == (0, 3, True, b"")
     assert header_json(Reply()).keys() == {"code", "flag", "language", "opaque", "serializeTypeCurrentRPC", "version"}
@@ -79,7 +79,7 @@ def some(kind: typing.Any) -> typing.Any:
 
 
 @pytest.mark.parametrize("cls", all_headers(), ids=lambda cls: cls.__name__)
-def test_every_declared_header_reads_back(cls):
+def test_every_declared_header_is_decoded_unchanged(cls):
     full = cls(**{field.name: some(field.type) for field in msgspec.structs.fields(cls)})
     assert cls.from_ext(decoded(Reply(header=full)).ext) == full
     assert decoded(Reply(header=full)).ext == full.to_ext()
@@ -89,7 +89,7 @@ TEXTS = st.dictionaries(st.text(), st.text(), max_size=4)
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.text(), TEXTS, st.binary(max_size=100))
-def test_any_answer_reads_back(code, remark, ext, body):
+def test_any_answer_is_decoded_unchanged(code, remark, ext, body):
     answer = decoded(Reply(code, remark, None, ext, body))
     assert (answer.code, answer.remark, answer.ext, answer.body) == (code, remark, ext, body)
 

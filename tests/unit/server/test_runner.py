@@ -24,14 +24,14 @@ class Service:
         self.events.append("stop")
 
 
-def test_the_result_is_handed_out():
+def test_the_result_is_returned():
     async def main():
         return 7
 
     assert run(main()) == 7
 
 
-def test_an_error_is_handed_out():
+def test_an_error_is_raised():
     async def main():
         raise KeyError("x")
 
@@ -41,7 +41,7 @@ def test_an_error_is_handed_out():
 
 @pytest.mark.skipif(os.name == "nt", reason="processes cannot be signalled alike there")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_let_what_was_started_end_and_a_second_one_does_not_disturb_it(number):
+def test_a_signal_stops_services_in_order_and_a_second_one_is_ignored(number):
     service = Service()
 
     async def main():
@@ -58,7 +58,7 @@ def test_signals_let_what_was_started_end_and_a_second_one_does_not_disturb_it(n
     assert service.events == ["start", "ended", "stop"]
 
 
-def test_a_cancelled_program_is_not_mistaken_for_a_signalled_one():
+def test_a_cancelled_program_raises_cancelled_error():
     async def main():
         raise asyncio.CancelledError
 

@@ -32,7 +32,7 @@ def test_the_certificate_serves(generate, tmp_path: Path) -> None:  # type: igno
     context.load_cert_chain(tmp_path / "server.pem")
 
 
-def test_it_is_generated_once_off_the_loop_and_when_it_is_needed() -> None:
+def test_the_certificate_is_generated_once_in_a_thread_when_needed() -> None:
     threads = []
 
     def generate(path: Path) -> None:
@@ -51,7 +51,7 @@ def test_it_is_generated_once_off_the_loop_and_when_it_is_needed() -> None:
     assert threads[0] is not threading.main_thread()
 
 
-def test_one_line_names_what_can_be_installed(
+def test_a_missing_generator_logs_what_can_be_installed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(self_signed.shutil, "which", lambda _: None)
@@ -67,7 +67,7 @@ def test_one_line_names_what_can_be_installed(
     assert "openssl" in caplog.messages[0]
 
 
-def test_a_command_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failing_openssl_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake = tmp_path / "openssl"
     fake.write_text("#!/bin/sh\necho 'no entropy' >&2\nexit 3\n")
     fake.chmod(0o755)
@@ -87,7 +87,7 @@ def test_a_command_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path
         ({"tls.server.certPath": "c.pem", "tls.test.mode.enable": "true"}, False),
     ],
 )
-def test_when_a_certificate_is_generated(settings: dict[str, str], generates: bool) -> None:
+def test_a_certificate_is_generated_only_without_configured_ones(settings: dict[str, str], generates: bool) -> None:
     found = TlsSettings.of(settings)
     assert found.generates_certificate is generates
     assert found.serves_tls is (generates or bool(found.server_cert_path))

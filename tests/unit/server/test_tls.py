@@ -15,14 +15,14 @@ def test_the_defaults_are_java_s():
     assert settings.client_context() is None
 
 
-def test_settings_are_told_apart_from_the_others():
+def test_tls_settings_are_separated_from_others():
     others, tls = split({"brokerName": "b", "tls.server.mode": "Disabled", "tls.server.certPath": "c.pem"})
     assert others == {"brokerName": "b"}
     assert tls.server_mode is TlsMode.DISABLED
     assert not tls.serves_tls
 
 
-def test_a_server_that_enforces_tls_speaks_it_to_others_unless_told():
+def test_an_enforcing_server_uses_tls_for_its_own_requests():
     enforcing = {"tls.server.mode": "enforcing", "tls.server.certPath": "c.pem"}
     context = TlsSettings.of(enforcing).client_context()
     assert context is not None
@@ -30,7 +30,7 @@ def test_a_server_that_enforces_tls_speaks_it_to_others_unless_told():
     assert TlsSettings.of({**enforcing, "tls.enable": "false"}).client_context() is None
 
 
-def test_the_file_wins_as_in_java_except_for_the_mode(tmp_path):
+def test_the_tls_file_takes_precedence_except_for_the_mode(tmp_path):
     file = tmp_path / "tls.properties"
     file.write_text(
         "# Java's file\ntls.test.mode.enable=false\ntls.server.certPath=file.pem\ntls.server.mode=enforcing\n"
@@ -51,7 +51,7 @@ def test_the_file_wins_as_in_java_except_for_the_mode(tmp_path):
         ({"tls.config.file": "/nowhere/tls.properties"}, "/nowhere/tls.properties cannot be read"),
     ],
 )
-def test_what_cannot_work_is_refused_in_words(settings, complaint):
+def test_invalid_tls_settings_are_refused(settings, complaint):
     with pytest.raises(ConfigError, match=complaint):
         TlsSettings.of(settings)
 

@@ -37,7 +37,7 @@ NEVER = msgspec.structs.replace(SMALL, delete_when=f"{(THIS_HOUR + 12) % 24:02d}
         (3, 0.10, True, True, False, False),
     ],
 )
-def test_when_files_are_removed(hour, used, asked, removes, at_any_age, refuses):
+def test_file_removal_depends_on_age_hour_and_disk_usage(hour, used, asked, removes, at_any_age, refuses):
     verdict = decide(DEFAULTS, hour, used, requested=asked)
     assert (bool(verdict.why), verdict.at_any_age, verdict.refuse) == (removes, at_any_age, refuses)
     assert bool(verdict.disk) == (used > 0.75)
@@ -58,13 +58,13 @@ def test_limits_are_clamped_as_in_java():
     assert RetentionLimits.of(high) == (0.95, 0.85, 0.90)
 
 
-def test_several_hours():
+def test_several_hours_can_be_configured():
     config = StoreConfig(delete_when="04;16;")
     assert [hour for hour in range(24) if decide(config, hour, 0).why] == [4, 16]
 
 
 @pytest.mark.parametrize("text", ["", "24", "4am", "-1", ";"])
-def test_invalid_hours(text):
+def test_invalid_hours_are_refused(text):
     with pytest.raises(ConfigError, match="deleteWhen"):
         StoreConfig(delete_when=text)
 
@@ -130,7 +130,7 @@ def test_the_newest_file_stays_and_readers_see_the_new_minimum(stores):
     assert numbers(read_queue(store)) == list(range(low, 205))
 
 
-def test_not_more_files_in_a_pass_than_configured(stores):
+def test_a_pass_removes_a_limited_number_of_files(stores):
     store = stores.open(msgspec.structs.replace(NEVER, delete_file_batch_max=3))
     fill(store, 200)
     before = log_files(stores)
@@ -170,7 +170,7 @@ def test_old_files_are_removed_in_the_configured_hour(stores):
     assert log_files(stores) == before[2:]
 
 
-def test_a_request_removes_files_at_any_hour(stores):
+def test_a_manual_request_removes_files_at_any_hour(stores):
     store = stores.open(NEVER)
     fill(store, 100)
     clean(stores, store)
@@ -287,7 +287,7 @@ def test_one_warning_says_that_no_file_can_be_removed(stores, caplog):
     assert store.is_writable
 
 
-def test_a_file_that_cannot_be_removed_is_not_used_any_more(stores, caplog, monkeypatch):
+def test_a_file_that_cannot_be_removed_is_no_longer_used(stores, caplog, monkeypatch):
     store = stores.open(NEVER)
     fill(store, 60)
 
@@ -328,7 +328,7 @@ def test_entries_and_keys_stay_until_their_log_file_is_removed(stores, caplog):
     assert [again.query("T", f"k{i}", 10, 0, NOW * 2).count for i in range(0, 100, 9)] == [1] * 12
 
 
-def test_a_removal_that_fails_is_tried_again(stores):
+def test_a_failed_removal_is_retried(stores):
     config = msgspec.structs.replace(NEVER, delete_file_batch_max=1, max_index_num=8)
     store = stores.open(config)
     fill(store, 100)
@@ -346,7 +346,7 @@ def test_a_removal_that_fails_is_tried_again(stores):
     assert log_files(stores) == before[2:]
 
 
-def test_queue_files_that_cannot_be_removed_are_removed_later(stores):
+def test_failed_removals_of_queue_files_are_retried(stores):
     store = stores.open(NEVER)
     fill(store, 200)
     flush(store)
@@ -364,7 +364,7 @@ def test_queue_files_that_cannot_be_removed_are_removed_later(stores):
     assert store.is_writable
 
 
-def test_on_a_real_disk(disk_stores):
+def test_expired_files_are_removed_from_a_real_disk(disk_stores):
     store = disk_stores.open(msgspec.structs.replace(NEVER, file_reserved_time=0))
     fill(store, 100)
     store.delete_expired()

@@ -41,7 +41,7 @@ def test_a_store_opens_on_a_full_disk(stores: Stores, caplog: pytest.LogCaptureF
     assert numbers(read_queue(stores.open())) == list(range(51))
 
 
-def test_a_full_disk_is_not_taken_for_another_broker(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_not_reported_as_a_running_broker(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

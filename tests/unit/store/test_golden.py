@@ -50,7 +50,7 @@ def all_messages(store):
     return found
 
 
-def test_every_message_is_there_and_found_by_its_keys(java):
+def test_every_message_of_java_is_readable_and_found_by_key(java):
     store = open_store(java)
     messages = [m for _, m in all_messages(store)]
     assert len(messages) >= 10
@@ -64,7 +64,7 @@ def test_every_message_is_there_and_found_by_its_keys(java):
     store.close()
 
 
-def test_our_encoder_gives_the_same_records(java):
+def test_our_encoder_gives_the_records_of_java(java):
     store = open_store(java)
     for _, message in all_messages(store):
         raw = store.message_at(message.commit_log_offset)
@@ -73,7 +73,7 @@ def test_our_encoder_gives_the_same_records(java):
     store.close()
 
 
-def test_queue_and_index_files_made_from_the_log_are_the_same_bytes(java):
+def test_rebuilt_queue_and_index_files_equal_those_of_java(java):
     shutil.rmtree(java / "consumequeue")
     (index,) = (java / "index").iterdir()
     index.unlink()
@@ -94,7 +94,7 @@ def entries(path):
     return [unpack_from(">iqi", data, 40 + 4 * 16 + 20 * i) for i in range(1, count)]
 
 
-def test_appends_continue_where_java_stopped(java):
+def test_appends_continue_a_store_of_java(java):
     store = open_store(java)
     topic, queue_id = "golden", 0
     before = store.queue_range(topic, queue_id)[1]
@@ -108,7 +108,7 @@ def test_appends_continue_where_java_stopped(java):
     store.close()
 
 
-def test_config_files_of_java_are_read_and_written_alike(java):
+def test_config_files_of_java_are_read_and_written_unchanged(java):
     for path in (java / "config").glob("*.json"):
         value = ConfigFile(path).load()
         assert isinstance(value, dict)

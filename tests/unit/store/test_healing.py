@@ -146,7 +146,7 @@ def test_a_crash_during_the_repair_is_harmless(stores, name):
     check_all(stores.open())
 
 
-def test_messages_after_the_last_flush_are_served_after_a_crash_and_a_damage(stores):
+def test_unflushed_messages_are_served_after_a_crash_with_damage(stores):
     store = filled(stores)
     flush(store)
     fill(store, 30, start=COUNT)
@@ -177,7 +177,7 @@ def test_files_beyond_the_budget_are_checked_by_their_sizes(stores, monkeypatch)
     check_all(stores.open())
 
 
-def test_no_offset_is_given_twice_although_the_log_has_lost_its_end(stores, caplog):
+def test_no_offset_is_assigned_twice_after_a_truncated_log(stores, caplog):
     store = stores.open()
     done = fill(store, 30)
     store.close()
@@ -216,7 +216,7 @@ def decoded(result):
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["closed", "killed"])
-def test_a_deleted_topic_does_not_come_back(stores, kill):
+def test_a_deleted_topic_stays_deleted(stores, kill):
     store = filled(stores)
     flush(store)
     store.delete_topic("T")
@@ -229,7 +229,7 @@ def test_a_deleted_topic_does_not_come_back(stores, kill):
     assert numbers(read_queue(store, "U", 1)) == list(range(COUNT))
 
 
-def test_a_topic_deleted_while_its_ends_are_on_their_way_does_not_come_back(stores):
+def test_a_topic_deleted_during_the_write_of_queue_ends_stays_deleted(stores):
     store = filled(stores)
     flush(store)
     snapshot = store._ends.snapshot(*store._queues.ends(0))
@@ -239,7 +239,7 @@ def test_a_topic_deleted_while_its_ends_are_on_their_way_does_not_come_back(stor
     assert ("T", 0) not in stores.open().queues()
 
 
-def test_a_topic_that_was_deleted_and_created_again_is_rebuilt_from_its_second_life(stores):
+def test_a_recreated_topic_is_rebuilt_without_its_old_messages(stores):
     store = filled(stores)
     store.delete_topic("T")
     fill(store, 25, start=100)
@@ -250,7 +250,7 @@ def test_a_topic_that_was_deleted_and_created_again_is_rebuilt_from_its_second_l
     assert numbers(read_queue(store)) == list(range(100, 125))
 
 
-def test_an_expired_beginning_is_not_missing(stores, caplog):
+def test_an_expired_beginning_is_no_damage(stores, caplog):
     config = msgspec.structs.replace(SMALL, file_reserved_time=0, delete_when="00")
     store = stores.open(config)
     fill(store, 100)
@@ -312,7 +312,7 @@ def test_batch_consume_queues_are_rebuilt(stores):
     assert store.append_inner_batch(NewRecord("B", 0, body, b""), 1).queue_offset == 90
 
 
-def test_another_configured_size_is_refused_as_before(stores):
+def test_another_configured_file_size_is_refused(stores):
     filled(stores).close()
     before = {path: bytes(node.content) for path, node in stores.fs.nodes.items()}
     with pytest.raises(StoreCorrupt, match="mappedFileSizeConsumeQueue says 600"):
@@ -321,13 +321,13 @@ def test_another_configured_size_is_refused_as_before(stores):
 
 
 @pytest.mark.parametrize("content", [b"", b"00000000\n{}", b"\xff\xfe", b"deadbeef\n[1]", b"c8dc0a1c"])
-def test_a_damaged_file_of_ends_is_ignored(stores, content):
+def test_a_damaged_file_of_queue_ends_is_ignored(stores, content):
     filled(stores).close()
     stores.fs.write(stores.root / "queueends", content)
     check_all(stores.open())
 
 
-def test_a_disk_that_cannot_take_the_ends_costs_nothing(stores, caplog):
+def test_a_failed_write_of_queue_ends_is_harmless(stores, caplog):
     store = filled(stores)
     stores.fs.fails = lambda operation, path: path.name == "queueends"
     flush(store)
@@ -339,7 +339,7 @@ def test_a_disk_that_cannot_take_the_ends_costs_nothing(stores, caplog):
     check_all(stores.open())
 
 
-def test_ends_are_ignored_if_another_program_has_changed_the_store(stores):
+def test_queue_ends_are_ignored_if_another_program_changed_the_store(stores):
     """A Java broker can delete a topic; its checkpoint has other times."""
     filled(stores).close()
     stores.fs.nodes[stores.root / "checkpoint"].content[0:8] = (1).to_bytes(8, "big")

@@ -45,7 +45,7 @@ def unchecked():
 
 
 @pytest.mark.parametrize("topic", HOSTILE)
-def test_a_message_is_refused(stores, topic):
+def test_a_message_of_a_hostile_topic_is_refused(stores, topic):
     store = stores.open()
     with pytest.raises(MessageIllegal, match="cannot have a consume queue"):
         store.append(record(topic=topic))
@@ -68,7 +68,7 @@ def test_deleting_a_topic_without_queues_removes_nothing(disk_stores, tmp_path, 
 
 
 @pytest.mark.parametrize("topic", ODD)
-def test_deleting_a_topic_of_an_odd_name_removes_its_folder_alone(disk_stores, topic):
+def test_deleting_an_oddly_named_topic_removes_only_its_folder(disk_stores, topic):
     store = disk_stores.open()
     fill(store, 30, topic=topic)
     fill(store, 30, topic=topic, queue_id=7)
@@ -95,7 +95,7 @@ def test_files_that_are_not_queue_files_stay(disk_stores, caplog):
     assert "notes.txt is not a consume queue file and stays" in caplog.text
 
 
-def test_queues_of_a_former_kind_are_removed_too(disk_stores):
+def test_batch_queues_of_a_deleted_topic_are_removed(disk_stores):
     store = disk_stores.open(StoreConfig(mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=400))
     fill(store, 5)
     store._queues.spill()
@@ -107,7 +107,7 @@ def test_queues_of_a_former_kind_are_removed_too(disk_stores):
     assert not (store.layout.consume_queue / "T").exists()
 
 
-def test_an_empty_folder_is_removed_and_no_other(tmp_path):
+def test_only_empty_folders_are_removed(tmp_path):
     fs = OsFileSystem()
     (tmp_path / "a" / "b").mkdir(parents=True)
     fs.remove_empty(tmp_path / "a")

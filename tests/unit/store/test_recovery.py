@@ -29,7 +29,7 @@ def check(store, wanted, topic="T"):
         assert i in numbers(decode_records(store.query(topic, f"k{i}", 64, 0, 1 << 62).body))
 
 
-def test_files_of_a_running_and_of_a_closed_store(stores):
+def test_a_closed_store_has_no_abort_file(stores):
     import os
 
     store = stores.open()
@@ -61,7 +61,7 @@ def test_a_clean_shutdown_needs_no_scan_and_changes_nothing(stores):
     check(store, list(range(60)))
 
 
-def test_after_a_kill_everything_written_is_there(stores):
+def test_a_kill_loses_no_written_message(stores):
     store = stores.open()
     fill(store, 70)
     stores.crash()
@@ -72,7 +72,7 @@ def test_after_a_kill_everything_written_is_there(stores):
     check(stores.open(), list(range(75)))
 
 
-def test_after_a_kill_the_queue_files_are_as_after_a_clean_end(stores):
+def test_queue_files_after_a_kill_equal_those_after_a_clean_end(stores):
     store = stores.open()
     fill(store, 70)
     killed = stores.fs.after_kill()
@@ -283,7 +283,7 @@ def test_queue_entries_beyond_a_shortened_log_are_truncated(stores):
     assert numbers(read_queue(stores.open())) == list(range(len(kept) + 3))
 
 
-def test_the_minimum_follows_the_oldest_file(stores):
+def test_the_smallest_offset_follows_the_oldest_file(stores):
     store = stores.open()
     done = fill(store, 45, size=300)
     fill(store, 2, topic="new")
@@ -297,7 +297,7 @@ def test_the_minimum_follows_the_oldest_file(stores):
     assert store.earliest_store_time("T", 0) == NOW
 
 
-def test_a_queue_all_of_whose_messages_expired_keeps_its_end(stores):
+def test_an_expired_queue_keeps_its_end(stores):
     store = stores.open()
     fill(store, 3, topic="old")
     fill(store, 45, size=300)
@@ -309,7 +309,7 @@ def test_a_queue_all_of_whose_messages_expired_keeps_its_end(stores):
     assert numbers(read_queue(store, "old")) == [0]
 
 
-def test_a_queue_rebuilt_from_a_log_without_its_beginning(stores):
+def test_a_queue_is_rebuilt_from_a_log_without_its_beginning(stores):
     store = stores.open()
     done = fill(store, 45, size=300)
     store.close()
@@ -377,7 +377,7 @@ def test_another_file_size_is_refused_before_anything_is_touched(stores, change,
     check(stores.open(), [0, 1, 2])
 
 
-def test_strange_names_are_left_alone(stores):
+def test_unknown_files_are_not_touched(stores):
     store = stores.open()
     fill(store, 3)
     store.close()
@@ -387,7 +387,7 @@ def test_strange_names_are_left_alone(stores):
     assert stores.fs.read(stores.root / "index" / "no") == b"hello"
 
 
-def test_a_store_is_opened_once(stores):
+def test_a_store_cannot_be_opened_twice(stores):
     store = stores.open()
     other = MessageStore(stores.root, SMALL, store_host=HOST, fs=stores.fs)
     with pytest.raises(StoreLocked, match="in use by another broker"):

@@ -76,7 +76,7 @@ def assert_equal(masters: Stores, slaves: Stores) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 7, 100, 32 * 1024])
-def test_files_are_the_masters_byte_for_byte(masters, slaves, most) -> None:
+def test_files_of_a_slave_equal_those_of_its_master(masters, slaves, most) -> None:
     master, slave = masters.open(), slaves.open(is_slave=True)
     fill(master, 1)
     replicate(master, slave, most)
@@ -90,7 +90,7 @@ def test_files_are_the_masters_byte_for_byte(masters, slaves, most) -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 1 << 32))
-def test_a_slave_that_is_killed_again_and_again_ends_like_its_master(seed) -> None:
+def test_a_repeatedly_killed_slave_equals_its_master(seed) -> None:
     chance = random.Random(seed)
     masters, slaves = Stores(ROOT, MemoryFileSystem()), Stores(ROOT, MemoryFileSystem())
     master, slave = masters.open(), slaves.open(SYNCED if chance.random() < 0.5 else SMALL, is_slave=True)
@@ -161,7 +161,7 @@ def test_bytes_that_do_not_continue_the_log_are_refused(masters, slaves) -> None
     assert numbers(read_queue(slave)) == [0, 1, 2]
 
 
-def test_the_store_of_a_slave_takes_no_messages_of_its_own(slaves) -> None:
+def test_the_store_of_a_slave_refuses_appends(slaves) -> None:
     slave = slaves.open(is_slave=True)
     with pytest.raises(StoreNotWritable, match="slave"):
         slave.append(record())
@@ -200,7 +200,7 @@ def test_only_a_slave_has_a_replica(masters) -> None:
         _ = masters.open().replica
 
 
-def test_under_sync_flush_a_message_is_seen_when_it_is_on_disk(masters, slaves) -> None:
+def test_under_sync_flush_a_message_is_readable_when_it_is_on_disk(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(SYNCED, is_slave=True)
     fill(master, 30)
     slaves.fs.failing = {"sync"}
@@ -209,7 +209,7 @@ def test_under_sync_flush_a_message_is_seen_when_it_is_on_disk(masters, slaves) 
     assert low == high
 
 
-def test_under_sync_flush_everything_is_seen_in_the_end(masters, slaves) -> None:
+def test_under_sync_flush_every_message_becomes_readable(masters, slaves) -> None:
     master, slave = masters.open(), slaves.open(SYNCED, is_slave=True)
     load(master)
     fill(master, 3, start=32)

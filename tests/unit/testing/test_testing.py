@@ -34,7 +34,7 @@ def test_every_public_name_is_there_and_no_other():
         _ = rocketmq_py.testing.Custer
 
 
-def test_a_cluster_that_does_not_run_says_so():
+def test_a_stopped_cluster_raises():
     cluster = Cluster()
     for use in (lambda: cluster.namesrv, lambda: cluster.directory, lambda: cluster.create_topic("T")):
         with pytest.raises(ClosedError, match="the cluster does not run"):
@@ -44,7 +44,7 @@ def test_a_cluster_that_does_not_run_says_so():
 
 
 @pytest.mark.parametrize("brokers", [0, 27])
-def test_a_cluster_has_a_sensible_number_of_brokers(brokers):
+def test_an_invalid_number_of_brokers_is_refused(brokers):
     with pytest.raises(ConfigError, match="1 to 26"):
         Cluster(brokers)
 
@@ -56,6 +56,6 @@ def test_a_proxy_needs_an_address():
         TcpProxy("127.0.0.1:1").kill()
 
 
-def test_names_of_the_chaos_kit_say_where_it_is_now():
+def test_old_names_of_the_chaos_kit_raise_with_the_new_place():
     with pytest.raises(AttributeError, match="tests/chaoskit of a source checkout"):
         _ = rocketmq_py.testing.Chaos

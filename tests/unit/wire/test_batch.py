@@ -16,11 +16,11 @@ BATCHES = st.lists(
 
 
 @given(BATCHES)
-def test_what_is_encoded_decodes(batch: list[tuple[int, bytes, bytes]]) -> None:
+def test_encoding_and_decoding_are_inverse(batch: list[tuple[int, bytes, bytes]]) -> None:
     assert list(decode_batch(encode_batch(batch))) == batch
 
 
-def test_a_batch_encoded_by_java() -> None:
+def test_a_batch_encoded_by_java_is_decoded() -> None:
     data = files.unbase64(files.fact("batch")["bytes"])
     batch = list(decode_batch(data))
     assert [(flag, body) for flag, body, _ in batch] == [(0, b"one"), (0, b"two")]
@@ -29,7 +29,7 @@ def test_a_batch_encoded_by_java() -> None:
     assert encode_batch(batch) == data
 
 
-def test_a_batch_sent_by_java() -> None:
+def test_a_batch_sent_by_java_is_decoded() -> None:
     data = files.header_and_body(files.request("send_batch"))[1]
     batch = list(decode_batch(data))
     assert [decode_properties(properties)["KEYS"] for _, _, properties in batch] == ["b-0", "b-1", "b-2"]

@@ -26,12 +26,12 @@ def one(data: bytes) -> Command:
 
 
 @given(COMMANDS, st.sampled_from([JSON, ROCKETMQ]))
-def test_what_is_encoded_decodes(command: Command, serialize_type: int) -> None:
+def test_encoding_and_decoding_are_inverse(command: Command, serialize_type: int) -> None:
     assert one(encode_command(command, serialize_type)) == command
 
 
 @pytest.mark.parametrize(("name", "serialize_type"), [("JSON", JSON), ("ROCKETMQ", ROCKETMQ)])
-def test_one_java_command_in_both_forms(name: str, serialize_type: int) -> None:
+def test_json_and_binary_headers_of_java_are_equal(name: str, serialize_type: int) -> None:
     data = files.unbase64(files.fact("frame", serialize=name)["frame"])
     command = one(data)
     assert (command.code, command.opaque, command.language, command.version) == (11, 77, "PYTHON", 479)
@@ -42,7 +42,7 @@ def test_one_java_command_in_both_forms(name: str, serialize_type: int) -> None:
 
 
 @pytest.mark.parametrize("name", files.REQUESTS)
-def test_java_requests(name: str) -> None:
+def test_java_requests_are_decoded(name: str) -> None:
     header, body = files.header_and_body(files.request(name))
     command = one(files.request(name))
     if header.startswith(b"{"):
@@ -55,7 +55,7 @@ def test_java_requests(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", files.RESPONSES)
-def test_java_responses(name: str) -> None:
+def test_java_responses_are_decoded(name: str) -> None:
     header, body = files.header_and_body(files.response(name))
     raw = json.loads(header)
     command = one(files.response(name))
@@ -64,7 +64,7 @@ def test_java_responses(name: str) -> None:
     assert command.is_response
 
 
-def test_a_java_producer_with_binary_headers() -> None:
+def test_requests_of_a_java_producer_with_binary_headers_are_decoded() -> None:
     command = one(files.request("send_rocketmq"))
     assert files.request("send_rocketmq")[4] == ROCKETMQ
     assert (command.code, command.ext["a"], command.ext["b"]) == (310, "peer-producer", "golden")
@@ -81,13 +81,13 @@ def test_an_unknown_serialize_type_is_named() -> None:
     b"", b"{", b"[]", b"null", b"{}", b'{"code":"x"}', b'{"code":1,"extFields":[1]}', b"\xff\xfe",
     b'{"code":1,"x":' + b"[" * 5000,
 ])  # fmt: skip
-def test_a_json_header_that_is_none(header: bytes) -> None:
+def test_a_malformed_json_header_is_a_corrupt_frame(header: bytes) -> None:
     with pytest.raises(CorruptFrame):
         decode_command(Frame(JSON, header, b""))
 
 
 @given(st.binary(max_size=60))
-def test_a_binary_header_of_garbage(header: bytes) -> None:
+def test_a_binary_header_of_random_bytes_decodes_or_is_a_corrupt_frame(header: bytes) -> None:
     try:
         decode_command(Frame(ROCKETMQ, header, b""))
     except CorruptFrame:
@@ -95,7 +95,7 @@ def test_a_binary_header_of_garbage(header: bytes) -> None:
 
 
 @pytest.mark.parametrize("remark_length", [-1, 2**31 - 1, 1])
-def test_a_binary_header_with_hostile_lengths(remark_length: int) -> None:
+def test_a_binary_header_with_wrong_lengths_is_a_corrupt_frame(remark_length: int) -> None:
     header = struct.pack(">hbhiii", 10, 0, 479, 1, 0, remark_length)
     with pytest.raises(CorruptFrame):
         decode_command(Frame(ROCKETMQ, header, b""))
@@ -107,7 +107,7 @@ def test_a_binary_header_with_hostile_lengths(remark_length: int) -> None:
     (b'{"code":1}', {}),
     (b'{"code":1,"extFields":null,"unknown":{"x":[1]}}', {}),
 ])  # fmt: skip
-def test_the_dialect_of_a_header(text: bytes, ext: dict[str, str]) -> None:
+def test_a_header_in_the_dialect_of_fastjson_is_decoded(text: bytes, ext: dict[str, str]) -> None:
     command = decode_command(Frame(JSON, text, b""))
     assert (command.code, command.ext) == (1, ext)
 
@@ -116,7 +116,7 @@ def test_the_dialect_of_a_header(text: bytes, ext: dict[str, str]) -> None:
     ('"GO"', "GO"), ("9", "GO"), ('"9"', "GO"), ('"KLINGON"', "OTHER"), ("99", "OTHER"),
     ("null", "OTHER"), ("-1", "OTHER"),
 ])  # fmt: skip
-def test_languages_by_name_and_ordinal(language: str, name: str) -> None:
+def test_languages_are_decoded_by_name_and_ordinal(language: str, name: str) -> None:
     text = f'{{"code":1,"language":{language}}}'.encode()
     assert decode_command(Frame(JSON, text, b"")).language == name
 
@@ -144,18 +144,18 @@ def test_a_pop_code_does_not_fit_into_a_binary_header() -> None:
     (b'{"code":1,"extFields":{"a":"1","a":null}}', {}),
     (b'{"code":1,"extFields":{"a":"1"},"extFields":{"b":true}}', {"b": "true"}),
 ])  # fmt: skip
-def test_field_values_that_are_no_plain_strings(text: bytes, ext: dict[str, str]) -> None:
+def test_field_values_of_other_types_become_strings(text: bytes, ext: dict[str, str]) -> None:
     command = decode_command(Frame(JSON, text, b""))
     assert (command.code, command.ext) == (1, ext)
 
 
 @pytest.mark.parametrize("language", ['"\u00b2"', '"' + "9" * 5000 + '"', "99999999999999999999"])
-def test_an_ordinal_that_is_none_is_an_unknown_language(language: str) -> None:
+def test_an_unknown_ordinal_is_an_unknown_language(language: str) -> None:
     text = f'{{"code":1,"language":{language}}}'.encode()
     assert decode_command(Frame(JSON, text, b"")).language == "OTHER"
 
 
-def test_a_long_header_in_the_dialect_is_refused_at_once() -> None:
+def test_a_long_header_in_the_dialect_of_fastjson_is_refused_at_once() -> None:
     """Its reader takes it character by character: 16 MiB of it would hold a server for seconds."""
     with pytest.raises(CorruptFrame, match="is not strict JSON"):
         decode_command(Frame(JSON, b"{code:1,x:[" + b"1," * 40_000 + b"]}", b""))

@@ -19,7 +19,7 @@ QUEUE = '{"brokerName":"b","queueId":1,"topic":"t"}'
 
 
 @given(TREES)
-def test_strict_json_both_ways(tree: object) -> None:
+def test_strict_json_is_encoded_and_decoded(tree: object) -> None:
     assert fastjson.loads(fastjson.dumps(tree)) == tree == json.loads(fastjson.dumps(tree))
 
 
@@ -42,7 +42,7 @@ def test_the_dialect_reader_reads_strict_json_too(tree: object) -> None:
     ('/* a */ {"a"/*b*/:1 // c\n,"b":/**/2}//', {"a": 1, "b": 2}), ("['\\x41\\\\x41']", ["A\\x41"]),
     ("{}", {}), ("[]", []), ("3", 3),
 ])  # fmt: skip
-def test_the_dialect(text: str, value: object) -> None:
+def test_the_dialect_of_fastjson_is_decoded(text: str, value: object) -> None:
     assert fastjson.loads(text) == value
     assert fastjson.loads(text.encode()) == value
 
@@ -51,12 +51,12 @@ def test_the_dialect(text: str, value: object) -> None:
     "", "{", "}", "[", "{0:}", "{0 1}", '{0:"a"', '{0:"a}', "{0:1}x", '{0:"\\x"}', "[1 2]", "{:1}", '{0:"\\ud800"}',
     "[" * 5000, "{0:" * 5000, b"\xff\xfe{0:1}", "{'a:1}", "/*{}", "[1/*]", "/", "{'a':'\\x4'}",
 ])  # fmt: skip
-def test_what_is_not_json_is_a_value_error(text: str | bytes) -> None:
+def test_invalid_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         fastjson.loads(text)
 
 
-def test_comments_that_do_not_end_take_no_quadratic_time() -> None:
+def test_unterminated_comments_take_linear_time() -> None:
     begun = time.process_time()
     for text in ("/*,".join("0" * 50_000), "[" + "/*," * 50_000, "{" + "a/*:" * 50_000):
         with pytest.raises(ValueError, match="not JSON"):
@@ -65,7 +65,7 @@ def test_comments_that_do_not_end_take_no_quadratic_time() -> None:
 
 
 @given(st.text("{}[]:,\"\\'01ax \n", max_size=30))
-def test_garbage_is_a_value_error_or_a_value(text: str) -> None:
+def test_random_text_decodes_or_is_a_value_error(text: str) -> None:
     try:
         fastjson.loads(text)
     except ValueError:
@@ -73,14 +73,14 @@ def test_garbage_is_a_value_error_or_a_value(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", files.RESPONSES)
-def test_every_java_body_that_is_json_reads(name: str) -> None:
+def test_every_json_body_of_java_is_decoded(name: str) -> None:
     _, body = files.header_and_body(files.response(name))
     if body[:1] == b"{":
         assert isinstance(fastjson.loads(body), dict)
 
 
 @pytest.mark.parametrize("fact", files.facts("body"), ids=lambda fact: fact["name"])
-def test_object_keys_of_java_bodies(fact: dict[str, str]) -> None:
+def test_object_keys_of_java_bodies_are_decoded(fact: dict[str, str]) -> None:
     tree = fastjson.loads(fact["json"])
     key = fastjson.object_key({"brokerName": "broker-a", "queueId": 1, "topic": "t"})
     tables = [value for name, value in tree.items() if name in ("offsetTable", "mqTable")]
@@ -111,7 +111,7 @@ def test_config_files_are_written_in_javas_bytes(name: str) -> None:
 
 
 @given(TREES)
-def test_what_is_written_for_java_reads_back(tree: object) -> None:
+def test_text_encoded_for_java_decodes_to_the_same_value(tree: object) -> None:
     def without_null_members(value: object) -> object:
         if isinstance(value, dict):
             return {k: without_null_members(v) for k, v in value.items() if v is not None}

@@ -30,7 +30,7 @@ def test_a_java_frame_encodes_to_the_same_bytes(name: str) -> None:
     assert encode(FrameDecoder().feed(data)) == data
 
 
-def test_byte_at_a_time() -> None:
+def test_frames_are_decoded_from_single_bytes() -> None:
     data = b"".join(files.request(name) for name in files.REQUESTS)
     decoder = FrameDecoder()
     frames = [frame for i in range(len(data)) for frame in decoder.feed(data[i : i + 1])]
@@ -50,7 +50,7 @@ def test_any_cut_gives_the_same_frames(frames: list[Frame], data: st.DataObject)
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_a_corrupt_frame_or_waits_for_more(garbage: bytes) -> None:
+def test_random_bytes_are_a_corrupt_frame_or_an_incomplete_one(garbage: bytes) -> None:
     decoder = FrameDecoder(max_frame=150)
     try:
         decoder.feed(garbage)
@@ -76,10 +76,10 @@ def test_a_frame_of_exactly_the_limit_passes() -> None:
 @pytest.mark.parametrize(
     ("length", "header_length"), [(10, 7), (3, 0), (0, 0), (4, 1), (0xFFFFFFFF, 0), (100, 0xFFFFFF)]
 )
-def test_hostile_lengths(length: int, header_length: int) -> None:
+def test_wrong_lengths_are_a_corrupt_frame(length: int, header_length: int) -> None:
     with pytest.raises(CorruptFrame):
         FrameDecoder().feed(struct.pack(">II", length, header_length) + bytes(200))
 
 
-def test_an_empty_frame_is_legal() -> None:
+def test_an_empty_frame_is_decoded() -> None:
     assert FrameDecoder().feed(encode_frame(b"")) == [Frame(0, b"", b"")]

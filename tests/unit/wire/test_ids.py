@@ -15,20 +15,20 @@ MILLIS = st.integers(946_684_800_000, 4_102_444_800_000)
 
 
 @pytest.mark.parametrize("fact", files.facts("offsetMsgId"), ids=lambda fact: fact["host"])
-def test_offset_ids_as_java_makes_them(fact: dict[str, object]) -> None:
+def test_offset_ids_equal_those_of_java(fact: dict[str, object]) -> None:
     host, port, offset = str(fact["host"]), int(str(fact["port"])), int(str(fact["offset"]))
     assert offset_msg_id(pack_host(host, port), offset) == fact["id"]
     assert parse_offset_msg_id(str(fact["id"])) == (host, port, offset)
 
 
 @given(st.ip_addresses(), st.integers(0, 65535), st.integers(0, 2**63 - 1))
-def test_offset_ids_both_ways(ip: object, port: int, offset: int) -> None:
+def test_offset_ids_are_encoded_and_decoded(ip: object, port: int, offset: int) -> None:
     parsed_ip, parsed_port, parsed_offset = parse_offset_msg_id(offset_msg_id(pack_host(str(ip), port), offset))
     assert (pack_host(parsed_ip, parsed_port), parsed_offset) == (pack_host(str(ip), port), offset)
 
 
 @pytest.mark.parametrize("text", ["", "12", "Z" * 32, "0" * 33, "0" * 57])
-def test_what_is_no_offset_id(text: str) -> None:
+def test_an_invalid_offset_id_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="not an offset message id"):
         parse_offset_msg_id(text)
 
@@ -42,14 +42,14 @@ def test_a_unique_key_has_javas_layout() -> None:
     assert key[52:] == fact["id"][52:]
 
 
-def test_a_unique_key_of_an_ipv4_host() -> None:
+def test_a_unique_key_contains_an_ipv4_host() -> None:
     key = UniqueKeys(bytes([10, 1, 2, 3]), 0x1ABCD, 0xDEADBEEF, start=0xFFFF).next(
         month_start_ms(1_700_000_000_000) + 255
     )
     assert key == "0A010203ABCDDEADBEEF000000FFFFFF"
 
 
-def test_keys_of_one_moment_are_numbered_on() -> None:
+def test_keys_of_one_millisecond_have_increasing_counters() -> None:
     keys, one_by_one = (UniqueKeys(bytes(4), 1, 2, start=0xFFFE) for _ in range(2))
     expected = [one_by_one.next(1_700_000_000_000) for _ in range(6)]
     stem, first = keys.reserve(1_700_000_000_000, 3)
@@ -66,7 +66,7 @@ def test_keys_of_many_threads_differ() -> None:
 
 
 @given(MILLIS)
-def test_the_month_around_a_moment(now: int) -> None:
+def test_the_month_of_a_time_starts_and_ends_at_midnight(now: int) -> None:
     start, end = month_start_ms(now), next_month_start_ms(now)
     assert start <= now < end
     assert 27 * 86_400_000 <= end - start <= 32 * 86_400_000

@@ -39,7 +39,9 @@ def pull_body() -> bytes:
 
 
 @given(heads(), TOPICS, st.binary(max_size=80), PROPERTIES)
-def test_what_is_encoded_decodes(head: RecordHead, topic: str, body: bytes, properties: dict[str, str]) -> None:
+def test_encoding_and_decoding_are_inverse(
+    head: RecordHead, topic: str, body: bytes, properties: dict[str, str]
+) -> None:
     data = r.encode_record(head, topic, body, encode_properties(properties))
     for message in (r.decode_record(data, broker_name="b"), *r.decode_records(data, "b")):
         assert message.head[3:14] == head[3:14]
@@ -50,7 +52,7 @@ def test_what_is_encoded_decodes(head: RecordHead, topic: str, body: bytes, prop
 
 
 @pytest.mark.parametrize("name", ["ipv4", "ipv6", "bornIpv6", "prepared"])
-def test_records_made_by_java(name: str) -> None:
+def test_records_of_java_are_decoded(name: str) -> None:
     fact = files.fact("record", name=name)
     data, seen = files.unbase64(fact["bytes"]), fact["decoded"]
     message = r.decode_record(data)
@@ -167,7 +169,7 @@ def test_a_record_with_a_hostile_length(at: int, value: int) -> None:
 
 
 @given(st.data())
-def test_a_flipped_byte_never_hangs_and_never_leaves_another_error(data: st.DataObject) -> None:
+def test_a_flipped_byte_decodes_or_is_a_corrupt_record(data: st.DataObject) -> None:
     broken = bytearray(sample() * 3)
     for _ in range(data.draw(st.integers(1, 6))):
         broken[data.draw(st.integers(0, len(broken) - 1))] = data.draw(st.integers(0, 255))
@@ -178,7 +180,7 @@ def test_a_flipped_byte_never_hangs_and_never_leaves_another_error(data: st.Data
     assert all(isinstance(m, MessageExt) for m in messages)
 
 
-def test_a_record_whose_lengths_walk_backwards() -> None:
+def test_negative_lengths_are_a_corrupt_record() -> None:
     """Body length and size both negative and in agreement: the walk must not go round in circles."""
     data = bytearray(sample() * 3)
     start = len(sample())
@@ -193,7 +195,7 @@ def test_a_record_whose_lengths_walk_backwards() -> None:
     ("127.0.0.1", "7f000001"), ("::1", "0" * 31 + "1"), ("[2001:db8::7]", "20010db8000000000000000000000007"),
     ("fe80::1%eth0", "fe80" + "0" * 27 + "1"),
 ])  # fmt: skip
-def test_hosts(ip: str, packed: str) -> None:
+def test_ip_addresses_are_packed(ip: str, packed: str) -> None:
     assert r.pack_host(ip, 10911) == bytes.fromhex(packed) + struct.pack(">i", 10911)
 
 

@@ -10,7 +10,7 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.wire.signing import Credentials, SigningKey, signature, signed_content
 
 
-def test_what_is_signed_are_values_by_the_order_of_names_and_the_body():
+def test_the_signature_covers_values_sorted_by_name_and_the_body():
     ext = {"b": "2", "a": "1", "Signature": "x", "SecurityToken": "t", "AccessKey": "k"}
     assert signed_content(ext, b"body") == b"kt12body"
     assert signed_content({"z": "ü", "n": ""}, b"") == "ü".encode()

@@ -20,13 +20,13 @@ NAMES = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=
 
 
 @given(st.dictionaries(NAMES, NAMES, max_size=6))
-def test_properties_both_ways(properties: dict[str, str]) -> None:
+def test_properties_are_encoded_and_decoded(properties: dict[str, str]) -> None:
     encoded = encode_properties(properties)
     assert decode_properties(encoded) == properties
     assert decode_properties(encoded.removesuffix(b"\x02")) == properties
 
 
-def test_properties_as_java_writes_and_reads_them() -> None:
+def test_properties_equal_those_of_java() -> None:
     fact = files.fact("properties")
     encoded = files.unbase64(fact["encoded"])
     assert encode_properties(fact["map"]) == encoded
@@ -38,16 +38,16 @@ def test_properties_as_java_writes_and_reads_them() -> None:
     (b"a\x01b\x02c\x02d\x01e", {"a": "b", "d": "e"}), (b"a\x01\xff\x02", {"a": "\ufffd"}),
     (b"a\x01b\x01c\x02", {"a": "b\x01c"}),
 ])  # fmt: skip
-def test_odd_properties(raw: bytes, properties: dict[str, str]) -> None:
+def test_malformed_properties_are_decoded_like_java(raw: bytes, properties: dict[str, str]) -> None:
     assert decode_properties(raw) == properties
 
 
 @pytest.mark.parametrize("fact", files.facts("hash"), ids=lambda fact: fact["text"] or "empty")
-def test_hashes_as_java_computes_them(fact: dict[str, object]) -> None:
+def test_string_hashes_equal_those_of_java(fact: dict[str, object]) -> None:
     assert string_hash(str(fact["text"])) == fact["hash"]
 
 
-def test_codes_derived_from_hashes() -> None:
+def test_tag_codes_are_derived_from_hashes() -> None:
     assert tags_code(None) == tags_code("") == 0
     assert tags_code("TagA") == 2598919
     assert index_hash("k-1") == 104271
@@ -57,17 +57,17 @@ def test_codes_derived_from_hashes() -> None:
 
 @pytest.mark.parametrize("kind", CompressionType)
 @given(body=st.binary(max_size=2000))
-def test_compression_both_ways(kind: CompressionType, body: bytes) -> None:
+def test_bodies_are_compressed_and_decompressed(kind: CompressionType, body: bytes) -> None:
     assert decompress(compress(body, kind), 1 | kind << 8) == body
 
 
-def test_type_zero_is_the_zlib_of_old_clients() -> None:
+def test_compression_type_zero_is_zlib() -> None:
     assert decompress(zlib.compress(b"old"), 0x1) == b"old"
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
 @pytest.mark.parametrize("body", [b"", b"garbage that is not compressed"])
-def test_a_body_that_does_not_decompress(kind: int, body: bytes) -> None:
+def test_a_body_that_cannot_be_decompressed_is_a_corrupt_record(kind: int, body: bytes) -> None:
     with pytest.raises(CorruptRecord, match="does not decompress"):
         decompress(body, 1 | kind << 8)
 
@@ -115,7 +115,7 @@ def test_a_body_beyond_the_limit_is_refused_by_name(kind: CompressionType) -> No
 
 @pytest.mark.parametrize("kind", list(CompressionType))
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536])
-def test_a_body_at_the_limit_is_not(kind: CompressionType, size: int) -> None:
+def test_a_body_at_the_limit_is_decompressed(kind: CompressionType, size: int) -> None:
     budget = DecompressionLimits(max_body=1 << 16, max_total=1 << 16).budget()
     assert decompress(compress(bytes(size), kind), 1 | kind << 8, budget) == bytes(size)
     assert budget.left == (1 << 16) - size
@@ -133,7 +133,7 @@ def test_the_bodies_of_one_response_share_a_budget(kind: CompressionType) -> Non
 
 @pytest.mark.parametrize("kind", list(CompressionType))
 def test_a_bomb_takes_no_more_memory_than_the_limit(kind: CompressionType) -> None:
-    bomb = compress(bytes(256 << 20), kind)
+    bomb = compress(bytes(64 << 20), kind)
     budget = DecompressionLimits(max_body=1 << 20).budget()
     tracemalloc.start()
     try:

@@ -13,7 +13,7 @@ def line(*fields):
 PUB = ("Pub", 1700000000000, "DefaultRegion", "shop", "orders", "ID1", "new", "k1 k2", "10.0.0.1:10911", 128, 7, 0)
 
 
-def test_a_sent_message():
+def test_the_trace_of_a_sent_message_is_decoded():
     (entry,) = decode_trace(line(*PUB, "OFFSETID", "true").encode())
     assert entry == TraceEntry(
         kind=TraceKind.PUB, timestamp=1700000000000, region="DefaultRegion", group="shop", topic="orders",
@@ -22,14 +22,14 @@ def test_a_sent_message():
     )  # fmt: skip
 
 
-def test_versions_of_a_sent_message():
+def test_traces_of_old_and_new_clients_are_decoded():
     (old,) = decode_trace(line(*PUB, "false").encode())
     assert (old.success, old.offset_msg_id) == (False, None)
     (new,) = decode_trace(line(*PUB, "OFFSETID", "true", "10.0.0.9").encode())
     assert (new.success, new.client_host) == (True, "10.0.0.9")
 
 
-def test_before_and_after_consuming():
+def test_traces_before_and_after_consumption_are_decoded():
     before = line("SubBefore", 5, "null", "billing", "R1", "ID1", 2, "k1")
     after = line("SubAfter", "R1", "ID1", 12, "true", "k1", 0, 17, "billing")
     first, second = decode_trace((before + after).encode())
@@ -38,14 +38,14 @@ def test_before_and_after_consuming():
     assert (second.timestamp, second.group) == (17, "billing")
 
 
-def test_consumption_as_cloud_and_old_clients_write_it():
+def test_consumption_traces_of_cloud_and_old_clients_are_decoded():
     (cloud,) = decode_trace(line("SubAfter", "R1", "ID1", 12, "false", "", 4, "").encode())
     assert (cloud.success, cloud.keys, cloud.context_code, cloud.timestamp) == (False, None, 4, None)
     (old,) = decode_trace(line("SubAfter", "R1", "ID1", 12, "true", "k").encode())
     assert (old.keys, old.context_code) == ("k", None)
 
 
-def test_the_end_of_a_transaction_and_a_recall():
+def test_traces_of_transaction_ends_and_recalls_are_decoded():
     text = line(
         "EndTransaction", 5, "r", "shop", "orders", "ID1", "t", "k", "h:1", 2, "TX", "COMMIT_MESSAGE", "false"
     ) + line("Recall", 6, "r", "shop", "orders", "ID1", "true")
@@ -54,7 +54,7 @@ def test_the_end_of_a_transaction_and_a_recall():
     assert (recall.kind, recall.success) == (TraceKind.RECALL, True)
 
 
-def test_what_is_unknown_and_what_is_wrong():
+def test_unknown_traces_are_skipped_and_malformed_ones_refused():
     assert decode_trace(b"") == []
     assert decode_trace(line("Future", 1, 2).encode()) == []
     for fields in ((*PUB[:11], 99, "true"), ("SubBefore", "soon", "r", "g", "R", "ID", 0, "k"), ("SubBefore", 1, "r")):
@@ -62,7 +62,7 @@ def test_what_is_unknown_and_what_is_wrong():
             decode_trace(line(*fields).encode())
 
 
-def test_entries_are_written_as_java_writes_them():
+def test_traces_are_encoded_like_java():
     sent = TraceEntry(
         kind=TraceKind.PUB, timestamp=5, region="r", group="shop", topic="orders", msg_id="ID1", keys="k1 k2",
         store_host="h:1", body_length=3, cost_ms=2, message_type="Trans_Msg_Half", offset_msg_id="OFFSETID",
@@ -92,7 +92,7 @@ def test_entries_are_written_as_java_writes_them():
     assert decode_trace(text) == [sent, before, after, end]
 
 
-def test_separators_in_a_value_do_no_harm():
+def test_separators_in_values_are_replaced():
     entry = TraceEntry(kind=TraceKind.RECALL, msg_id="I\x01D\x021", topic="t", success=True)
     [read] = decode_trace(encode_trace([entry]))
     assert (read.msg_id, read.topic, read.success) == ("I D 1", "t", True)

@@ -619,7 +619,7 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
 class _TimedAttempt(_Attempt, gc=False, eq=False):
     """The same for a producer that avoids slow brokers."""
 
-    began: float = msgspec.field(default_factory=time.monotonic)
+    began: float = msgspec.field(default_factory=lambda: time.monotonic())  # noqa: PLW0108 - as patched in tests
 
     def __call__(self, answer: Reply | NetworkError) -> None:
         """Take the answer."""

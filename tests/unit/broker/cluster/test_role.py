@@ -10,7 +10,7 @@ def slave(**config: object) -> Role:
     return Role(BrokerConfig(broker_role="SLAVE", broker_id=1, **config), 10911)  # type: ignore[arg-type]
 
 
-def test_where_slaves_fetch_the_log() -> None:
+def test_slaves_fetch_the_log_from_the_advertised_address() -> None:
     assert Role(BrokerConfig(broker_ip1="10.0.0.1"), 10911).ha_address == "10.0.0.1:10912"
     assert Role(BrokerConfig(broker_ip2="10.9.0.1", ha_listen_port=7), 10911).ha_address == "10.9.0.1:7"
     assert Role(BrokerConfig(broker_ip1="::1"), 10911).ha_address == "[::1]:10912"
@@ -24,7 +24,7 @@ def test_a_master_has_no_master() -> None:
     assert not role.is_slave
 
 
-def test_watchers_hear_what_is_so_and_what_changes() -> None:
+def test_watchers_get_the_current_master_and_its_changes() -> None:
     role, heard = slave(), list[Master]()
     role.add_master_listener(heard.append)
     role.update_master("n:1", "m:1", "m:2")
@@ -32,14 +32,14 @@ def test_watchers_hear_what_is_so_and_what_changes() -> None:
     assert heard == [NO_MASTER, Master("m:1", "m:2")]
 
 
-def test_where_the_log_comes_from_outlives_the_master() -> None:
+def test_the_log_source_is_kept_when_the_master_is_gone() -> None:
     role = slave()
     role.update_master("n:1", "m:1", "m:2")
     role.update_master("n:1", None, None)
     assert role.master == Master(None, "m:2")
 
 
-def test_one_name_server_that_knows_is_enough_and_the_last_one_counts() -> None:
+def test_one_answering_name_server_suffices_and_the_last_answer_counts() -> None:
     role = slave()
     role.update_master("n:1", "m:1", "m:2")
     role.update_master("n:2", None, None)
@@ -50,7 +50,7 @@ def test_one_name_server_that_knows_is_enough_and_the_last_one_counts() -> None:
     assert role.master == Master("m:1", "m:2")
 
 
-def test_what_is_configured_wins_for_the_log_alone() -> None:
+def test_a_configured_address_takes_precedence_for_the_log_only() -> None:
     role = slave(ha_master_address="h:1")
     assert role.master == Master(None, "h:1")
     role.update_master("n:1", "m:1", "m:2")
@@ -72,7 +72,7 @@ def test_a_slave_acts_while_it_has_the_smallest_id() -> None:
     assert heard == [True, False]
 
 
-def test_of_two_slaves_one_acts() -> None:
+def test_only_one_of_two_slaves_acts() -> None:
     first, second = (
         Role(BrokerConfig(broker_role="SLAVE", broker_id=number, enable_slave_acting_master=True), 10911)
         for number in (1, 2)
@@ -84,7 +84,7 @@ def test_of_two_slaves_one_acts() -> None:
     assert second.is_acting
 
 
-def test_who_may_not_act_does_not() -> None:
+def test_a_slave_that_may_not_act_does_not_act() -> None:
     off, master = slave(), Role(BrokerConfig(enable_slave_acting_master=True), 10911)
     assert not off.update_smallest_id(1, "s:1")
     assert not master.update_smallest_id(1, "s:1")

@@ -37,7 +37,7 @@ def test_the_broker_conf_of_the_distribution_works_unchanged() -> None:
     assert store == StoreConfig(file_reserved_time=48)
 
 
-def test_keys_of_both_and_values_of_all_kinds() -> None:
+def test_keys_of_broker_and_store_have_values_of_all_types() -> None:
     broker, store = configure(
         {"brokerIP1": "10.1.2.3", "listenPort": "0", "autoCreateTopicEnable": "False", "namesrvAddr": "a:1;b:2",
          "mappedFileSizeCommitLog": "1048576", "sendMessageThreadPoolNums": "16"},
@@ -49,12 +49,12 @@ def test_keys_of_both_and_values_of_all_kinds() -> None:
     assert (store.mapped_file_size_commit_log, store.file_reserved_time) == (1048576, 7)
 
 
-def test_a_master_has_no_number_of_its_own() -> None:
+def test_a_master_has_broker_id_zero() -> None:
     assert BrokerConfig(broker_id=3).broker_id == 0
     assert BrokerConfig(broker_role="SLAVE", broker_id=3).broker_id == 3
 
 
-def test_only_the_brokers_part() -> None:
+def test_a_broker_uses_only_broker_keys() -> None:
     assert BrokerConfig.from_properties(["brokerName=b"], listen_port=1).listen_port == 1
 
 
@@ -77,22 +77,22 @@ def test_only_the_brokers_part() -> None:
         ({"flushDiskType": "NEVER"}, "flushDiskType is 'NEVER'"),
     ],
 )
-def test_settings_that_can_never_work(settings: dict[str, str], words: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         configure(settings)
 
 
-def test_an_override_that_is_none() -> None:
+def test_a_malformed_override_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown setting 'listen_prot'; did you mean 'listen_port'"):
         configure({}, listen_prot=1)
 
 
-def test_a_line_that_is_no_setting() -> None:
+def test_a_line_without_a_setting_is_refused() -> None:
     with pytest.raises(ConfigError, match="line 2: 'brokerName' is not a setting: key=value is expected"):
         read_properties(["# comment", "brokerName"])
 
 
-def test_settings_written_can_be_read() -> None:
+def test_written_settings_can_be_read() -> None:
     broker, store = BrokerConfig(broker_ip1="10.0.0.1", trace_on=False), StoreConfig(file_reserved_time=3)
     assert configure(java_settings(broker) | java_settings(store)) == (broker, store)
 
@@ -110,7 +110,7 @@ def test_our_defaults_are_those_of_java() -> None:
     assert different.keys() == places
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     settings = {"brokerNmae": "b", "listenPort": "x", "haListenPort": "y", "traceOn": "true"}
     with pytest.raises(ConfigError) as caught:
         configure(settings)
@@ -120,11 +120,11 @@ def test_all_mistakes_are_told_at_once() -> None:
         assert part in words
 
 
-def test_what_has_no_effect_is_remembered() -> None:
+def test_keys_without_effect_are_listed() -> None:
     broker, _ = configure(["haMaxTimeSlaveNotCatchup=1", "timerRocksDBRollMaxTps=10"])
     assert broker.ignored == {"haMaxTimeSlaveNotCatchup": "1", "timerRocksDBRollMaxTps": "10"}
 
 
 @pytest.mark.parametrize("field", BrokerConfig.__struct_fields__ + StoreConfig.__struct_fields__)
-def test_a_key_of_ours_is_one_of_java_unless_it_is_known_to_be_our_own(field: str) -> None:
+def test_every_own_key_is_listed_as_such(field: str) -> None:
     assert field == "ignored" or java_key(field) in JAVA_DEFAULTS or java_key(field) in OURS

@@ -44,7 +44,7 @@ def kept(running: InProcess) -> dict[str, str]:
     return read_properties(path.read_text().splitlines()) if path.exists() else {}
 
 
-def test_every_setting_of_java_is_told(client: Client) -> None:
+def test_every_setting_of_java_is_shown(client: Client) -> None:
     told = read(client)
     assert JAVA_DEFAULTS.keys() - UNSET <= told.keys()
     assert not UNSET & told.keys()
@@ -53,7 +53,7 @@ def test_every_setting_of_java_is_told(client: Client) -> None:
     assert told["storePathCommitLog"].endswith("/commitlog")
 
 
-def test_a_change_is_in_force_told_and_kept(running: InProcess, client: Client) -> None:
+def test_a_change_is_applied_shown_and_saved(running: InProcess, client: Client) -> None:
     before = version(client)
     assert update(client, autoCreateTopicEnable="false", fileReservedTime=48).code == 0
     assert client.ask(Code.SEND_MESSAGE_V2, send(), b"body").code == 17
@@ -64,14 +64,14 @@ def test_a_change_is_in_force_told_and_kept(running: InProcess, client: Client) 
     assert version(client) == before + 1
 
 
-def test_a_change_of_what_is_read_at_the_start_waits_for_the_next(running: InProcess, client: Client) -> None:
+def test_a_change_of_a_start_setting_waits_for_the_next_start(running: InProcess, client: Client) -> None:
     assert update(client, maxIndexNum=100).code == 0
     assert read(client)["maxIndexNum"] == "100"
     assert running.services.store.config.max_index_num == 4000
     assert kept(running) == {"maxIndexNum": "100"}
 
 
-def test_messages_may_be_of_another_size_at_once(client: Client) -> None:
+def test_the_message_size_limit_changes_at_once(client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send(), b"x" * 200).code == 0
     update(client, maxMessageSize=100)
     answer = client.ask(Code.SEND_MESSAGE_V2, send(), b"x" * 200)
@@ -108,7 +108,9 @@ def test_a_setting_without_effect_is_accepted_and_shown_with_its_default(client:
         ({"listenPort": "70000"}, 29, "listenPort is 70000: 0 to 65535 is expected"),
     ],
 )
-def test_what_may_not_or_cannot_be(tmp_path: Path, settings: dict[str, str], code: int, words: str) -> None:
+def test_forbidden_and_invalid_changes_are_refused(
+    tmp_path: Path, settings: dict[str, str], code: int, words: str
+) -> None:
     with broker(tmp_path, config_black_list="configBlackList;deleteWhen") as running:
         client = running.connect()
         before = read(client)
@@ -125,7 +127,7 @@ def test_an_empty_change_changes_nothing(client: Client) -> None:
     assert version(client) == before
 
 
-def test_a_broker_that_may_not_be_read(running: InProcess, client: Client) -> None:
+def test_a_broker_without_read_permission_refuses_pulls_at_once(running: InProcess, client: Client) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     topics = running.services.topics.version.counter
     assert update(client, brokerPermission=2).code == 0
@@ -183,26 +185,26 @@ def test_a_value_is_one_setting_at_the_next_start_too(running: InProcess, client
     assert not [line for line in told if line.startswith("brokerConfigPath=/x")]
 
 
-def test_settings_that_are_no_utf_8_are_no_traceback(client: Client) -> None:
+def test_settings_that_are_not_utf_8_are_refused_without_a_traceback(client: Client) -> None:
     assert client.ask_task(Code.UPDATE_BROKER_CONFIG, body=b"regionId=a\xff\xfe\\ud800").code == 0
     assert client.ask(Code.GET_BROKER_CONFIG).code == 0
     assert client.ask_task(Code.UPDATE_BROKER_CONFIG, body=b"regionId\\ ").code == 29
 
 
-def test_every_key_that_names_a_place_on_disk_is_known_as_one() -> None:
+def test_every_key_of_a_path_is_listed_as_one() -> None:
     """A new key with such a name joins ``PATH_KEYS`` or this list."""
     keys = {*JAVA_DEFAULTS, *own_keys(), *namesrv.JAVA_DEFAULTS, *NamesrvConfig.keys(), *tls._KEYS}
     named = {key for key in keys if re.search(r"[pP]ath|Dir$|[hH]ome$|\.file$|abortFile|Checkpoint$", key)}
     assert named - PATH_KEYS == {"useSeparateStorePathForRocksdbCQ"}
 
 
-def test_what_is_read_at_the_start_exists() -> None:
+def test_every_start_setting_exists() -> None:
     fields = {*BrokerConfig.__struct_fields__, *StoreConfig.__struct_fields__}
     assert fields >= AT_START
     assert {java_key(name) for name in AT_START} <= own_keys().keys()
 
 
-def test_waiting_changes_add_up() -> None:
+def test_pending_changes_accumulate() -> None:
     settings = LiveSettings(BrokerConfig(store_path_root_dir="/nowhere/at/all"), StoreConfig(), 10911, lambda: 0)
     settings.update("brokerName=other\n")
     settings.update("traceOn=false\nfileReservedTime=5\n")
@@ -216,7 +218,7 @@ def test_configurations_are_not_shared_between_brokers() -> None:
     assert (first.ignored, second.ignored) == ({"haMaxTimeSlaveNotCatchup": "1"}, {})
 
 
-def test_a_group_may_be_made_when_that_is_switched_on(tmp_path: Path) -> None:
+def test_group_creation_can_be_enabled(tmp_path: Path) -> None:
     with broker(tmp_path, auto_create_subscription_group=False) as running:
         client = running.connect()
         client.ask(Code.SEND_MESSAGE_V2, send(), b"body")

@@ -83,7 +83,7 @@ class Bench:
         return link, Transport(link, host)
 
 
-def test_the_log_is_sent_from_where_the_slave_ends() -> None:
+def test_the_log_is_sent_from_the_end_of_the_slave() -> None:
     bench = Bench()
     link, transport = bench.connect()
     link.data_received(pack_report(400))

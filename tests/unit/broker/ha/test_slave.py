@@ -79,7 +79,7 @@ def test_a_slave_that_may_act_explains_its_refusal(tmp_path: Path) -> None:
         assert "no master is here" in (answer.remark or "")
 
 
-def test_offsets_are_not_reset_here(tmp_path: Path) -> None:
+def test_a_slave_resets_no_offsets(tmp_path: Path) -> None:
     with slave(tmp_path) as running:
         header = ResetOffset(topic="t", group="g", timestamp=0, is_force=True)
         answer = running.connect().ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header)

@@ -41,7 +41,7 @@ def test_a_message_is_found_by_its_id(client: Client) -> None:
     assert (answer.code, answer.remark) == (1, "can not find message by the offset, 99999")
 
 
-def test_settings_under_the_names_of_java(client: Client) -> None:
+def test_settings_have_the_names_of_java(client: Client) -> None:
     answer = client.ask(Code.GET_BROKER_CONFIG)
     lines = dict(line.split("=", 1) for line in answer.body.decode().splitlines())
     assert lines["brokerName"] == "broker-a"
@@ -51,7 +51,7 @@ def test_settings_under_the_names_of_java(client: Client) -> None:
     assert fastjson.loads(answer.ext["version"]).keys() == {"counter", "stateVersion", "timestamp"}
 
 
-def test_runtime_info(running: InProcess, client: Client) -> None:
+def test_runtime_info_has_the_keys_of_java(running: InProcess, client: Client) -> None:
     running.turn()
     for _ in range(4):
         client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), b"body")
@@ -72,7 +72,7 @@ def test_runtime_info(running: InProcess, client: Client) -> None:
     assert table["runtime"] == "[ 0 days, 0 hours, 0 minutes, 5 seconds ]"
 
 
-def test_the_offsets_of_delayed_messages(running: InProcess, client: Client) -> None:
+def test_offsets_of_delay_levels_are_shown(running: InProcess, client: Client) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), b"body")
     running.turn(1_000)
     assert fastjson.loads(client.ask(Code.GET_ALL_DELAY_OFFSET).body)["offsetTable"] == {"1": 1}

@@ -12,21 +12,21 @@ def padded(text: str, length: int) -> bytes:
     return text.replace("%", "x" * (length - len(text) + 1)).encode()
 
 
-def test_the_last_byte_that_is_possible() -> None:
+def test_a_body_at_the_limit_is_accepted() -> None:
     assert body_fault(Code.HEART_BEAT, padded('{"clientID":"%"}', MIB)) is None
     said = body_fault(Code.HEART_BEAT, padded('{"clientID":"%"}', MIB + 1))
     assert said == f"the body of request HEART_BEAT has {MIB + 1} bytes: at most {MIB} are possible"
 
 
 @pytest.mark.parametrize("text", ["{'clientID':'%'}", '{clientID:"%"}', '{"clientID":"%"}]', '{"clientID":"%",}'])
-def test_fastjsons_dialect_has_a_smaller_limit(text: str) -> None:
+def test_the_dialect_of_fastjson_has_a_smaller_limit(text: str) -> None:
     assert body_fault(Code.HEART_BEAT, padded(text, DIALECT_LIMIT)) is None
     said = body_fault(Code.HEART_BEAT, padded(text, DIALECT_LIMIT + 1))
     assert said is not None
     assert "is not standard JSON: at most 131072 are possible then" in said
 
 
-def test_settings_are_not_json() -> None:
+def test_bodies_of_settings_are_not_checked_as_json() -> None:
     assert body_fault(Code.UPDATE_BROKER_CONFIG, padded("brokerName=%", MIB)) is None
 
 

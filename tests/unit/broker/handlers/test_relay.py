@@ -37,7 +37,7 @@ async def ask(admin: Client, code: Code, header: Header, consumer: Client, answe
     return admin.heard.pop()
 
 
-def test_running_info_of_a_consumer(client: Client, consumer: Client) -> None:
+def test_running_info_of_a_consumer_is_forwarded(client: Client, consumer: Client) -> None:
     header = GetConsumerRunningInfo(consumer_group="g", client_id="c1", jstack_enable=True)
     answer = Command(0, remark="fine", body=b'{"properties":{}}')
     got = asyncio.run(ask(client, Code.GET_CONSUMER_RUNNING_INFO, header, consumer, answer))
@@ -47,7 +47,7 @@ def test_running_info_of_a_consumer(client: Client, consumer: Client) -> None:
     assert asked.ext == {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true"}
 
 
-def test_a_message_consumed_on_command(client: Client, consumer: Client) -> None:
+def test_direct_consumption_is_forwarded(client: Client, consumer: Client) -> None:
     msg_id = client.ask(Code.SEND_MESSAGE_V2, send(), b"body").ext["msgId"]
     header = ConsumeMessageDirectly(consumer_group="g", client_id="c1", msg_id=msg_id, topic="t")
     answer = Command(0, body=b'{"consumeResult":"CR_SUCCESS"}')
@@ -67,7 +67,7 @@ def test_a_message_consumed_on_command(client: Client, consumer: Client) -> None
         (ConsumeMessageDirectly(consumer_group="g", client_id="c1", msg_id="0" * 28 + "FFFF"), "can not find message"),
     ],
 )
-def test_requests_that_cannot_be_forwarded(client: Client, consumer: Client, header: Header, words: str) -> None:
+def test_requests_without_a_consumer_are_refused(client: Client, consumer: Client, header: Header, words: str) -> None:
     running_info = isinstance(header, GetConsumerRunningInfo)
     code = Code.GET_CONSUMER_RUNNING_INFO if running_info else Code.CONSUME_MESSAGE_DIRECTLY
     got = asyncio.run(ask(client, code, header, consumer, None))
@@ -75,7 +75,9 @@ def test_requests_that_cannot_be_forwarded(client: Client, consumer: Client, hea
     assert words in (got.remark or "")
 
 
-def test_a_consumer_that_does_not_answer(client: Client, consumer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consumer_that_does_not_answer_times_out(
+    client: Client, consumer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     header = GetConsumerRunningInfo(consumer_group="g", client_id="c1")
     got = asyncio.run(ask(client, Code.GET_CONSUMER_RUNNING_INFO, header, consumer, None))
     assert (got.code, "invoke consumer <g> <c1> Exception" in (got.remark or "")) == (1, True)

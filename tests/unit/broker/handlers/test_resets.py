@@ -68,7 +68,7 @@ def test_members_in_cpp_receive_a_list(telling: InProcess) -> None:
         ("no", "g", 17, "[reset-offset] reset offset failed, no topic in this broker. topic=no"),
     ],
 )
-def test_resets_that_are_refused(telling: InProcess, topic: str, group: str, code: int, words: str) -> None:
+def test_invalid_resets_are_refused(telling: InProcess, topic: str, group: str, code: int, words: str) -> None:
     header = ResetOffset(topic=topic, group=group, timestamp=0)
     answer = telling.connect().ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header)
     assert (answer.code, answer.remark) == (code, words)
@@ -94,7 +94,7 @@ def status(client: Client, members: dict[str, tuple[Client, Command | None]], wa
     return asyncio.run(ask())
 
 
-def test_offsets_of_all_members(running: InProcess, client: Client) -> None:
+def test_offsets_of_all_members_are_returned(running: InProcess, client: Client) -> None:
     table = f'{{"messageQueueTable":{{{T}:7}},"consumerTable":{{}}}}'.encode()
     members = {
         "c1": (member(running, "c1"), Command(0, body=table)),
@@ -106,7 +106,7 @@ def test_offsets_of_all_members(running: InProcess, client: Client) -> None:
     assert found == {"consumerTable": {"c1": {T: 7}}, "messageQueueTable": {}}
 
 
-def test_offsets_of_one_member(running: InProcess, client: Client) -> None:
+def test_offsets_of_one_member_are_returned(running: InProcess, client: Client) -> None:
     answer = Command(0, body=f'{{"messageQueueTable":{{{T}:7}}}}'.encode())
     members = {name: (member(running, name), answer) for name in ("c1", "c2")}
     assert fastjson.loads(status(client, members, "c2").body)["consumerTable"].keys() == {"c2"}

@@ -60,7 +60,7 @@ def traffic(running: InProcess, client: Client) -> None:
     running.turn(10_000)
 
 
-def test_counters_of_messages_in_and_out(running: InProcess, client: Client) -> None:
+def test_sent_and_received_messages_are_counted(running: InProcess, client: Client) -> None:
     traffic(running, client)
     size = running.services.store.queue_entries("t", 0, 0, 1)[0][1]
     for name, key, wanted in (
@@ -100,7 +100,7 @@ def test_deleted_topics_and_groups_lose_their_counters(running: InProcess, clien
     assert stat(client, "BROKER_PUT_NUMS", "DefaultCluster") == (4, 0, 0)
 
 
-def test_totals_of_a_day_are_taken_at_midnight() -> None:
+def test_daily_totals_are_taken_at_midnight() -> None:
     stats = Stats(MORNING - 3_600_000, "c", lambda topic: topic == "system")
     stats.pulled("g", "t", 5, 100)
     stats.pulled("g", "system", 7, 100)
@@ -113,7 +113,7 @@ def test_totals_of_a_day_are_taken_at_midnight() -> None:
     assert (stats.got_day.yesterday_morning, stats.got_day.today_morning, stats.got_day.now) == (5, 6, 6)
 
 
-def test_consume_time_span(running: InProcess, client: Client) -> None:
+def test_consume_time_spans_are_returned(running: InProcess, client: Client) -> None:
     traffic(running, client)
     spans = tree(client, Code.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpan(topic="t", group="g"))
     first, second, third, _ = spans["consumeTimeSpanSet"]
@@ -129,7 +129,7 @@ def test_consume_time_span(running: InProcess, client: Client) -> None:
     assert (answer.code, answer.remark) == (17, "topic[no] not exist")
 
 
-def test_progress_of_all_groups(running: InProcess, client: Client) -> None:
+def test_progress_of_all_groups_is_returned(running: InProcess, client: Client) -> None:
     traffic(running, client)
     found = tree(client, Code.GET_BROKER_CONSUME_STATS, BrokerConsumeStats(is_order=False))
     assert (found["brokerAddr"], found["totalDiff"], found["totalInflightDiff"]) == ("127.0.0.1:10911", 2, -2)
@@ -142,14 +142,14 @@ def test_progress_of_all_groups(running: InProcess, client: Client) -> None:
     assert found["totalDiff"] == 0
 
 
-def test_a_topic_a_group_has_left_does_not_count(running: InProcess, client: Client) -> None:
+def test_an_unsubscribed_topic_does_not_count(running: InProcess, client: Client) -> None:
     traffic(running, client)
     client.ask(Code.HEART_BEAT, body=heartbeat(group="g", other="*"))
     found = tree(client, Code.GET_BROKER_CONSUME_STATS, BrokerConsumeStats(is_order=False))
     assert next(table["g"] for table in found["consumeStatsList"] if "g" in table) == []
 
 
-def test_entries_of_a_queue(running: InProcess, client: Client) -> None:
+def test_entries_of_a_queue_are_returned(running: InProcess, client: Client) -> None:
     traffic(running, client)
     header = QueryConsumeQueue(topic="t", queue_id=0, index=1, count=5)
     found = tree(client, Code.QUERY_CONSUME_QUEUE, header)
@@ -162,7 +162,7 @@ def test_entries_of_a_queue(running: InProcess, client: Client) -> None:
     }  # fmt: skip
 
 
-def test_entries_with_the_subscription_of_a_group(running: InProcess, client: Client) -> None:
+def test_entries_are_filtered_by_the_subscription_of_a_group(running: InProcess, client: Client) -> None:
     traffic(running, client)
     header = QueryConsumeQueue(topic="t", queue_id=0, index=0, count=1, consumer_group="g")
     assert tree(client, Code.QUERY_CONSUME_QUEUE, header)["filterData"] == "g@t is not online!"
@@ -171,7 +171,7 @@ def test_entries_with_the_subscription_of_a_group(running: InProcess, client: Cl
     assert (found["filterData"], found["subscriptionData"]["tagsSet"]) == ("null", ["a", "b"])
 
 
-def test_entries_that_do_not_exist(running: InProcess, client: Client) -> None:
+def test_missing_entries_are_refused(running: InProcess, client: Client) -> None:
     traffic(running, client)
     answer = client.ask(Code.QUERY_CONSUME_QUEUE, QueryConsumeQueue(topic="t", queue_id=7, index=0, count=1))
     assert (answer.code, answer.remark) == (1, "7@t is not exist!")
@@ -179,7 +179,7 @@ def test_entries_that_do_not_exist(running: InProcess, client: Client) -> None:
     assert (answer.code, answer.remark, answer.body) == (0, "Index 3 of 0@t is not exist!", b"")
 
 
-def test_corrections_are_the_smallest_offsets(running: InProcess, client: Client) -> None:
+def test_offset_corrections_are_the_smallest_offsets(running: InProcess, client: Client) -> None:
     for group, offset in (("g1", 5), ("g2", 3), ("g3", 1)):
         running.services.offsets.commit(group, "t", 0, offset, "c")
     running.services.offsets.commit("g1", "t", 1, 9, "c")
@@ -195,7 +195,7 @@ def test_corrections_are_the_smallest_offsets(running: InProcess, client: Client
     assert running.services.offsets.query("g3", "t", 0) == 1
 
 
-def test_all_producers(running: InProcess, client: Client) -> None:
+def test_all_producers_are_listed(running: InProcess, client: Client) -> None:
     other = running.connect()
     client.ask(Code.HEART_BEAT, body=heartbeat("c1", group=None, producer="p1"))
     other.ask(Code.HEART_BEAT, body=heartbeat("c2", group=None, producer="p1"))
@@ -214,7 +214,7 @@ def test_queues_of_deleted_topics_are_removed(running: InProcess, client: Client
     assert running.services.store.queues() == [("t", 0)]
 
 
-def test_replication_of_a_master_without_slaves(running: InProcess, client: Client) -> None:
+def test_replication_info_of_a_master_without_slaves_is_empty(running: InProcess, client: Client) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     found = tree(client, Code.GET_BROKER_HA_STATUS)
     assert (found["master"], found["haConnectionInfo"], found["inSyncSlaveNums"]) == (True, [], 0)

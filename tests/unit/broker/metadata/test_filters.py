@@ -68,7 +68,7 @@ def check(client: Client, expression: str, kind: str = "SQL92") -> tuple[int, st
     return answer.code, answer.remark
 
 
-def test_what_a_client_may_filter_by(client: Client) -> None:
+def test_clients_may_filter_by_tag_and_sql(client: Client) -> None:
     assert check(client, "a > 5") == (0, None)
     assert check(client, "A || B", "TAG") == (0, None)
     code, remark = check(client, "a > 'x'")
@@ -94,7 +94,7 @@ def test_a_broker_filters_only_with_enable_property_filter(tmp_path: Path) -> No
 # -- checks of a pull
 
 
-def test_a_pull_with_its_own_expression(client: Client) -> None:
+def test_a_pull_may_carry_its_own_expression(client: Client) -> None:
     put(client, 1, 10, "x", 7, 3)
     answer = client.ask(Code.PULL_MESSAGE, with_sql())
     assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (0, "FOUND", "5")
@@ -102,14 +102,14 @@ def test_a_pull_with_its_own_expression(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("expression", "kind"), [("a >", "SQL92"), ("", "SQL92"), ("a > 5", "JMS")])
-def test_an_illegal_expression_is_refused_and_never_ignored(client: Client, expression: str, kind: str) -> None:
+def test_an_illegal_expression_is_refused(client: Client, expression: str, kind: str) -> None:
     put(client, 1)
     answer = client.ask(Code.PULL_MESSAGE, pull(subscription=expression, expression_type=kind))
     assert answer.code == 23
     assert str(answer.remark).startswith("parse the consumer's subscription failed: ")
 
 
-def test_a_registered_expression_in_javas_order_of_checks(client: Client) -> None:
+def test_registered_expressions_are_checked_in_the_order_of_java(client: Client) -> None:
     put(client, 1, 10)
     assert client.ask(Code.PULL_MESSAGE, registered()).code == 24
     beat(client, subscription("a > 'x'"))
@@ -121,7 +121,7 @@ def test_a_registered_expression_in_javas_order_of_checks(client: Client) -> Non
     assert [message.body for message in decode_records(answer.body)] == [b"10"]
 
 
-def test_filter_data_behind_the_subscription(running: InProcess, client: Client) -> None:
+def test_outdated_filter_data_is_refused(running: InProcess, client: Client) -> None:
     put(client, 1)
     beat(client, subscription(version=5))
     running.services.filters.table["t"]["g"].client_version = 4
@@ -129,13 +129,13 @@ def test_filter_data_behind_the_subscription(running: InProcess, client: Client)
     assert (answer.code, answer.remark) == (28, "the consumer's consumer filter data not latest")
 
 
-def test_nothing_found_is_passed_over_at_once(client: Client) -> None:
+def test_a_pull_without_matches_moves_on_at_once(client: Client) -> None:
     put(client, 1, 2)
     answer = client.ask(Code.PULL_MESSAGE, with_sql(sys_flag=4 | WAIT))
     assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "2")
 
 
-def test_class_filters_of_old_clients_filter_elsewhere(client: Client) -> None:
+def test_class_filters_of_old_clients_are_ignored(client: Client) -> None:
     put(client, 1, 10)
     beat(client, SubscriptionData(topic="t", sub_string="a > 5", sub_version=1, expression_type="SQL92",
                                   class_filter_mode=True))  # fmt: skip
@@ -145,7 +145,7 @@ def test_class_filters_of_old_clients_filter_elsewhere(client: Client) -> None:
 # -- waiting
 
 
-def test_only_a_wanted_message_wakes(running: InProcess, client: Client) -> None:
+def test_only_a_matching_message_wakes_a_pull(running: InProcess, client: Client) -> None:
     beat(client, subscription())
     running.turn()
     client.heard.clear()  # the notification of the group
@@ -161,7 +161,7 @@ def test_only_a_wanted_message_wakes(running: InProcess, client: Client) -> None
     assert answer.ext["nextBeginOffset"] == "4"
 
 
-def test_unwanted_messages_are_passed_over_when_time_is_up(running: InProcess, client: Client) -> None:
+def test_messages_that_do_not_match_are_skipped_at_the_timeout(running: InProcess, client: Client) -> None:
     beat(client, subscription())
     running.turn()
     client.heard.clear()  # the notification of the group
@@ -251,7 +251,7 @@ def test_heartbeats_and_the_start_compile_nothing_and_the_first_pull_does(tmp_pa
             compiled.clear()
 
 
-def test_expressions_that_are_too_long_are_refused_wherever_they_come_in(
+def test_too_long_expressions_are_refused_everywhere(
     tmp_path: Path, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(client, 1)

@@ -98,7 +98,7 @@ def test_no_group_with_such_a_name_is_created(running: InProcess, client: Client
     assert set(running.services.topics.table) == topics | {"t"}
 
 
-def test_nothing_is_popped_that_could_not_come_back(running: InProcess, client: Client) -> None:
+def test_messages_that_could_not_be_revived_are_not_popped(running: InProcess, client: Client) -> None:
     topic, long, short = "t" * 127, "g" * 130, "g" * 100
     assert client.ask(Code.SEND_MESSAGE_V2, send(topic), b"body").code == 0
     refused = client.ask(Code.POP_MESSAGE, pop(topic, consumer_group=long))
@@ -121,7 +121,7 @@ def test_a_message_of_a_group_with_too_long_a_name_is_not_sent_back(running: InP
 
 
 @pytest.mark.parametrize("topic", ["../../victim", "..", "/abs"])
-def test_handles_with_such_topics_recall_nothing(tmp_path: Path, topic: str) -> None:
+def test_recall_handles_with_such_topics_are_refused(tmp_path: Path, topic: str) -> None:
     with broker(tmp_path, recall_message_enable=True) as running:
         client = running.connect()
         handle = RecallHandle(topic, "broker-a", START_MS + 60_000, "K").encode()

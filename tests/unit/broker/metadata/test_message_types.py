@@ -27,7 +27,7 @@ PROPERTIES = {
         ({"DELAY": "1", "__SHARDINGKEY": "k"}, "DELAY"), ({}, "NORMAL"),
     ],
 )  # fmt: skip
-def test_the_type_of_a_message(properties: dict[str, str], kind: str) -> None:
+def test_the_type_of_a_message_follows_from_its_properties(properties: dict[str, str], kind: str) -> None:
     assert message_type(properties) == kind
 
 

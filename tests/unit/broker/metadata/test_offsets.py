@@ -52,7 +52,7 @@ def test_a_new_group_of_a_young_queue_gets_its_beginning(client: Client) -> None
     assert query(client, queue=3) is None
 
 
-def test_a_committed_offset_is_found_even_a_smaller_one(running: InProcess, client: Client) -> None:
+def test_a_smaller_committed_offset_replaces_a_larger_one(running: InProcess, client: Client) -> None:
     known_group(running)
     put(client)
     assert (commit(client, 5), query(client)) == (0, 5)
@@ -67,7 +67,7 @@ def test_only_known_groups_and_topics_commit(running: InProcess, client: Client)
     assert commit(client, 1) == 0
 
 
-def test_the_range_of_a_queue(client: Client) -> None:
+def test_the_smallest_and_largest_offset_are_returned(client: Client) -> None:
     put(client, 3)
     assert client.ask(Code.GET_MAX_OFFSET, GetMaxOffset(topic="t", queue_id=0)).ext == {"offset": "3"}
     assert client.ask(Code.GET_MIN_OFFSET, QueueHeader(topic="t", queue_id=0)).ext == {"offset": "0"}
@@ -75,7 +75,7 @@ def test_the_range_of_a_queue(client: Client) -> None:
         assert client.ask(Code.GET_MAX_OFFSET, unknown).ext == {"offset": "0"}
 
 
-def test_offsets_by_time(running: InProcess, client: Client) -> None:
+def test_offsets_are_found_by_time(running: InProcess, client: Client) -> None:
     for _ in range(3):
         put(client)
         running.now += 1_000
@@ -103,7 +103,7 @@ def test_a_reset_is_pending_until_the_next_pull(running: InProcess, client: Clie
 
 
 @pytest.mark.parametrize(("timestamp", "offset"), [(-1, 4), (0, 0)])
-def test_a_reset_to_a_time(running: InProcess, client: Client, timestamp: int, offset: int) -> None:
+def test_a_reset_to_a_time_is_applied(running: InProcess, client: Client, timestamp: int, offset: int) -> None:
     known_group(running)
     put(client, 4)
     header = ResetOffset(topic="t", group="g", timestamp=timestamp, queue_id=0)
@@ -119,7 +119,7 @@ def test_a_reset_to_an_offset_must_lie_in_the_queue(running: InProcess, client: 
     assert client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header).code == code
 
 
-def test_resets_of_unknown_topics_and_groups(running: InProcess, client: Client) -> None:
+def test_resets_of_unknown_topics_and_groups_are_refused(running: InProcess, client: Client) -> None:
     header = ResetOffset(topic="t", group="g", timestamp=0)
     assert client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header).code == 17
     running.services.topics.put([TopicConfig(topic_name="t")])

@@ -60,14 +60,14 @@ def test_a_topic_is_created_and_changed(running: InProcess, client: Client) -> N
     assert (found.read_queue_nums, found.perm, found.order) == (5, 4, True)
 
 
-def test_several_topics_at_once(running: InProcess, client: Client) -> None:
+def test_several_topics_are_created_at_once(running: InProcess, client: Client) -> None:
     topics = TopicConfigList(topic_config_list=[TopicConfig(topic_name="t"), TopicConfig(topic_name="u")])
     assert ask(client, Code.UPDATE_AND_CREATE_TOPIC_LIST, body=topics.encode()).code == 0
     assert {"t", "u"} <= running.services.topics.table.keys()
 
 
 @pytest.mark.parametrize("topic", ["no topic!", "", "TBW102", "rmq_sys_mine", "DefaultCluster", "broker-a"])
-def test_illegal_topic_names(client: Client, topic: str) -> None:
+def test_illegal_topic_names_are_refused(client: Client, topic: str) -> None:
     assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(topic)).code == 29
 
 
@@ -80,7 +80,7 @@ def test_illegal_topic_names(client: Client, topic: str) -> None:
         ("", {}),
     ],
 )
-def test_attributes(running: InProcess, client: Client, change: str, attributes: dict[str, str]) -> None:
+def test_topic_attributes_are_kept(running: InProcess, client: Client, change: str, attributes: dict[str, str]) -> None:
     assert ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes=change)).code == 0
     assert running.services.topics.table["t"].attributes == attributes
 
@@ -101,14 +101,14 @@ def test_attributes(running: InProcess, client: Client, change: str, attributes:
         ("+=x", "kv string format wrong."),
     ],
 )
-def test_attributes_that_are_refused(running: InProcess, client: Client, change: str, words: str) -> None:
+def test_invalid_attributes_are_refused(running: InProcess, client: Client, change: str, words: str) -> None:
     answer = ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes=change))
     assert answer.code
     assert words in (answer.remark or "")
     assert running.services.topics.get("t") is None
 
 
-def test_an_attribute_that_cannot_change_any_more(client: Client) -> None:
+def test_an_immutable_attribute_cannot_change(client: Client) -> None:
     ask(client, Code.UPDATE_AND_CREATE_TOPIC, create())
     answer = ask(client, Code.UPDATE_AND_CREATE_TOPIC, create(attributes="+queue.type=SimpleCQ"))
     assert answer.remark == "attempt to update an unchangeable attribute. key: queue.type"
@@ -135,11 +135,11 @@ def test_a_deleted_topic_leaves_nothing(running: InProcess, client: Client) -> N
 
 
 @pytest.mark.parametrize("topic", [" ", "TBW102"])
-def test_topics_that_cannot_be_deleted(client: Client, topic: str) -> None:
+def test_system_topics_cannot_be_deleted(client: Client, topic: str) -> None:
     assert ask(client, Code.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic)).code == 29
 
 
-def test_the_state_of_a_topic(running: InProcess, client: Client) -> None:
+def test_the_offsets_of_a_topic_are_returned(running: InProcess, client: Client) -> None:
     assert client.ask(Code.GET_TOPIC_STATS_INFO, TopicName(topic="t")).code == 17
     client.ask(Code.SEND_MESSAGE_V2, send(queue_id=1), b"body")
     table = fastjson.loads(client.ask(Code.GET_TOPIC_STATS_INFO, TopicName(topic="t")).body)["offsetTable"]
@@ -148,12 +148,12 @@ def test_the_state_of_a_topic(running: InProcess, client: Client) -> None:
     assert table[key] == {"lastUpdateTimestamp": running.now, "maxOffset": 1, "minOffset": 0}
 
 
-def test_system_topics(client: Client) -> None:
+def test_system_topics_are_listed(client: Client) -> None:
     found = TopicList.decode(client.ask(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER).body).topic_list
     assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster"} <= set(found)
 
 
-def test_topics_of_the_first_start(tmp_path: Path) -> None:
+def test_the_first_start_creates_system_topics(tmp_path: Path) -> None:
     with broker(tmp_path, broker_cluster_name="c", broker_name="b", trace_topic_enable=True) as running:
         topics = {topic.topic_name: (topic.write_queue_nums, topic.perm) for topic in initial_topics(running.config)}
     assert topics == {
@@ -231,14 +231,14 @@ def test_a_group_is_created_changed_and_deleted(running: InProcess, client: Clie
     assert running.services.offsets.query("g", "t", 0) == -1
 
 
-def test_several_groups_at_once(running: InProcess, client: Client) -> None:
+def test_several_groups_are_created_at_once(running: InProcess, client: Client) -> None:
     groups = [SubscriptionGroupConfig(group_name=name) for name in ("g", "h")]
     body = SubscriptionGroupList(group_config_list=groups).encode()
     assert client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body).code == 0
     assert {"g", "h"} <= running.services.groups.table.keys()
 
 
-def test_a_group_with_an_illegal_name(client: Client) -> None:
+def test_a_group_with_an_illegal_name_is_refused(client: Client) -> None:
     body = SubscriptionGroupConfig(group_name="no group!").encode()
     answer = client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
     assert (answer.code, "illegal characters" in (answer.remark or "")) == (29, True)
@@ -271,7 +271,7 @@ def test_an_illegal_name_creates_no_group(running: InProcess) -> None:
     assert running.services.groups.find("no group!") is None
 
 
-def test_progress_of_a_group(running: InProcess, client: Client) -> None:
+def test_progress_of_a_group_is_returned(running: InProcess, client: Client) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     client.ask(Code.PULL_MESSAGE, pull())
@@ -287,7 +287,7 @@ def test_progress_of_a_group(running: InProcess, client: Client) -> None:
         assert len(table) == 4
 
 
-def test_groups_of_a_topic_and_topics_of_a_group(running: InProcess, client: Client) -> None:
+def test_groups_of_a_topic_and_topics_of_a_group_are_listed(running: InProcess, client: Client) -> None:
     client.ask(Code.HEART_BEAT, body=heartbeat("one", "online", t="*"))
     running.services.offsets.commit("offline", "t", 0, 1, "c")
     answer = client.ask(Code.QUERY_TOPIC_CONSUME_BY_WHO, TopicName(topic="t"))
@@ -306,7 +306,7 @@ def test_offsets_of_one_group_are_copied_to_another(running: InProcess, client: 
     assert running.services.offsets.topics_of("all") == ["t", "u"]
 
 
-def test_a_group_forbidden_to_read_a_topic(client: Client) -> None:
+def test_a_group_can_be_forbidden_to_read_a_topic(client: Client) -> None:
     def readable(wanted: bool | None) -> bool:
         header = GroupForbidden(group="g", topic="t", readable=wanted)
         return bool(fastjson.loads(client.ask(Code.UPDATE_AND_GET_GROUP_FORBIDDEN, header).body)["readable"])
@@ -314,7 +314,7 @@ def test_a_group_forbidden_to_read_a_topic(client: Client) -> None:
     assert [readable(None), readable(False), readable(None), readable(True)] == [True, False, False, True]
 
 
-def test_the_subscription_of_a_group(client: Client) -> None:
+def test_the_subscription_of_a_group_is_returned(client: Client) -> None:
     client.ask(Code.HEART_BEAT, body=heartbeat("one", t="A || B"))
     for topic, tags in (("t", ["A", "B"]), ("u", None)):
         answer = client.ask(Code.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupAndTopic(group="g", topic=topic))

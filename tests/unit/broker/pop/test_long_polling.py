@@ -106,7 +106,7 @@ def test_a_stopping_broker_answers_all_held_pops(running: InProcess, client: Cli
     assert [answer.code for answer in client.heard] == [210]
 
 
-def test_a_message_and_its_pop_in_one_read(running: InProcess, client: Client) -> None:
+def test_a_pop_in_the_read_of_its_message_is_answered(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a")
     assert client.ask(Code.SEND_MESSAGE_V2, send(), b"b").code == 0

@@ -91,7 +91,7 @@ def test_visible_messages_wake_held_pops(running: InProcess, client: Client, inv
     assert [[one.body for one in popped(answer)] for answer in waiting.heard] == [[b"a"]]
 
 
-def test_refused_ordered_acks(running: InProcess, client: Client) -> None:
+def test_invalid_ordered_acks_are_refused(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     [one] = take(client, max_msg_nums=1, **ORDER)
@@ -104,7 +104,7 @@ def test_refused_ordered_acks(running: InProcess, client: Client) -> None:
     assert change_invisible(client, one, 1_000).ext["popTime"] == "0", "it is done already"
 
 
-def test_a_batch_of_acks_in_order(running: InProcess, client: Client) -> None:
+def test_a_batch_acks_ordered_messages(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b", b"c")
     take(client, **ORDER)
@@ -170,7 +170,7 @@ def test_peeking_changes_nothing(running: InProcess, client: Client) -> None:
 
 
 @pytest.mark.parametrize("chance", [0, 1])
-def test_peeking_after_pops(running: InProcess, client: Client, chance: int) -> None:
+def test_peeking_shows_messages_after_pops(running: InProcess, client: Client, chance: int) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     take(client, max_msg_nums=1)

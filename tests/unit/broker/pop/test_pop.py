@@ -59,14 +59,14 @@ def test_popped_messages_are_invisible_to_the_group(running: InProcess, client: 
     assert bodies(take(client, consumer_group="h")) == [b"a", b"b", b"c"]
 
 
-def test_one_queue_only(running: InProcess, client: Client) -> None:
+def test_a_pop_can_be_limited_to_one_queue(running: InProcess, client: Client) -> None:
     make_topic(running, 2)
     put(client, b"a")
     put(client, b"c", queue_id=1)
     assert bodies(take(client, queue_id=1)) == [b"c"]
 
 
-def test_tags_and_expressions(running: InProcess, client: Client) -> None:
+def test_pops_filter_by_tag_and_expression(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b", properties={"TAGS": "A", "n": "1"})
     put(client, b"c", properties={"TAGS": "C", "n": "2"})
@@ -79,7 +79,9 @@ def test_tags_and_expressions(running: InProcess, client: Client) -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [(0, [b"a", b"b"]), (1, [b"a", b"b"])])
-def test_initial_offset_of_a_group(running: InProcess, client: Client, mode: int, expected: list[bytes]) -> None:
+def test_the_initial_offset_of_a_group_is_configurable(
+    running: InProcess, client: Client, mode: int, expected: list[bytes]
+) -> None:
     # a short queue whose messages are all in memory is read from its beginning in either mode
     make_topic(running)
     put(client, b"a", b"b")
@@ -122,7 +124,9 @@ def test_a_reset_offset_is_used(running: InProcess, client: Client) -> None:
         ),
     ],
 )
-def test_refusals(running: InProcess, client: Client, header: dict[str, Any], code: int, remark: str) -> None:
+def test_invalid_pops_are_refused(
+    running: InProcess, client: Client, header: dict[str, Any], code: int, remark: str
+) -> None:
     make_topic(running)
     running.services.groups.put([SubscriptionGroupConfig(group_name="off", consume_enable=False)])
     answer = client.ask(Code.POP_MESSAGE, pop(**header))
@@ -130,7 +134,7 @@ def test_refusals(running: InProcess, client: Client, header: dict[str, Any], co
     assert (answer.remark or "").startswith(remark)
 
 
-def test_permissions(tmp_path: Path) -> None:
+def test_pops_need_permissions(tmp_path: Path) -> None:
     with broker(tmp_path / "store", broker_permission=2) as running:
         make_topic(running)
         answer = running.connect().ask(Code.POP_MESSAGE, pop())
@@ -176,7 +180,7 @@ def test_each_revival_raises_the_reconsume_times(running: InProcess, client: Cli
     assert one.message.properties["1ST_POP_TIME"] == str(START_MS)
 
 
-def test_a_batch_of_acks(running: InProcess, client: Client) -> None:
+def test_a_batch_acks_messages(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, *[b"%d" % i for i in range(5)])
     messages = take(client)
@@ -219,7 +223,7 @@ def test_the_invisible_time_can_be_shortened(running: InProcess, client: Client)
     assert [m.message.reconsume_times for m in take(client)] == [2]
 
 
-def test_messages_no_longer_in_flight(running: InProcess, client: Client) -> None:
+def test_messages_no_longer_in_flight_cannot_be_changed(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     acked, late = take(client)
@@ -240,7 +244,7 @@ def test_messages_no_longer_in_flight(running: InProcess, client: Client) -> Non
         ({"extra_info": "x"}, 1),
     ],
 )  # fmt: skip
-def test_refused_acks(running: InProcess, client: Client, change: dict[str, Any], code: int) -> None:
+def test_invalid_acks_are_refused(running: InProcess, client: Client, change: dict[str, Any], code: int) -> None:
     make_topic(running)
     put(client, b"a")
     [one] = take(client)
@@ -301,7 +305,7 @@ def test_reviving_is_retried_while_the_store_refuses_writes(
     assert take(client) == []
 
 
-def test_the_second_form_of_retry_topics(tmp_path: Path) -> None:
+def test_the_second_form_of_retry_topics_is_supported(tmp_path: Path) -> None:
     with broker(tmp_path / "store", enable_retry_topic_v2=True) as running:
         client = running.connect()
         make_topic(running)
@@ -384,7 +388,7 @@ def test_pops_survive_a_restart(tmp_path: Path, *, clean: bool) -> None:
         running.services.close()
 
 
-def test_progress_in_the_revive_log(running: InProcess, client: Client) -> None:
+def test_the_revive_offset_is_committed(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b")
     first = take(client, max_msg_nums=1)

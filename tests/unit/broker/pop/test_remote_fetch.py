@@ -209,7 +209,7 @@ def test_messages_gone_from_another_broker_are_finished(
 
 
 @pytest.mark.parametrize("why", [ConnectError("no"), NoRouteError("unknown"), BrokerError.of(17, "no topic")])
-def test_unfetched_messages_are_tried_again(
+def test_unfetched_messages_are_retried(
     running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None],
     why: RocketMQError,
 ) -> None:  # fmt: skip

@@ -42,7 +42,7 @@ def test_messages_come_with_the_range_of_the_queue(client: Client) -> None:
     assert [message.queue_offset for message in decode_records(answer.body)] == [1, 2]
 
 
-def test_a_message_and_its_pull_in_one_read(client: Client) -> None:
+def test_a_pull_in_the_read_of_its_message_is_answered(client: Client) -> None:
     answers = client.read(
         [
             Command(Code.SEND_MESSAGE_V2, 1, ext=send().to_ext(), body=b"body"),
@@ -61,14 +61,16 @@ def test_a_message_and_its_pull_in_one_read(client: Client) -> None:
         (-1, 21, "OFFSET_TOO_SMALL", "0"),
     ],
 )
-def test_offsets_without_a_message(client: Client, offset: int, code: int, remark: str, next_offset: str) -> None:
+def test_offsets_without_a_message_are_corrected(
+    client: Client, offset: int, code: int, remark: str, next_offset: str
+) -> None:
     put(client, 3)
     answer = client.ask(Code.PULL_MESSAGE, pull(offset=offset))
     assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (code, remark, next_offset)
 
 
 @pytest.mark.parametrize(("offset", "code"), [(0, 19), (5, 21)])
-def test_a_queue_that_never_had_a_message(running: InProcess, client: Client, offset: int, code: int) -> None:
+def test_an_empty_queue_has_no_messages(running: InProcess, client: Client, offset: int, code: int) -> None:
     make_topic(running)
     answer = client.ask(Code.PULL_MESSAGE, pull(offset=offset))
     assert (answer.code, answer.remark) == (code, "NO_MATCHED_LOGIC_QUEUE")

@@ -50,7 +50,7 @@ def bodies(running: InProcess) -> list[bytes]:
 
 @pytest.mark.parametrize("kept", [True, False], ids=["remembered", "read from the log"])
 @pytest.mark.parametrize("more", [{}, {"REAL_QID": "1"}], ids=["common", "in a transaction before"])
-def test_a_batch_is_stored_and_ended_as_single_half_messages_are(
+def test_a_batch_is_stored_and_ended_like_single_half_messages(
     running: InProcess, client: Client, more: dict[str, str], kept: bool
 ) -> None:
     single = Transaction(running, client, b"0", UNIQ_KEY="U0", **more)
@@ -102,13 +102,13 @@ def test_a_batch_of_another_group_ends_nothing(running: InProcess, client: Clien
     ],
     ids=["no batch", "empty", "empty body", "too large", "no transaction"],
 )
-def test_nothing_of_a_bad_batch_is_stored(running: InProcess, client: Client, body: bytes) -> None:
+def test_no_message_of_an_invalid_batch_is_stored(running: InProcess, client: Client, body: bytes) -> None:
     answer = client.ask(Code.SEND_HALF_MESSAGES, send(queue_id=2, sys_flag=4, batch=True), body)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert (count(running, HALF), count(running, "t", 2)) == (0, 0)
 
 
-def test_a_store_that_refuses_leaves_them_open(running: InProcess, client: Client, monkeypatch: Any) -> None:
+def test_a_failing_store_leaves_transactions_open(running: InProcess, client: Client, monkeypatch: Any) -> None:
     places = halves(client, b"0", b"1")
     with monkeypatch.context() as patch:
         patch.setattr(running.services.store, "append", refuse)
@@ -116,7 +116,7 @@ def test_a_store_that_refuses_leaves_them_open(running: InProcess, client: Clien
     assert end(client, places) == b"\x01\x01"
 
 
-def test_brokers_that_forbid_transactions_and_slaves_take_none(tmp_path: Path) -> None:
+def test_slaves_and_brokers_without_transactions_refuse_batches(tmp_path: Path) -> None:
     for number, (settings, code) in enumerate(
         [({"reject_transaction_message": True}, 16), ({"broker_role": "SLAVE", "broker_id": 1}, 2)]
     ):

@@ -88,7 +88,9 @@ def test_a_reply_without_a_client_is_refused_and_stored(
     assert [body for body, _ in stored(client)] == [b"body"]
 
 
-def test_a_client_that_does_not_answer(client: Client, requester: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_answer_a_reply_times_out(
+    client: Client, requester: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reply_messages, "_SECONDS", 0.01)
 
     async def silent() -> Command:
@@ -127,11 +129,11 @@ def test_a_reply_that_cannot_be_stored_has_reached_its_client(
     assert "was not stored" in caplog.text
 
 
-def test_a_compressed_reply_says_so(client: Client, requester: Client) -> None:
+def test_a_compressed_reply_has_the_compressed_flag(client: Client, requester: Client) -> None:
     asyncio.run(answered(client, send(TOPIC, properties=REPLY, sys_flag=0x301), requester))
     assert requester.heard[0].ext["sysFlag"] == "769"
 
 
-def test_an_unknown_topic(client: Client) -> None:
+def test_a_reply_to_an_unknown_topic_is_refused(client: Client) -> None:
     answer = client.ask_task(Code.SEND_REPLY_MESSAGE_V2, send("nowhere", properties=REPLY, default_topic="x"), b"body")
     assert answer.code == 17

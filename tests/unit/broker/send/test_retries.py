@@ -59,7 +59,7 @@ def test_messages_of_a_level_come_in_order(running: InProcess, client: Client) -
     assert [message(running, "t", offset).body for offset in range(3)] == [b"0", b"1", b"2"]
 
 
-def test_a_level_of_nothing_does_not_delay(running: InProcess, client: Client) -> None:
+def test_a_delay_level_of_zero_does_not_delay(running: InProcess, client: Client) -> None:
     for level in ("0", "-1", "soon"):
         client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": level}), b"body")
     assert count(running, "t") == 3
@@ -145,7 +145,7 @@ def test_a_group_without_retry_queues_stores_no_failures(running: InProcess, cli
     assert count(running, SCHEDULE, 2) == 0
 
 
-def test_send_backs_that_are_refused(tmp_path: Path) -> None:
+def test_invalid_send_backs_are_refused(tmp_path: Path) -> None:
     with broker(tmp_path, auto_create_subscription_group=False) as running:
         client = running.connect()
 
@@ -182,13 +182,13 @@ def test_failures_of_an_orderly_group_go_to_the_dead_letter_topic(running: InPro
     assert count(running, "%DLQ%g") == 1
 
 
-def test_a_retry_topic_of_an_unknown_group(tmp_path: Path) -> None:
+def test_a_retry_topic_of_an_unknown_group_is_refused(tmp_path: Path) -> None:
     with broker(tmp_path, auto_create_subscription_group=False) as running:
         answer = running.connect().ask(Code.SEND_MESSAGE_V2, send("%RETRY%g"), b"body")
         assert answer.code == 26
 
 
-def test_a_retry_topic_is_made_even_where_topics_are_not(tmp_path: Path) -> None:
+def test_a_retry_topic_is_created_without_automatic_topic_creation(tmp_path: Path) -> None:
     with broker(tmp_path, auto_create_topic_enable=False) as running:
         assert running.connect().ask(Code.SEND_MESSAGE_V2, send("%RETRY%g"), b"body").code == 0
         topic = running.services.topics.get("%RETRY%g")

@@ -61,7 +61,7 @@ def test_a_unique_key_is_made_when_there_is_none(running: InProcess, client: Cli
         ("", {}),
     ],
 )
-def test_odd_properties_are_stored_as_java_stores_them(
+def test_malformed_properties_are_stored_as_java_stores_them(
     running: InProcess, client: Client, sent: str, kept: dict[str, str]
 ) -> None:
     answer = client.ask(Code.SEND_MESSAGE_V2, _raw(sent), BODY)
@@ -77,7 +77,7 @@ def _raw(properties: str) -> Any:
     return header
 
 
-def test_absent_properties_are_none(running: InProcess, client: Client) -> None:
+def test_absent_properties_are_stored_as_empty(running: InProcess, client: Client) -> None:
     header = send()
     header.properties = None
     assert client.ask(Code.SEND_MESSAGE_V2, header, BODY).code == 0
@@ -115,7 +115,7 @@ def test_a_negative_queue_id_lets_the_broker_choose(running: InProcess, client: 
     ],
     ids=lambda value: getattr(value, "topic", None) and f"{value.topic[:20]}",
 )
-def test_sends_that_are_refused(client: Client, header: Any, code: int, words: str) -> None:
+def test_invalid_sends_are_refused(client: Client, header: Any, code: int, words: str) -> None:
     answer = client.ask(Code.SEND_MESSAGE_V2, header, BODY)
     assert answer.code == code
     assert words in (answer.remark or "")
@@ -124,7 +124,7 @@ def test_sends_that_are_refused(client: Client, header: Any, code: int, words: s
 
 @pytest.mark.parametrize("size", [0, 4 * 1024 * 1024 + 1])
 @pytest.mark.parametrize("code", [Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE])
-def test_a_body_must_be_there_and_not_too_large(running: InProcess, client: Client, size: int, code: Code) -> None:
+def test_empty_and_too_large_bodies_are_refused(running: InProcess, client: Client, size: int, code: Code) -> None:
     answer = client.ask(code, send(batch=code == Code.SEND_BATCH_MESSAGE), b"x" * size)
     assert answer.code == 13
     assert "msg body length limit 4194304B" in (answer.remark or "")
@@ -181,7 +181,7 @@ def test_a_batch_is_stored_message_by_message(running: InProcess, client: Client
     assert codes == [65, 66, 0]
 
 
-def test_the_header_says_what_is_a_batch(running: InProcess, client: Client) -> None:
+def test_the_header_decides_what_is_a_batch(running: InProcess, client: Client) -> None:
     assert client.ask(Code.SEND_MESSAGE_V2, send(batch=True), batch("", "")).code == 0
     assert running.services.store.queue_range("t", 0) == (0, 2)
     assert client.ask(Code.SEND_BATCH_MESSAGE, send(), BODY).code == 0
@@ -197,7 +197,7 @@ def test_the_header_says_what_is_a_batch(running: InProcess, client: Client) -> 
         (send(batch=True, sys_flag=4), "the message is illegal"),
     ],
 )
-def test_batches_that_are_refused(client: Client, header: Any, words: str) -> None:
+def test_invalid_batches_are_refused(client: Client, header: Any, words: str) -> None:
     answer = client.ask(Code.SEND_BATCH_MESSAGE, header, batch(""))
     assert answer.code == 13
     assert words in (answer.remark or "")
@@ -218,7 +218,7 @@ def test_a_client_cannot_claim_a_host_of_another_size(running: InProcess, client
     assert stored(running).born_host == client.peer.address
 
 
-def test_a_sender_with_an_ipv6_address(running: InProcess) -> None:
+def test_an_ipv6_sender_is_stored(running: InProcess) -> None:
     client = running.connect()
     client.peer = Peer(("2001:db8::7", 50_000), ("::1", 10911))
     assert client.ask(Code.SEND_MESSAGE_V2, send(properties={"DELAY": "1"}), BODY).code == 0

@@ -70,7 +70,7 @@ def test_a_send_to_a_queue_of_another_leader_is_refused(static: Client) -> None:
     assert static.ask(Code.SEND_MESSAGE_V2, send("t", 9), b"x").code == 501
 
 
-def test_a_send_without_a_queue_goes_to_one_that_is_led_here(static: Client) -> None:
+def test_a_send_without_a_queue_goes_to_a_queue_of_this_leader(static: Client) -> None:
     answer = static.ask(Code.SEND_MESSAGE_V2, send("t", -1), b"x")
     assert (answer.code, answer.ext["queueId"]) == (0, "0")
 
@@ -84,7 +84,7 @@ def test_a_pull_is_translated(static: Client) -> None:
     assert static.ask(Code.PULL_MESSAGE, pull("t", 0, 1)).code == 501
 
 
-def test_a_pull_of_a_physical_queue_is_left_alone(static: Client) -> None:
+def test_a_pull_of_a_physical_queue_is_not_translated(static: Client) -> None:
     static.ask(Code.SEND_MESSAGE_V2, send("t", 0), b"x")
     answer = static.ask(Code.PULL_MESSAGE, pull("t", 0, 0, lo=False))
     assert (answer.code, answer.ext["nextBeginOffset"]) == (0, "1")
@@ -160,14 +160,14 @@ def test_a_pull_of_old_offsets_goes_to_the_broker_that_has_them(running: InProce
     )  # fmt: skip
 
 
-def test_at_the_end_of_old_offsets_a_pull_goes_on_here(running: InProcess, static: Client) -> None:
+def test_a_pull_continues_here_after_old_offsets(running: InProcess, static: Client) -> None:
     other = OtherBroker(19, suggestWhichBrokerId="0", nextBeginOffset="40", minOffset="0", maxOffset="40")
     running.services.forwarder.ask = other  # type: ignore[method-assign]
     answer = ask_forwarded(static, Code.PULL_MESSAGE, pull("t", 40, 0))
     assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "10000")
 
 
-def test_offsets_of_another_broker_are_asked_for_there(running: InProcess, static: Client) -> None:
+def test_offsets_of_another_broker_are_requested_there(running: InProcess, static: Client) -> None:
     other = OtherBroker(0, offset="7")
     running.services.forwarder.ask = other  # type: ignore[method-assign]
     answer = ask_forwarded(static, Code.GET_MIN_OFFSET, QueueHeader(topic="t", queue_id=0))
@@ -182,7 +182,7 @@ def test_offsets_of_another_broker_are_asked_for_there(running: InProcess, stati
     assert running.services.offsets.query("g", "t", 5) == -1
 
 
-def test_a_broker_that_cannot_be_reached_is_an_error_and_no_traceback(
+def test_an_unreachable_broker_is_an_error_without_a_traceback(
     running: InProcess, static: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = ask_forwarded(static, Code.GET_MIN_OFFSET, QueueHeader(topic="t", queue_id=0))
@@ -206,7 +206,7 @@ def test_mappings_survive_a_restart_and_are_deleted_with_their_topic(tmp_path: P
     assert MappingTable.decode(file.read_bytes()).topic_queue_mapping_info_map == {}
 
 
-def test_the_mapping_is_returned_to_those_who_ask_for_it(static: Client) -> None:
+def test_the_mapping_is_returned_on_request(static: Client) -> None:
     plain = static.ask(Code.GET_TOPIC_CONFIG, TopicName(topic="t"))
     assert "mappingDetail" not in loads(plain.body)
     full = TopicConfigAndMapping.decode(static.ask(Code.GET_TOPIC_CONFIG, TopicName(topic="t", lo=True)).body)

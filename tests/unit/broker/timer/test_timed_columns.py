@@ -116,7 +116,7 @@ def test_messages_of_different_form_are_delivered_one_by_one(raws: list[bytes]) 
     assert deliver_together(raws, [WRITTEN[0]] * len(raws), NOW) is None
 
 
-def test_entries_without_a_write_time_have_another_length() -> None:
+def test_entries_with_and_without_a_write_time_are_delivered_singly() -> None:
     raws = [raw(text) for text in ALIKE]
     assert deliver_together(raws, [0, *[WRITTEN[0]] * 5], NOW) is None
     assert deliver_together(raws, [0] * 6, NOW) is not None

@@ -85,7 +85,7 @@ def test_timed_messages_are_delivered_when_due(running: InProcess) -> None:
         ({"TIMER_DELAY_MS": "+1000"}, 1_000),
     ],
 )
-def test_precedence_of_the_properties_that_ask_for_a_time(
+def test_delivery_time_properties_have_a_precedence(
     running: InProcess, client: Client, properties: dict[str, str], after: int
 ) -> None:
     assert client.ask(SEND, send("t", 0, properties), b"x").code == 0
@@ -163,7 +163,7 @@ def test_a_delay_level_takes_precedence_and_is_capped(running: InProcess, client
     assert "TIMER_DELAY_SEC" not in message.properties
 
 
-def test_properties_of_a_delivered_message(running: InProcess) -> None:
+def test_a_delivered_message_has_its_original_properties(running: InProcess) -> None:
     timed(running, "a", 1_500, TAGS="red", mine="kept")
     pass_time(running, 1_500)
     raw = running.services.store.record_at_queue("t", 0, 0)
@@ -204,7 +204,7 @@ def handle(topic: str = "t", broker: str = "broker-a", timestamp: int = START_MS
         ("t", handle(timestamp=START_MS + 4 * DAY), 604, "recall failed, timestamp invalid"),
     ],
 )  # fmt: skip
-def test_refused_recalls(client: Client, topic: str, text: str, code: int, words: str) -> None:
+def test_invalid_recalls_are_refused(client: Client, topic: str, text: str, code: int, words: str) -> None:
     client.ask(SEND, send("t"), b"x")
     answer = client.ask(RECALL, RecallMessage(topic=topic, recall_handle=text))
     assert (answer.code, answer.remark) == (code, words)
@@ -334,7 +334,7 @@ def test_timer_files_equal_those_of_java(running: InProcess, tmp_path: Path) -> 
     assert running.connect().ask(CHECKPOINT).body == check[:56]
 
 
-def test_timer_status_for_tools(running: InProcess, client: Client) -> None:
+def test_the_timer_status_is_returned(running: InProcess, client: Client) -> None:
     for i in range(3):
         timed(running, f"{i}", 5_500 + i)
     pass_time(running, 1_000)

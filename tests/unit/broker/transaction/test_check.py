@@ -125,7 +125,7 @@ def test_a_transaction_ends_once_by_check_or_producer(running: InProcess, produc
     assert (count(running, "t", 2), questions(producer)) == (0, [])
 
 
-def test_members_take_turns(running: InProcess, producer: Client) -> None:
+def test_members_of_the_group_are_checked_in_turn(running: InProcess, producer: Client) -> None:
     other = producer_of(running)
     for number in range(4):
         Transaction(running, producer, UNIQ_KEY=f"U{number}")
@@ -228,7 +228,7 @@ def test_an_immune_message_that_has_ended_is_not_checked(running: InProcess, pro
     assert (questions(producer), count(running, "t", 2), count(running, HALF)) == ([], 1, 2)
 
 
-def test_an_immune_message_that_ended_elsewhere(tmp_path: Path) -> None:
+def test_an_immune_message_ended_elsewhere_is_not_checked(tmp_path: Path) -> None:
     """A Java broker notes the end of the first place only, and would ask about the second."""
     running = InProcess(tmp_path)
     producer = producer_of(running)
@@ -293,7 +293,7 @@ def test_a_half_message_that_cannot_be_stored_again_is_left_to_its_producer(
     assert transaction.ended(COMMIT) == (0, None)
 
 
-def test_a_record_that_is_no_half_message(running: InProcess, producer: Client) -> None:
+def test_a_malformed_half_message_is_skipped(running: InProcess, producer: Client) -> None:
     store = running.services.store
     producer.ask(Code.SEND_MESSAGE_V2, send("t", 3), b"plain")
     Transaction(running, producer)

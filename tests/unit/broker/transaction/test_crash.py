@@ -51,7 +51,9 @@ def crashing(what: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("interval", [0, 3_000])
 @pytest.mark.parametrize("appends", [0, 1, 2])
-def test_a_crash_in_a_commit(tmp_path: Path, appends: int, interval: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_during_a_commit_loses_nothing(
+    tmp_path: Path, appends: int, interval: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before the real message, between it and the op message, after both: it is delivered, early never, lost never."""
     running = InProcess(tmp_path, transaction_op_batch_interval=interval)
     transaction = Transaction(running, running.connect())
@@ -106,7 +108,9 @@ def test_a_message_sent_in_another_transaction_stays_open(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("appends", [0, 1])
-def test_a_crash_in_a_rollback(tmp_path: Path, appends: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_during_a_rollback_revives_nothing(
+    tmp_path: Path, appends: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = InProcess(tmp_path, transaction_op_batch_interval=0)
     transaction = Transaction(running, running.connect())
     appends_until(running, appends, monkeypatch)
@@ -126,7 +130,9 @@ def test_a_crash_in_a_rollback(tmp_path: Path, appends: int, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("appends", [0, 1])
-def test_a_crash_in_a_check(tmp_path: Path, appends: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_during_a_check_loses_no_transaction(
+    tmp_path: Path, appends: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before and after the half message is stored again: somebody is asked, and nothing is lost."""
     running = InProcess(tmp_path)
     Transaction(running, running.connect())
@@ -219,7 +225,7 @@ def test_without_an_index_an_earlier_end_is_repeated_as_in_java(tmp_path: Path) 
     again.services.close()
 
 
-def test_offsets_beyond_a_truncated_queue(tmp_path: Path) -> None:
+def test_offsets_beyond_a_truncated_queue_are_ignored(tmp_path: Path) -> None:
     """Offsets on disk may be newer than what the log has after a power failure."""
     with broker(tmp_path) as running:
         for topic in (HALF, OP):

@@ -167,13 +167,13 @@ def test_transactions_ended_singly_are_not_ended_with_the_batch(running: InProce
     assert [int(body[5:]) for body in bodies(running)] == [0, 1, 2, 3, 5, 6, 7, 8]
 
 
-def test_each_is_ended_once(running: InProcess, client: Client) -> None:
+def test_each_half_message_is_ended_once(running: InProcess, client: Client) -> None:
     places = stored(client, rows(9))
     assert end(client, places) == end(client, places) == b"\x01" * 9
     assert len(bodies(running)) == 9
 
 
-def test_two_batches_of_different_form(running: InProcess, client: Client) -> None:
+def test_two_batches_of_different_form_are_stored(running: InProcess, client: Client) -> None:
     places = stored(client, rows(6)) + stored(client, rows(6, 6), 6, reconsume_times=1)
     assert end(client, places) == b"\x01" * 12
     assert [int(body[5:]) for body in bodies(running)] == list(range(12))
@@ -246,7 +246,7 @@ def test_a_batch_can_be_ended_after_a_restart(tmp_path: Path, crashes: bool) -> 
         assert sorted(bodies(running)) == sorted(body for body, _ in rows(6) + rows(10, 10))
 
 
-def test_a_store_that_refuses_leaves_them_open(running: InProcess, client: Client, monkeypatch: Any) -> None:
+def test_a_failing_store_leaves_transactions_open(running: InProcess, client: Client, monkeypatch: Any) -> None:
     places = stored(client, rows(9))
     with monkeypatch.context() as patch:
         for way in ("append", "append_uniform"):

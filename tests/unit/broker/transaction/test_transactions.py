@@ -62,7 +62,7 @@ def test_the_prepared_flag_without_the_property_is_refused(running: InProcess, c
 # -- the end
 
 
-def test_commit(running: InProcess, client: Client) -> None:
+def test_a_committed_message_is_delivered(running: InProcess, client: Client) -> None:
     transaction = Transaction(running, client)
     assert transaction.ended(COMMIT) == (0, None)
     delivered = message(running, "t", queue=2)
@@ -76,7 +76,7 @@ def test_commit(running: InProcess, client: Client) -> None:
     assert running.services.store.query("t", "U1", 9, 0, running.now).count == 1
 
 
-def test_rollback(running: InProcess, client: Client) -> None:
+def test_a_rolled_back_message_is_not_delivered(running: InProcess, client: Client) -> None:
     assert Transaction(running, client).ended(ROLLBACK) == (0, None)
     running.turn(3_000)
     assert (count(running, "t", 2), ops(running)) == (0, [b"0,"])
@@ -249,7 +249,7 @@ def test_a_given_up_half_message_can_be_resumed(tmp_path: Path) -> None:
         assert message(again, "t", queue=2).body == b"body"
 
 
-def test_refused_resumptions(running: InProcess, client: Client) -> None:
+def test_invalid_resumptions_are_refused(running: InProcess, client: Client) -> None:
     transaction = Transaction(running, client)
     for msg_id in (transaction.msg_id, "nonsense", "", transaction.msg_id[:16] + "0" * 15 + "7"):
         assert client.ask(Code.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessage(msg_id=msg_id)).code == 1

@@ -27,13 +27,13 @@ def test_a_broker_is_a_name_a_name_with_an_id_or_an_address(meant: str, address:
 
 
 @pytest.mark.parametrize("meant", ["b", "a:7", "h1:9", "", "x"])
-def test_whoever_names_no_registered_broker_is_told_which_there_are(meant: str) -> None:
+def test_an_unknown_broker_name_lists_the_registered_brokers(meant: str) -> None:
     with pytest.raises(CommandFailure, match="Registered: a:0 at h1:1, a:1 at h2:2, b:2 at h3:3") as refused:
         address_of(PAIR, meant)
     assert refused.value.exit_code == Status.NOT_FOUND
 
 
-def test_without_brokers_there_is_none_to_name() -> None:
+def test_a_cluster_without_brokers_is_reported() -> None:
     with pytest.raises(CommandFailure, match="Registered: none"):
         address_of(ClusterInfo(), "a")
 
@@ -49,7 +49,7 @@ def test_without_brokers_there_is_none_to_name() -> None:
         ("1", {"kay": "0"}, {"kay": "0"}, "unknown setting 'key'; did you mean 'kay'?"),
     ],
 )
-def test_a_change_without_effect_is_seen(
+def test_a_setting_without_effect_is_reported(
     value: str, before: dict[str, str], now: dict[str, str], words: str | None
 ) -> None:
     assert ignored_setting("key", value, before, now) == words
@@ -76,5 +76,7 @@ def test_a_master_has_a_row_for_each_slave() -> None:
         (1, 2, 0, "broker a: 1 of 2 slaves in sync"),
     ],
 )
-def test_a_master_lacks_slaves(in_sync: int, registered: int, at_least: int, words: str | None) -> None:
+def test_missing_slaves_of_a_master_are_reported(
+    in_sync: int, registered: int, at_least: int, words: str | None
+) -> None:
     assert missing_slaves("a", HaStatus(in_sync_slave_nums=in_sync), registered, at_least=at_least) == words

@@ -18,7 +18,7 @@ def run(*args):
     return CliRunner().invoke(main, ("context", *args))
 
 
-def test_a_cluster_is_saved_chosen_and_forgotten(contexts_file):
+def test_a_context_is_saved_selected_and_removed(contexts_file):
     assert run("set", "dev", "--namesrv", "10.0.0.1:9876").output == "saved context dev (current)\n"
     saved = run("set", "prod", "--namesrv", "a:1, b:2", "--map", "10.0.0.1:10911=localhost:1", "--timeout", "9")
     assert saved.output == "saved context prod\n"
@@ -47,14 +47,14 @@ def test_a_cluster_is_saved_chosen_and_forgotten(contexts_file):
         (("set", "a", "--namesrv", "h:1", "--map", "x"), "'x' is no pair FROM=TO of addresses"),
     ],
 )
-def test_what_cannot_be(args, said, contexts_file):
+def test_invalid_contexts_are_refused(args, said, contexts_file):
     result = run(*args)
     assert result.exit_code == 2
     assert said in result.output
     assert not contexts_file.exists()
 
 
-def test_a_file_that_is_not_ours_is_not_overwritten(contexts_file):
+def test_a_foreign_file_is_not_overwritten(contexts_file):
     contexts_file.parent.mkdir()
     contexts_file.write_text("[]")
     result = run("set", "dev", "--namesrv", "h:1")
@@ -63,13 +63,13 @@ def test_a_file_that_is_not_ours_is_not_overwritten(contexts_file):
     assert contexts_file.read_text() == "[]"
 
 
-def test_a_place_that_cannot_be_written(contexts_file):
+def test_an_unwritable_file_is_named(contexts_file):
     contexts_file.parent.write_text("a file where the directory should be")
     with pytest.raises(ConfigError, match="cannot be saved"):
         contexts.save(Contexts(), contexts_file)
 
 
-def test_where_the_file_is_by_default(monkeypatch):
+def test_the_default_file_is_in_the_configuration_directory(monkeypatch):
     monkeypatch.delenv(contexts.FILE_VARIABLE)
     assert contexts.file_path() == contexts.Path(click.get_app_dir("rocketmq")) / "contexts.json"
 
@@ -89,22 +89,22 @@ SAVED = Contexts(current="dev", contexts={"dev": SavedCluster("dev:1"), "prod": 
         (None, None, {"NAMESRV_ADDR": ""}, ("dev:1", "context dev")),
     ],
 )
-def test_what_wins(namesrv, context, environment, meant):
+def test_options_take_precedence_over_environment_and_context(namesrv, context, environment, meant):
     assert choose(namesrv, context, environment, lambda: SAVED)[:2] == meant
 
 
-def test_a_context_says_how_to_reach_brokers():
+def test_a_context_contains_broker_addresses():
     target = choose(None, "prod", {}, lambda: SAVED)
     assert (target.address_map, target.timeout) == ({"a": "b"}, 7)
 
 
-def test_nothing_saved_means_this_machine():
+def test_without_contexts_the_default_is_localhost():
     target = choose(None, None, {}, Contexts)
     assert target.namesrv == DEFAULT_NAMESRV
     assert target.origin.startswith("the default")
 
 
-def test_where_the_default_came_from_is_said_when_nobody_is_there():
+def test_an_unreachable_cluster_error_names_the_source_of_its_address():
     async def ask(admin):
         await admin.cluster()
 
@@ -118,19 +118,19 @@ def test_where_the_default_came_from_is_said_when_nobody_is_there():
     assert "since no --namesrv" not in str(e.value)
 
 
-def test_an_unknown_context():
+def test_an_unknown_context_is_refused():
     with pytest.raises(ConfigError, match="there is no context 'x'; saved are: dev, prod"):
         choose(None, "x", {}, lambda: SAVED)
 
 
-def test_pairs_of_addresses():
+def test_address_pairs_are_parsed():
     assert address_map(("10.0.0.1:1 = h:2", "b=c")) == {"10.0.0.1:1": "h:2", "b": "c"}
     for text in ("x", "=b", "a="):
         with pytest.raises(click.BadParameter):
             address_map((text,))
 
 
-def test_names_of_contexts_are_completed(contexts_file):
+def test_context_names_are_completed(contexts_file):
     contexts.save(SAVED, contexts_file)
     for words, at, offered in (("context use pr", "3", "prod"), ("topic ls --context d", "4", "dev")):
         completing = {"_ROCKETMQ_COMPLETE": "bash_complete", "COMP_WORDS": f"rocketmq {words}", "COMP_CWORD": at}

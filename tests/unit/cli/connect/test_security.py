@@ -17,17 +17,17 @@ def secured(said=None, saved=None, environment=None):
     return Target("h:1", "here", security=saved or CliSecurity()).secured(said or CliSecurity(), environment or {})
 
 
-def test_nothing_is_the_default():
+def test_tls_and_access_control_are_off_by_default():
     assert secured() == Target("h:1", "here")
 
 
-def test_naming_a_file_is_asking_for_tls():
+def test_a_certificate_option_enables_tls():
     assert secured(CliSecurity(ca="ca.pem")).tls == TlsOptions(ca="ca.pem")
     assert secured(CliSecurity(tls=True)).tls == TlsOptions()
     assert secured(CliSecurity(insecure=True)).tls == TlsOptions(verify=False)
 
 
-def test_the_command_line_wins_over_the_context():
+def test_command_line_options_take_precedence_over_the_context():
     saved = CliSecurity(tls=True, ca="saved.pem", access_key="saved")
     assert secured(saved=saved, environment=KEYS).tls == TlsOptions(ca="saved.pem")
     assert secured(saved=saved, environment=KEYS).credentials == Credentials("saved", "s3cret")
@@ -35,7 +35,7 @@ def test_the_command_line_wins_over_the_context():
     assert secured(CliSecurity(access_key="me"), saved, KEYS).credentials.access_key == "me"
 
 
-def test_keys_come_from_the_environment_and_only_together():
+def test_both_keys_come_from_the_environment():
     assert secured(environment={**KEYS, "ROCKETMQ_SECURITY_TOKEN": "t"}).credentials == Credentials(
         "anna", "s3cret", "t"
     )
@@ -45,7 +45,7 @@ def test_keys_come_from_the_environment_and_only_together():
         secured(environment={"ROCKETMQ_SECRET_KEY": "s3cret"})
 
 
-def test_contexts_keep_how_a_cluster_is_reached_but_no_secret(tmp_path, monkeypatch):
+def test_contexts_contain_no_secret(tmp_path, monkeypatch):
     file = tmp_path / "contexts.json"
     for name, value in {**KEYS, "ROCKETMQ_CONTEXTS": str(file)}.items():
         monkeypatch.setenv(name, value)

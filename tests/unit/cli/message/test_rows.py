@@ -41,7 +41,7 @@ def message(body=b"hello", topic="t", queue=0, offset=5, **properties):
 # -- messages
 
 
-def test_a_message_as_a_row():
+def test_a_message_becomes_a_row():
     row = message_row(message(TAGS="a", KEYS="k1 k2", UNIQ_KEY="ID", x="y"))
     assert row == {
         "topic": "t", "broker": "broker-a", "queue": 0, "offset": 5, "msgId": "ID",
@@ -62,7 +62,7 @@ def test_a_message_as_a_row():
         ("base64", b"a", "base64", "YQ=="),
     ],
 )
-def test_bodies(encoding, body, used, text):
+def test_bodies_are_shown_as_text_or_base64(encoding, body, used, text):
     assert encode_body(body, encoding) == (used, text)
     if "�" not in text:
         assert decode_body({"body": text, "bodyEncoding": used}) == body
@@ -72,7 +72,7 @@ def test_bodies(encoding, body, used, text):
     "row", [{"body": 1}, {"body": "%", "bodyEncoding": "base64"}, {"body": "x", "bodyEncoding": "hex"},
             {"body": "", "bodyEncoding": "rot13"}, {"properties": ["x"]}]
 )  # fmt: skip
-def test_a_row_that_is_no_message(row):
+def test_a_malformed_row_is_refused(row):
     with pytest.raises(ValueError):
         message_of_row("t", row)
 
@@ -85,14 +85,14 @@ def test_a_row_is_read_again_without_what_clients_and_brokers_set():
     assert message_of_row("t", {"body": "b", "properties": {"__SHARDINGKEY": "s"}}).sharding_key == "s"
 
 
-def test_a_message_on_one_line():
+def test_a_message_is_formatted_on_one_line():
     line = tail_line(message_row(message(b"one\ntwo\x1b[31m", TAGS="a")))
     assert line == f"{show_time(1_700_000_000_001)}  broker-a:0+5  a  -  one\\ntwo\\x1b[31m"
     assert one_line("x" * 100, 3) == "xxx…"
     assert in_short(message_row(message()))["stored"] == show_time(1_700_000_000_001)
 
 
-def test_properties_of_the_command_line():
+def test_property_options_are_parsed():
     assert parse_properties(("a=1", "b=x=y")) == {"a": "1", "b": "x=y"}
     with pytest.raises(click.BadParameter, match="no property NAME=VALUE"):
         parse_properties(("a",))
@@ -104,7 +104,7 @@ def test_properties_of_the_command_line():
 # -- topics and groups
 
 
-def test_what_a_listing_of_topics_shows():
+def test_a_topic_listing_hides_internal_topics():
     system = {"DefaultCluster"}
     names = ["orders", "%RETRY%g", "%DLQ%g", "TBW102", "rmq_sys_x", "DefaultCluster"]
     assert [name for name in names if topic_commands.is_listed(name, None, system)] == ["orders"]
@@ -113,7 +113,7 @@ def test_what_a_listing_of_topics_shows():
     assert [name for name in names if topic_commands.is_listed(name, "*s", system)] == ["orders"]
 
 
-def test_a_topic_on_two_brokers():
+def test_a_topic_on_two_brokers_is_one_row():
     config = TopicConfig(topic_name="t", read_queue_nums=4, write_queue_nums=2, perm=6)
     narrow = TopicConfig(topic_name="t", read_queue_nums=4, write_queue_nums=2, perm=4,
                          attributes={"message.type": "FIFO"})  # fmt: skip
@@ -123,13 +123,13 @@ def test_a_topic_on_two_brokers():
     assert [topic_commands.permission(perm) for perm in (6, 4, 2, 0, 7)] == ["rw", "r", "w", "none", "rw"]
 
 
-def test_attributes_of_the_command_line():
+def test_attribute_options_are_parsed():
     assert topic_commands.parse_attributes("fifo", ("a=b", "c=")) == {"message.type": "FIFO", "a": "b", "c": None}
     with pytest.raises(click.BadParameter):
         topic_commands.parse_attributes(None, ("a",))
 
 
-def test_how_members_consume():
+def test_the_consume_mode_of_members_is_shown():
     push = ConsumerConnection(consume_type="CONSUME_PASSIVELY", message_model="CLUSTERING")
     assert commands.consumption(push) == {"type": "push", "model": "clustering"}
     assert commands.consumption(None) == {"type": None, "model": None}
@@ -137,7 +137,7 @@ def test_how_members_consume():
     assert commands.consumption(odd) == {"type": "CONSUME_SOMEHOW", "model": None}
 
 
-def test_members_and_subscriptions():
+def test_members_and_subscriptions_are_shown():
     found = ConsumerConnection(
         connection_set=[ConnectionInfo(client_id="c", client_addr="h:1", language="JAVA", version=513)],
         subscription_table={"t": SubscriptionData(topic="t", sub_string="a || b")},
@@ -149,7 +149,7 @@ def test_members_and_subscriptions():
     assert commands.member_rows(None) == commands.subscription_rows(None) == []
 
 
-def test_a_broker_as_a_row():
+def test_a_broker_becomes_a_row():
     state = {
         "putTps": "3.25 1 0", "getTransferredTps": "7.0 ", "msgPutTotalTodayNow": "9", "msgPutTotalTodayMorning": "4",
         "commitLogDiskRatio": "0.25", "bootTimestamp": "1", "brokerVersionDesc": "V5_5_0",
@@ -168,7 +168,7 @@ def states(*pairs):
     return {q: OffsetWrapper(broker_offset=end, consumer_offset=at) for q, (at, end) in zip((Q0, Q1), pairs)}  # noqa: B905
 
 
-def test_lag_and_rates():
+def test_lag_and_rates_are_computed_from_two_snapshots():
     before = LagSnapshot(10.0, states((0, 100), (50, 50)))
     now = LagSnapshot(12.0, states((60, 110), (50, 50)))
     first, second = lag.lag_rows(now, before)
@@ -179,7 +179,7 @@ def test_lag_and_rates():
     )
 
 
-def test_lag_without_anything_to_compare_with():
+def test_a_single_snapshot_has_no_rates():
     rows = lag.lag_rows(LagSnapshot(10.0, states((0, 3))), None)
     assert rows[0]["inPerS"] is None
     assert lag.summary("g", rows) == "g: 3 messages wait in 1 queues"
@@ -187,12 +187,12 @@ def test_lag_without_anything_to_compare_with():
     assert [row["inPerS"] for row in new_queue] == [0.0, None]
 
 
-def test_a_group_that_falls_behind():
+def test_a_growing_lag_is_reported():
     rows = lag.lag_rows(LagSnapshot(2.0, states((1, 30))), LagSnapshot(1.0, states((0, 10))))
     assert lag.summary("g", rows).endswith("20.0/s in, 1.0/s out, it falls behind")
 
 
-def test_one_place_to_reset_to():
+def test_a_reset_needs_exactly_one_target():
     with pytest.raises(click.UsageError, match="give one of --earliest"):
         reset.offset_choice(False, False, None, None, None)
     with pytest.raises(click.UsageError, match="give one of --earliest"):
@@ -200,7 +200,7 @@ def test_one_place_to_reset_to():
     assert reset.offset_choice(False, False, None, 0, None) is not None
 
 
-def test_queues_of_the_command_line():
+def test_queue_options_are_parsed():
     assert parse_queues(("broker-a:0", "b:c:12")) == {("broker-a", 0), ("b:c", 12)}
     for text in ("broker-a", ":1", "a:x"):
         with pytest.raises(click.BadParameter, match="is no queue BROKER:N"):
@@ -229,12 +229,12 @@ def connected(tags=(), model="CLUSTERING"):
         (connected(), 6, [message(topic="%RETRY%g", offset=0)], [message(topic="%DLQ%g")], "dead"),
     ],
 )
-def test_what_became_of_a_message(members, at, retries, dead, status):
+def test_the_status_of_a_message_is_derived_from_offsets(members, at, retries, dead, status):
     progress = {Q0: OffsetWrapper(broker_offset=9, consumer_offset=at)}
     assert trace.status(message(TAGS="a"), members, progress, retries, dead) == status
 
 
-def test_a_retry_that_was_consumed():
+def test_a_consumed_retry_counts_as_consumed():
     retry = message(topic="%RETRY%g", offset=0)
     progress = {retry.queue: OffsetWrapper(broker_offset=1, consumer_offset=1)}
     assert trace.status(message(), connected(), progress, [retry], []) == "consumed"
@@ -258,6 +258,6 @@ def test_a_dead_letter_is_revived_as_it_was():
     assert (alone.topic, alone.properties["RETRY_TOPIC"]) == ("%RETRY%g", "orders")
 
 
-def test_where_a_dead_letter_of_java_s_came_from():
+def test_a_dead_letter_of_java_names_its_origin():
     assert source.origin_of(message(DLQ_ORIGIN_TOPIC="orders")) == "orders"
     assert source.origin_of(message()) is None

@@ -41,12 +41,12 @@ from rocketmq_py.errors import (
         (GroupNotExist(26, "x"), 3),
     ],
 )
-def test_which_error_is_which_status(error, status):
+def test_each_error_has_its_exit_status(error, status):
     failure = failure_of(error)
     assert (failure.exit_code, failure.message) == (status, str(error))
 
 
-def test_what_is_missing_comes_with_what_to_try():
+def test_an_error_contains_a_hint():
     assert missing("there is no x", "look").message == "there is no x. look"
     assert missing("there is no x").exit_code == 3
 
@@ -65,19 +65,19 @@ def ends(monkeypatch):
     return run
 
 
-def test_an_interrupt_is_130_and_silent(ends):
+def test_an_interrupt_exits_with_130_without_output(ends):
     result = ends(KeyboardInterrupt())
     assert (result.exit_code, result.output) == (Status.INTERRUPTED, "")
 
 
-def test_debug_shows_where_an_error_came_from(ends):
+def test_debug_shows_the_traceback(ends):
     error = ConnectError("nobody there")
     assert ends(error).output == "Error: nobody there\n"
     assert ends(error, "--debug").exception is error
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes differ")
-def test_a_reader_that_ends_ends_the_command_in_silence():
+def test_a_closed_pipe_ends_the_command_without_an_error():
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "-m", "rocketmq_py.cli", "context", "ls"]
@@ -86,7 +86,7 @@ def test_a_reader_that_ends_ends_the_command_in_silence():
     assert (done.returncode, done.stderr) == (Status.PIPE_CLOSED, b"")
 
 
-def test_the_verbs_are_modules_of_their_own():
+def test_each_verb_has_its_own_module():
     for verb in root.VERBS:
         assert main.get_command(click.Context(main), verb).name == verb
 
@@ -99,14 +99,14 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_without_a_terminal_only_yes_will_do(monkeypatch):
+def test_without_a_terminal_only_the_yes_option_confirms(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     prompts.confirm("Sure?", yes=True)
     with pytest.raises(click.UsageError, match=r"Sure\? There is no terminal to ask at: give --yes"):
         prompts.confirm("Sure?", yes=False)
 
 
-def test_at_a_terminal_the_answer_counts(monkeypatch):
+def test_at_a_terminal_the_answer_decides(monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal())
     answers = iter(["y", "n"])
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: next(answers))
@@ -115,7 +115,7 @@ def test_at_a_terminal_the_answer_counts(monkeypatch):
         prompts.confirm("Sure?", yes=False)
 
 
-def test_progress_is_lines_where_there_is_no_terminal(capsys):
+def test_progress_is_printed_as_lines_without_a_terminal(capsys):
     now = [0.0]
     lines = prompts._ProgressLines("sending", 10, lambda: now[0])
     lines.add(1)
@@ -150,16 +150,16 @@ def shown(rows, **named):
     return CliRunner().invoke(command).output
 
 
-def test_cells_of_every_kind():
+def test_cells_are_formatted_by_type():
     rows = [{"n": 1, "on": True, "l": ["a", "b"], "d": {"x": 1}, "f": 1.5, "none": None}]
     assert shown(rows).splitlines() == ["n  on   l     d      f  none", "1  yes  a, b  x=1  1.5     -"]
 
 
-def test_numbers_stand_to_the_right():
+def test_numbers_are_aligned_right():
     assert shown([{"a": 1, "b": "x"}, {"a": 100, "b": "y"}]) == "  a  b\n  1  x\n100  y\n"
 
 
-def test_colour_only_where_it_is_wanted(monkeypatch):
+def test_colour_is_used_only_where_wanted(monkeypatch):
     command = click.command()(lambda: click.echo(click.style("x", bold=True)))
     assert CliRunner().invoke(command, color=True).output == "\x1b[1mx\x1b[0m\n"
     monkeypatch.setattr(context, "echo_rows", lambda *_: click.echo(click.style("x", bold=True)))

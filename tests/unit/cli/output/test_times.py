@@ -30,17 +30,17 @@ def local(*fields):
         ("2026-01-31T12:30:00Z", 1769862600000),
     ],
 )
-def test_a_time(text, means):
+def test_times_are_parsed(text, means):
     assert parse_time(text, NOW) == means
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10", "5x", "1h 30", "31.01.2026"])
-def test_what_is_no_time(text):
+def test_an_invalid_time_is_refused(text):
     with pytest.raises(click.BadParameter, match="is no time; write 2026-01-31T12:30, how long ago"):
         Time().convert(text, None, None)
 
 
-def test_a_span():
+def test_durations_are_parsed():
     assert parse_span("1d2h3m4s5ms") == 93_784_005
     assert parse_span("1h later") is None
 
@@ -55,5 +55,5 @@ def test_a_time_is_shown_in_local_time_to_the_millisecond():
     ("milliseconds", "shown"),
     [(350, "350ms"), (12_999, "12s"), (185_000, "3m05s"), (7_800_000, "2h10m"), (367_200_000, "4d06h")],
 )
-def test_a_span_is_shown_in_two_units(milliseconds, shown):
+def test_a_duration_is_shown_in_two_units(milliseconds, shown):
     assert show_span(milliseconds) == shown

@@ -30,23 +30,23 @@ def failed() -> logging.LogRecord:
     raise AssertionError
 
 
-def test_a_line_for_people() -> None:
+def test_a_text_line_has_time_level_and_message() -> None:
     line = TextLines().format(record())
     assert line[23:] == " WARNING broker.metadata.topics: broker a has 2"
     assert line[10] == " "
     assert line[19] == "."
 
 
-def test_a_line_stays_one_line_whatever_it_quotes() -> None:
+def test_line_ends_in_a_message_are_escaped() -> None:
     assert TextLines().format(record("%s", "two\nlines")).endswith(": two lines")
 
 
-def test_a_line_says_how_many_were_left_out() -> None:
+def test_a_line_counts_suppressed_repetitions() -> None:
     assert TextLines().format(record(suppressed=7)).endswith("broker a has 2 (and 7 more like this)")
     assert json.loads(JsonLines().format(record(suppressed=7)))["more"] == 7
 
 
-def test_a_line_for_machines() -> None:
+def test_a_json_line_has_all_fields() -> None:
     said = json.loads(JsonLines().format(record("broker %s has %s", "ä", LogLimiter)))
     time = said.pop("time")
     assert time[10] == "T"
@@ -60,12 +60,12 @@ def test_a_line_for_machines() -> None:
     assert "values" not in json.loads(JsonLines().format(plain))
 
 
-def test_a_traceback_goes_along() -> None:
+def test_a_traceback_is_included() -> None:
     assert TextLines().format(failed()).endswith("KeyError: 'lost'")
     assert json.loads(JsonLines().format(failed()))["traceback"].startswith("Traceback (most recent call last)")
 
 
-def test_lines_of_one_wording_are_one_kind() -> None:
+def test_lines_are_limited_by_their_format() -> None:
     repeats = RepeatFilter(LogLimiter(limit=1))
     assert repeats.filter(record())
     assert not repeats.filter(record("broker %s has %d", "b", 3))
@@ -91,13 +91,13 @@ def root() -> Iterator[logging.Logger]:
         (logging.WARNING, "debug", logging.DEBUG),
     ],
 )
-def test_how_much_is_logged(root: logging.Logger, before: int, level: str | None, after: int) -> None:
+def test_the_log_level_is_a_setting(root: logging.Logger, before: int, level: str | None, after: int) -> None:
     root.setLevel(before)
     log_as(level, "text")
     assert root.level == after
 
 
-def test_only_one_handler_writes(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_one_handler_is_installed(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
     log_as("info", "text")
     log_as("info", "json")
     logging.getLogger("rocketmq_py.x").info("hello")

@@ -14,12 +14,12 @@ def public(kind):
     return {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
 
 
-def test_the_same_methods():
+def test_both_classes_have_the_same_methods():
     assert public(blocking.Admin) == public(aio.Admin)
 
 
 @pytest.mark.parametrize("name", [*sorted(public(aio.Admin)), "__init__"])
-def test_the_same_parameters(name):
+def test_both_classes_have_the_same_parameters(name):
     ours, theirs = (inspect.signature(getattr(face.Admin, name)).parameters for face in (blocking, aio))
     assert [(p.name, p.kind, p.default) for p in ours.values()] == [
         (p.name, p.kind, p.default) for p in theirs.values() if p.name not in COROUTINE_ONLY
@@ -27,6 +27,6 @@ def test_the_same_parameters(name):
 
 
 @pytest.mark.parametrize("name", sorted(public(aio.Admin)))
-def test_every_method_says_what_it_does(name):
+def test_every_method_has_a_docstring(name):
     for face in (blocking, aio):
         assert inspect.getdoc(getattr(face.Admin, name))

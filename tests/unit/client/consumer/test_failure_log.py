@@ -52,7 +52,7 @@ def levels(bench: Bench, log: FailureLog, error: RocketMQError, seconds: int) ->
     return found
 
 
-def test_an_outage_is_logged_when_it_begins_and_once_a_minute() -> None:
+def test_an_outage_is_logged_at_its_start_and_once_a_minute() -> None:
     for error in (ConnectionLost("x"), PermissionDenied(16, "no")):
         bench = Bench()
         log = bench.log("1")
@@ -82,7 +82,7 @@ def test_a_failure_is_a_problem_until_it_ends() -> None:
     second.close()
 
 
-def test_a_closed_log_leaves_the_problem_of_its_successor() -> None:
+def test_a_closed_log_keeps_the_problem_of_its_successor() -> None:
     bench = Bench()
     before, after = bench.log("1"), bench.log("1")
     before.failed(ConnectionLost("before"))

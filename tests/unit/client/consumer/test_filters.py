@@ -26,7 +26,7 @@ def test_a_subscription_is_made_of_tags_or_of_sql() -> None:
     assert make_subscription("T", "A || B", None, 7).tags_set == ["A", "B"]
 
 
-def test_what_can_never_work_is_refused_at_once() -> None:
+def test_invalid_subscriptions_are_refused_at_once() -> None:
     consumer = PushConsumer("g", "ns:1")
     with pytest.raises(SqlIllegal, match="character 3: only numbers and properties"):
         consumer.subscribe("T", sql="a > 'x'")
@@ -97,7 +97,7 @@ def test_a_broker_that_cannot_filter_is_named_with_what_to_do(code: int, said: s
     assert isinstance(raised.value.__cause__, BrokerError)
 
 
-def test_other_answers_are_what_they_are() -> None:
+def test_other_error_codes_are_raised() -> None:
     with pytest.raises(SystemBusy):
         checked(Command(2, remark="busy"))
 
@@ -129,7 +129,7 @@ def test_an_old_broker_is_not_pulled_from_by_sql() -> None:
     asyncio.run(run())
 
 
-def test_versions_come_with_answers_to_heartbeats() -> None:
+def test_broker_versions_come_from_heartbeat_answers() -> None:
     async def run() -> None:
         known = cluster({"T": {"b": 1}})
 

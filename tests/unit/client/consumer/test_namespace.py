@@ -61,7 +61,7 @@ def test_a_push_consumer_subscribes_pulls_and_commits_with_the_namespace():
     scenario(run)
 
 
-def test_failed_messages_are_sent_back_with_the_namespace_and_come_again_to_their_listener():
+def test_failed_messages_are_sent_back_with_the_namespace():
     seen = []
 
     def listen(message):
@@ -160,7 +160,7 @@ def test_an_illegal_namespace_is_refused():
         SimpleConsumer("g", "ns:1", namespace="a%b")
 
 
-def test_without_a_namespace_names_are_not_touched():
+def test_names_without_a_namespace_are_not_changed():
     async def run(broker):
         member = LitePullConsumer("g", instance=broker.instance)
         member.assign([NAMED])

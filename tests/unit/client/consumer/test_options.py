@@ -35,7 +35,7 @@ def test_keyword_arguments_have_the_names_of_the_fields():
      ("suspend_seconds", 31), ("suspend_seconds", 0.001), ("message_model", "CLUSTERING"),
      ("consume_from", "LAST_OFFSET"), ("consume_timestamp", "yesterday"), ("consume_timestamp", 17)],
 )  # fmt: skip
-def test_what_is_out_of_range_is_named(name, value):
+def test_an_option_out_of_range_is_named(name, value):
     with pytest.raises(ConfigError, match=name):
         PushOptions(**{name: value})
 
@@ -45,14 +45,14 @@ def test_some_limits_may_be_unset(name):
     assert getattr(PushOptions(**{name: -1}), name) == -1
 
 
-def test_an_orderly_consumer_tries_as_often_as_it_takes_and_has_no_span():
+def test_an_orderly_consumer_has_unlimited_retries_and_no_span():
     assert PushOptions(orderly=True).most_reconsume_times == 2**31 - 1
     assert PushOptions(orderly=True, max_reconsume_times=3).most_reconsume_times == 3
     assert PushOptions().most_reconsume_times == 16
     assert PushOptions(orderly=True).limits == FlowLimits(1000, 100, None)
 
 
-def test_a_start_time_is_javas_text_a_datetime_or_half_an_hour_ago():
+def test_a_start_time_is_a_text_a_datetime_or_half_an_hour_ago():
     local = datetime.datetime(2025, 1, 2, 3, 4, 5).astimezone()
     assert PushOptions(consume_timestamp="20250102030405").start_timestamp_ms() == int(local.timestamp() * 1000)
     assert PushOptions(consume_timestamp=local).start_timestamp_ms() == int(local.timestamp() * 1000)
@@ -60,7 +60,7 @@ def test_a_start_time_is_javas_text_a_datetime_or_half_an_hour_ago():
     assert before <= PushOptions().start_timestamp_ms() <= before + 60_000
 
 
-def test_the_preset_of_articles_fits_push_and_lite_pull_consumers():
+def test_the_classic_intervals_fit_push_and_lite_pull_consumers():
     push, lite = PushOptions(**CLASSIC_INTERVALS), LitePullOptions(**CLASSIC_INTERVALS)
     assert (push.rebalance_interval, push.pull_delay_after_error) == (10.0, 3.0)
     assert lite.shared().rebalance_interval == 10.0

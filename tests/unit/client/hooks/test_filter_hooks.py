@@ -36,7 +36,7 @@ def messages(*offsets):
     return [MessageExt((0, 0, 0, 0, 0, i, i, 0, 0, b"", 0, b"", 0, 0, 1), "T", b"x", b"") for i in offsets]
 
 
-def test_hooks_filter_one_after_the_other_and_a_broken_one_keeps_all(caplog):
+def test_hooks_filter_in_turn_and_a_failing_one_keeps_all(caplog):
     odd, again = Odd(), Odd()
     kept = filter_messages([odd, Broken(), again], "g", QUEUE, messages(1, 2, 3))
     assert [message.queue_offset for message in kept] == [1, 3]
@@ -55,7 +55,7 @@ def test_no_hook_is_called_without_messages():
     assert odd.calls == []
 
 
-def test_another_object_is_no_filter_hook():
+def test_an_object_without_a_filter_method_is_refused():
     with pytest.raises(ConfigError, match="must be a FilterMessageHook"):
         SimpleConsumer("g", "ns:1", filter_hooks=[print])
 
@@ -96,7 +96,7 @@ def test_pulls_return_what_the_hook_keeps():
     push.scenario(run)
 
 
-def test_dropped_messages_of_a_pop_are_acked_unseen():
+def test_dropped_messages_of_a_pop_are_acked():
     listener = poppush.Listener()
 
     async def run(brokers):
@@ -109,7 +109,7 @@ def test_dropped_messages_of_a_pop_are_acked_unseen():
     popbroker.scenario(run)
 
 
-def test_dropped_messages_of_a_receive_are_acked_unseen():
+def test_dropped_messages_of_a_receive_are_acked():
     async def run(brokers):
         brokers.has["b"] = [[popbroker.record(1), popbroker.record(2)]]
         member = SimpleConsumer("g", instance=brokers.instance, filter_hooks=[Odd()])

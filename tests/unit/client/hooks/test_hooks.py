@@ -73,7 +73,7 @@ def one_fails(message):
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_hook_hears_of_every_call_and_changes_nothing(is_async, fails, caplog):
+def test_a_hook_is_called_for_every_listener_call(is_async, fails, caplog):
     hook = Log(fails)
     piece = consumed(one_fails, hook, is_async=is_async)
     assert [m.queue_offset for m in piece.done] == [0, 1]
@@ -87,7 +87,7 @@ def test_a_hook_hears_of_every_call_and_changes_nothing(is_async, fails, caplog)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_of_a_batch_it_hears_as_one_call(is_async):
+def test_a_hook_is_called_once_per_batch(is_async):
     hook = Log()
     piece = consumed(lambda batch, context: None, hook, is_async=is_async, batch=3)
     assert len(piece.done) == 4
@@ -104,7 +104,7 @@ def test_an_orderly_listener_has_hooks_too():
     assert [about.succeeded for about in hook.after_calls] == [True, False]
 
 
-def test_without_hooks_a_listener_is_left_alone_and_with_them_its_shape_is():
+def test_hooks_keep_the_parameters_of_a_listener():
     def listen(batch, context):
         return None
 
@@ -117,7 +117,7 @@ class Callable:
         return None
 
 
-def test_any_callable_may_be_hooked():
+def test_hooks_wrap_any_callable():
     assert shape_of(hooked(Callable(), [Log()], "g"), 1) == shape_of(Callable(), 1)
 
 
@@ -140,7 +140,7 @@ def sending(function, *hooks, answer=None):
     return asyncio.run(run())
 
 
-def test_a_hook_hears_of_every_way_to_send():
+def test_a_hook_is_called_for_every_send_method():
     hook = Log()
 
     async def all_ways(producer):
@@ -158,7 +158,7 @@ def test_a_hook_hears_of_every_way_to_send():
     assert len(network.sent()) == 4
 
 
-def test_what_a_hook_adds_before_is_sent():
+def test_properties_added_by_a_hook_are_sent():
     class Adds(SendHook):
         def before(self, sending):
             for message in sending.messages:
@@ -171,7 +171,7 @@ def test_what_a_hook_adds_before_is_sent():
     assert "span\x011\x02" in request.ext["i"] + "\x02"
 
 
-def test_a_hook_hears_of_failures_and_its_own_are_logged(caplog):
+def test_a_hook_is_called_for_failures_and_its_own_are_logged(caplog):
     hook = Log(fails=True)
 
     async def two(producer):

@@ -49,7 +49,7 @@ def message(body: bytes = b"x") -> Message:
     return Message("t", body)
 
 
-def test_queues_of_all_brokers_take_turns() -> None:
+def test_messages_go_to_the_queues_of_all_brokers_in_turn() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         results = await asyncio.gather(*(producer.send(message()) for _ in range(12)))
         assert Counter(result.queue for result in results) == dict.fromkeys(
@@ -60,7 +60,7 @@ def test_queues_of_all_brokers_take_turns() -> None:
     with_producer(body, cluster(t={"a": 2, "b": 2}))
 
 
-def test_a_topic_that_is_not_there_is_sent_to_where_it_will_be() -> None:
+def test_a_missing_topic_is_sent_to_the_brokers_of_the_default_topic() -> None:
     topics = {"TBW102": {"a": 8, "b": 2}}
 
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
@@ -80,7 +80,7 @@ def test_a_topic_that_is_not_there_is_sent_to_where_it_will_be() -> None:
     with_producer(body, cluster(topics))
 
 
-def test_no_route_at_all_names_topic_and_name_server() -> None:
+def test_a_missing_route_names_topic_and_name_server() -> None:
     async def body(producer: Producer, _: ScriptedNetwork) -> None:
         with pytest.raises(NoRouteError, match="'t': name server ns:1 does not know it"):
             await producer.send(message())
@@ -88,7 +88,7 @@ def test_no_route_at_all_names_topic_and_name_server() -> None:
     with_producer(body, cluster())
 
 
-def test_a_topic_nobody_may_write() -> None:
+def test_a_read_only_topic_is_refused() -> None:
     def answer(where: str, request: Command) -> Command | None:
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             found = route_answer({"a": 2})
@@ -119,7 +119,7 @@ def keys(network: ScriptedNetwork) -> set[str]:
     return {decode_properties(request.ext["i"].encode())["UNIQ_KEY"] for _, request in network.sent()}
 
 
-def test_a_busy_broker_is_left_for_another_with_the_same_key() -> None:
+def test_a_send_to_a_busy_broker_is_retried_elsewhere_with_the_same_key() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         await producer.send(message())  # now both ways are tried: route known, connected or not
         network.requests.clear()
@@ -132,7 +132,7 @@ def test_a_busy_broker_is_left_for_another_with_the_same_key() -> None:
     with_producer(body, refusing(2, "a:1"))
 
 
-def test_three_attempts_then_the_last_refusal() -> None:
+def test_three_attempts_then_the_last_error_is_raised() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         with pytest.raises(SystemBusy) as caught:
             await producer.send(message())
@@ -145,7 +145,7 @@ def test_three_attempts_then_the_last_refusal() -> None:
     with_producer(body, refusing(2, "a:1", "b:1"))
 
 
-def test_an_illegal_message_is_not_tried_again() -> None:
+def test_an_illegal_message_is_not_retried() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         with pytest.raises(BrokerError, match="13"):
             await producer.send(message())
@@ -184,7 +184,7 @@ def test_another_broker_is_tried_while_no_name_server_answers() -> None:
     with_producer(body, answer)
 
 
-def test_an_unreachable_broker_is_left_for_another_and_explained() -> None:
+def test_a_send_to_an_unreachable_broker_is_retried_elsewhere() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         network.unreachable = {"a:1"}
         results = [await producer.send(message()) for _ in range(4)]
@@ -197,7 +197,7 @@ def test_an_unreachable_broker_is_left_for_another_and_explained() -> None:
     with_producer(body, cluster(t={"a": 4, "b": 4}))
 
 
-def test_no_answer_in_time_says_that_the_message_may_be_stored() -> None:
+def test_a_timeout_error_says_that_the_message_may_be_stored() -> None:
     def silent(where: str, request: Command) -> Command | None:
         return None if request.code == RequestCode.SEND_MESSAGE_V2 else cluster(t={"a": 1})(where, request)
 
@@ -210,7 +210,7 @@ def test_no_answer_in_time_says_that_the_message_may_be_stored() -> None:
     with_producer(body, silent)
 
 
-def test_a_broker_that_goes_away_is_asked_again_over_a_new_connection() -> None:
+def test_a_send_is_repeated_over_a_new_connection_after_go_away() -> None:
     left = [1500, 1500]
 
     def leaving(where: str, request: Command) -> Command | None:
@@ -249,7 +249,7 @@ def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
 # -- kinds of sends
 
 
-def test_checks_raise_at_once_and_nothing_travels() -> None:
+def test_invalid_arguments_raise_at_once_and_nothing_is_sent() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         with pytest.raises(MessageIllegal):
             producer.send_async(Message("t", b""))
@@ -262,7 +262,7 @@ def test_checks_raise_at_once_and_nothing_travels() -> None:
     with_producer(body, cluster(t={"a": 1}))
 
 
-def test_one_key_one_queue_and_a_selector_decides() -> None:
+def test_one_key_goes_to_one_queue_unless_a_selector_decides() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         for key in ("N1", "N2", "N1"):
             await producer.send_ordered(message(), key)
@@ -295,7 +295,7 @@ def test_an_ordered_message_has_one_attempt() -> None:
     with_producer(body, refusing(2, "a:1", "b:1"))
 
 
-def test_a_batch_and_a_one_way_message() -> None:
+def test_batches_and_oneway_messages_are_sent() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         result = await producer.send_batch([message(), message()])
         assert result.msg_id.count(",") == 1
@@ -312,7 +312,7 @@ def test_a_batch_and_a_one_way_message() -> None:
 # -- life
 
 
-def test_close_waits_for_what_is_under_way_and_signs_off() -> None:
+def test_close_waits_for_pending_sends_and_unregisters() -> None:
     held: list[tuple[str, Command]] = []
 
     def holding(where: str, request: Command) -> Command | None:
@@ -355,7 +355,7 @@ def test_a_cancelled_send_does_not_keep_the_producer_from_closing() -> None:
     with_producer(body, silent)
 
 
-def test_a_producer_that_is_not_started_says_so() -> None:
+def test_a_producer_that_is_not_started_raises() -> None:
     async def main() -> None:
         with pytest.raises(ClosedError, match="not started"):
             await Producer("g", "ns:1").send(message())
@@ -363,7 +363,7 @@ def test_a_producer_that_is_not_started_says_so() -> None:
     asyncio.run(main())
 
 
-def test_masters_hear_of_the_group() -> None:
+def test_heartbeats_register_the_producer_group() -> None:
     async def beats(producer: Producer, network: ScriptedNetwork) -> None:
         await producer.send(message())
         assert producer._instance is not None
@@ -384,7 +384,7 @@ def test_masters_hear_of_the_group() -> None:
         ({"group": "g", "namesrv": "h:1", "max_message_size": 0}, "max_message_size"),
     ],
 )
-def test_options_that_cannot_work(options: dict[str, object], fault: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, object], fault: str) -> None:
     with pytest.raises(ConfigError, match=fault):
         Producer(**options)  # type: ignore[arg-type]
 
@@ -418,7 +418,7 @@ def without_slaves(*brokers: str) -> Answerer:
         (["a:1", "b:1"], SendStatus.FLUSH_SLAVE_TIMEOUT, {3}),
     ],
 )
-def test_what_is_merely_stored_is_sent_to_another_broker_on_request(
+def test_a_send_without_replication_is_retried_elsewhere_if_configured(
     brokers: list[str], status: SendStatus, attempts: set[int]
 ) -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
@@ -430,7 +430,7 @@ def test_what_is_merely_stored_is_sent_to_another_broker_on_request(
     with_producer(body, without_slaves(*brokers), retry_another_broker_when_not_store_ok=True)
 
 
-def test_what_is_merely_stored_is_not_sent_again_by_default_nor_to_another_queue() -> None:
+def test_a_send_without_replication_is_not_retried_by_default() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         assert (await producer.send(message(), MessageQueue("t", "a", 0))).status is SendStatus.FLUSH_SLAVE_TIMEOUT
         assert len(network.sent()) == 1
@@ -439,7 +439,7 @@ def test_what_is_merely_stored_is_not_sent_again_by_default_nor_to_another_queue
         with_producer(body, without_slaves("a:1"), **options)
 
 
-def test_a_route_with_billions_of_queues_is_an_error_at_once_and_no_list() -> None:
+def test_a_route_with_billions_of_queues_is_refused() -> None:
     topics = {"t": {"a": 2**31 - 1}}
 
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
@@ -503,14 +503,14 @@ def test_the_client_id_has_the_address_and_unit_that_are_given() -> None:
     asyncio.run(main())
 
 
-def test_other_answers_may_be_retried() -> None:
+def test_other_response_codes_can_be_retried() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         assert (await producer.send(message())).queue.broker_name == "b"
 
     with_producer(body, refusing(13, "a:1"), retry_response_codes=[13])
 
 
-def test_routes_of_given_topics_are_known_at_the_start() -> None:
+def test_routes_of_given_topics_are_loaded_at_the_start() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
         assert network.codes("b:1") == [RequestCode.HEART_BEAT]

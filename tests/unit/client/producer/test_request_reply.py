@@ -31,7 +31,7 @@ def sent(message: Message) -> Command:
     return decode_command(frame)
 
 
-def test_a_reply_goes_back_to_where_the_request_came_from() -> None:
+def test_a_reply_goes_to_the_client_of_the_request() -> None:
     answer = reply(received(ASKED), "done")
     assert (answer.topic, answer.body) == ("c_REPLY_TOPIC", b"done")
     back = {name: ASKED[name] for name in ("REPLY_TO_CLIENT", "CORRELATION_ID", "TTL")}
@@ -39,13 +39,13 @@ def test_a_reply_goes_back_to_where_the_request_came_from() -> None:
     assert sent(answer).code == 325
 
 
-def test_only_replies_are_sent_as_such() -> None:
+def test_only_replies_are_sent_as_replies() -> None:
     assert sent(Message("t", b"x", properties={"MSG_TYPE": "other"})).code == 310
     assert sent(Message("c_REPLY_TOPIC", b"x")).code == 310
 
 
 @pytest.mark.parametrize("missing", ["CLUSTER", "REPLY_TO_CLIENT", "CORRELATION_ID"])
-def test_what_is_no_request_cannot_be_replied_to(missing: str) -> None:
+def test_a_message_that_is_no_request_cannot_be_replied_to(missing: str) -> None:
     with pytest.raises(MessageIllegal, match=f"has no property {missing}; its sender must use request"):
         reply(received({name: value for name, value in ASKED.items() if name != missing}), b"x")
 
@@ -62,12 +62,12 @@ def test_a_request_is_a_copy_with_an_id_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
-def test_a_request_needs_time(timeout: float) -> None:
+def test_a_request_with_a_timeout_of_zero_is_refused(timeout: float) -> None:
     with pytest.raises(ConfigError, match="leaves no time for a reply"):
         request_of(Message("t", b"x"), "me", timeout)
 
 
-def test_who_hears_of_a_reply(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reply_completes_the_request_with_its_id(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         pending = PendingRequests("producer p")
         request, late = (request_of(Message("t", b"x"), "me", 3) for _ in range(2))
@@ -88,7 +88,7 @@ def test_who_hears_of_a_reply(caplog: pytest.LogCaptureFixture) -> None:
     assert "after the request had timed out" in line
 
 
-def test_a_closed_producer_waits_for_nothing() -> None:
+def test_close_fails_open_requests() -> None:
     async def scenario() -> None:
         pending = PendingRequests("producer p")
         waiter = pending.expect(request_of(Message("t", b"x"), "me", 3))

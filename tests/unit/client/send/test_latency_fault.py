@@ -31,7 +31,7 @@ def silent_to_sends(broker: str) -> Answerer:
     return answer
 
 
-def test_a_slow_broker_is_left_alone_by_both_ways_of_a_send() -> None:
+def test_a_slow_broker_is_avoided_by_first_and_later_sends() -> None:
     sluggish = LatencyFaultTolerance(latency_max=(0.0,), not_available_duration=(60.0,))  # every broker is slow
 
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
@@ -65,7 +65,7 @@ def test_an_attempt_leaves_time_for_another() -> None:
     with_producer(body, silent_to_sends("a:1"), send_latency_fault_enable=PATIENT, send_msg_max_timeout_per_request=0.2)
 
 
-def test_the_last_attempt_has_all_the_time_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_attempt_has_the_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "SILENCE_SECONDS", 60.0)  # the connection is not what fails
     tries: list[Command] = []
 
@@ -85,7 +85,7 @@ def test_the_last_attempt_has_all_the_time_there_is(monkeypatch: pytest.MonkeyPa
     with_producer(body, answer, send_msg_max_timeout_per_request=0.02, retries=1)
 
 
-def test_the_detector_finds_a_broker_that_is_back() -> None:
+def test_the_detector_finds_a_recovered_broker() -> None:
     options = PATIENT._replace(start_detector_enable=True, detect_interval=1e-9)
 
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
@@ -105,6 +105,6 @@ def test_the_detector_finds_a_broker_that_is_back() -> None:
     with_producer(body, cluster(t=TWO), send_latency_fault_enable=options)
 
 
-def test_options_that_cannot_work_are_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(ConfigError, match="latency_max"):
         Producer("g", "ns:1", send_latency_fault_enable=LatencyFaultTolerance(latency_max=(1.0,)))

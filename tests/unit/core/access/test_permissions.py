@@ -38,17 +38,17 @@ def may(rules, resource, action, ip="10.0.0.1"):
 
 
 @pytest.mark.parametrize("text", ["*", "Topic:*", "Topic:orders", "Group:shop-*", "Cluster:DefaultCluster"])
-def test_resources_are_read_and_written(text):
+def test_resource_names_are_parsed_and_formatted(text):
     assert str(Resource.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "orders", "Topic:", "Queue:a", "Any:a"])
-def test_what_is_no_resource_is_refused(text):
+def test_an_invalid_resource_is_refused(text):
     with pytest.raises(ConfigError, match="is not a resource"):
         Resource.parse(text)
 
 
-def test_patterns_cover_what_they_say():
+def test_patterns_match_exact_names_prefixes_and_everything():
     rules = acl(entry("Topic:orders", ["Pub"]), entry("Group:shop-*", ["Sub"]), entry("Cluster:*", ["All"]))
     assert may(rules, "Topic:orders", "Pub")
     assert not may(rules, "Topic:orders", "Sub")
@@ -58,7 +58,7 @@ def test_patterns_cover_what_they_say():
     assert may(rules, "Cluster:any", "Delete")
 
 
-def test_the_closest_permission_decides():
+def test_the_most_specific_permission_decides():
     rules = acl(
         entry("*", ["All"]), entry("Topic:*", ["All"], allow=False), entry("Topic:a*", ["Pub"]),
         entry("Topic:ab*", ["Pub"], allow=False), entry("Topic:abc", ["Pub"]),
@@ -70,13 +70,13 @@ def test_the_closest_permission_decides():
     assert may(rules, "Topic:abc", "Pub")
 
 
-def test_defaults_hold_where_nothing_else_does():
+def test_default_permissions_apply_when_no_other_matches():
     rules = acl(entry("Topic:a", ["Pub"], allow=False), default=[entry("*", ["All"])])
     assert may(rules, "Topic:b", "Pub")
     assert not may(rules, "Topic:a", "Pub")
 
 
-def test_permissions_may_be_bound_to_addresses():
+def test_permissions_can_be_limited_to_addresses():
     rules = acl(entry("Topic:a", ["Pub"], ips=["10.0.0.0/24", "::1"]))
     assert may(rules, "Topic:a", "Pub", "10.0.0.77")
     assert may(rules, "Topic:a", "Pub", "::1")
@@ -85,7 +85,7 @@ def test_permissions_may_be_bound_to_addresses():
         entry("Topic:a", ["Pub"], ips=["10.0.0.300"])
 
 
-def test_a_refusal_names_what_is_missing():
+def test_a_denial_names_the_missing_permission():
     why = denial_reason(WHO, None, [RequiredPermission(topic("orders"), (Action.PUB,))], "10.0.0.1")
     assert (
         why == "User:anna has no permission to access Topic:orders from 10.0.0.1 (Pub is needed), no matched policies."
@@ -105,7 +105,7 @@ def test_super_users_may_do_everything():
     )
 
 
-def test_every_need_has_to_be_met():
+def test_every_required_permission_must_be_granted():
     rules = acl(entry("Topic:t", ["Sub"]))
     both = [RequiredPermission(topic("t"), (Action.SUB,)), RequiredPermission(group("g"), (Action.SUB,))]
     assert "Group:g" in denial_reason(WHO, rules, both, "::1")
@@ -122,7 +122,7 @@ def wanted(code, ext=None, body=b""):
     ]
 
 
-def test_what_requests_need():
+def test_requests_require_permissions():
     assert wanted(Code.SEND_MESSAGE_V2, {"a": "g", "b": "t"}) == ["Pub Topic:t"]
     assert wanted(Code.SEND_MESSAGE, {"producerGroup": "g", "topic": "%RETRY%r"}) == ["Sub Group:r"]
     assert wanted(Code.PULL_MESSAGE, {"consumerGroup": "g", "topic": "t"}) == ["Sub Topic:t", "Sub Group:g"]
@@ -138,7 +138,7 @@ def test_what_requests_need():
     assert wanted(99_999) == ["Update Cluster:c"]
 
 
-def test_what_requests_need_is_also_said_by_bodies():
+def test_request_bodies_name_required_permissions():
     beat = {"clientID": "c", "consumerDataSet": [
         {"groupName": "g", "subscriptionDataSet": [{"topic": "t"}, {"topic": "%RETRY%g"}]}]}  # fmt: skip
     assert wanted(Code.HEART_BEAT, body=json.dumps(beat).encode()) == ["Sub Group:g", "Sub Topic:t"]
@@ -155,7 +155,7 @@ def test_what_requests_need_is_also_said_by_bodies():
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.UPDATE_AND_CREATE_TOPIC_LIST,
 ])  # fmt: skip
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b"\xff\xfe", b'{"topicConfigList": 5, "groupName": {}}'])
-def test_bodies_nobody_understands_are_never_let_through_in_silence(code, body):
+def test_requests_with_undecodable_bodies_are_refused(code, body):
     """They need something, or are refused: that is what the server makes of BadHeader."""
     try:
         found = required_permissions(code, {}, body, "c")
@@ -164,7 +164,7 @@ def test_bodies_nobody_understands_are_never_let_through_in_silence(code, body):
     assert found or code == Code.BATCH_ACK_MESSAGE, found
 
 
-def test_the_names_that_permissions_are_about_are_those_the_handlers_use():
+def test_permissions_are_checked_for_the_names_that_handlers_use():
     """The field a permission is computed from is one the request's header has, with the same spelling."""
     letters = {"a": "g", "b": "hidden", "topic": "open", "producerGroup": "g"}
     assert wanted(Code.SEND_MESSAGE_V2, letters) == ["Pub Topic:hidden"]
@@ -177,13 +177,13 @@ def test_the_names_that_permissions_are_about_are_those_the_handlers_use():
         assert all(known[name].type in (str, str | None) for name in names), Code(code).name
 
 
-def test_every_topic_of_a_list_is_asked_for():
+def test_every_topic_of_a_list_is_checked():
     listed = {"consumerGroup": "g", "topicList": "t;;u"}
     assert wanted(Code.GET_CONSUME_STATS, listed) == ["Get Topic:t", "Get Topic:u", "Get Group:g"]
     assert wanted(Code.GET_CONSUME_STATS, {"consumerGroup": "g", "topicList": ""}) == ["Get Group:g"]
 
 
-def test_an_empty_name_in_a_required_field_is_a_name():
+def test_an_empty_required_name_is_checked():
     assert wanted(Code.PULL_MESSAGE, {"consumerGroup": "", "topic": ""}) == ["Sub Topic:", "Sub Group:"]
     assert wanted(Code.DELETE_TOPIC_IN_BROKER, {"topic": ""}) == ["Delete Topic:"]
     assert wanted(Code.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": ""}) == []
@@ -195,7 +195,7 @@ def test_an_empty_name_in_a_required_field_is_a_name():
 
 @pytest.mark.parametrize("code", [Code.HEART_BEAT, Code.LOCK_BATCH_MQ, Code.UPDATE_AND_CREATE_TOPIC_LIST])
 @pytest.mark.parametrize("depth", [400, 600, 900, 50_000])
-def test_the_depth_of_a_body_raises_nothing_but_a_refusal(code, depth):
+def test_a_deeply_nested_body_is_refused(code, depth):
     body = b'{"clientID":"c","x":' + b"[" * depth + b"]" * depth + b"}"
     try:
         assert required_permissions(code, {}, body, "c") == (
@@ -214,7 +214,7 @@ class Unscanned(dict):
     __iter__ = items = values
 
 
-def test_a_user_with_thousands_of_permissions_is_decided_by_look_ups():
+def test_thousands_of_permissions_are_checked_by_lookups():
     entries = [entry(f"Topic:t-{n}", ["Pub"]) for n in range(10_000)] + [entry("Topic:shop-*", ["Sub"])]
     rules = Acl(Unscanned({one.resource: one for one in entries}))
     assert may(rules, "Topic:t-9999", "Pub")
@@ -227,7 +227,7 @@ def test_a_user_with_thousands_of_permissions_is_decided_by_look_ups():
     st.text("ab", min_size=1, max_size=5),
     st.booleans(),
 )
-def test_look_ups_decide_as_a_walk_through_all_entries_does(drawn, name, any_resource):
+def test_lookups_decide_like_a_scan_of_all_entries(drawn, name, any_resource):
     entries = {}
     for kind, text, prefix, allow in drawn:
         resource = f"{kind}:{text}*" if prefix or not text else f"{kind}:{text}"

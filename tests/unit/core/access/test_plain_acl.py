@@ -72,14 +72,14 @@ def test_accounts_become_users_and_permissions():
         ("    # nothing", "line 6: the account that begins here has no secretKey"),
     ],
 )
-def test_a_mistake_in_line_7_is_told_with_its_line(wrong, complaint):
+def test_an_error_names_its_line(wrong, complaint):
     lines = FILE.splitlines()
     lines[6] = wrong
     with pytest.raises(ConfigError, match=complaint):
         read_plain_acl("\n".join(lines))
 
 
-def test_what_is_no_such_file_is_refused():
+def test_an_invalid_permission_file_is_refused():
     with pytest.raises(ConfigError, match="line 1: globalWhiteRemoteAddresses or accounts is expected"):
         read_plain_acl("users:")
     with pytest.raises(ConfigError, match="line 2: an account is expected"):

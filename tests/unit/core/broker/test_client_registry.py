@@ -20,7 +20,7 @@ def member(channel: str, client_id: str | None = None, seen: int = 0) -> Registe
     return RegisteredClient(channel, client_id or f"client-{channel}", last_seen_ms=seen)
 
 
-def test_a_new_member_changes_the_group_a_known_one_does_not(registry: ConsumerRegistry) -> None:
+def test_only_a_new_member_changes_the_group(registry: ConsumerRegistry) -> None:
     assert registry.register(data("t"), member("c1"))
     assert not registry.register(data("t"), member("c1", seen=7))
     assert registry.groups["g"].members["c1"].last_seen_ms == 7
@@ -28,13 +28,13 @@ def test_a_new_member_changes_the_group_a_known_one_does_not(registry: ConsumerR
     assert registry.groups["g"].client_ids() == ["client-c1", "client-c2"]
 
 
-def test_another_client_on_the_same_channel_takes_its_place_silently(registry: ConsumerRegistry) -> None:
+def test_another_client_on_the_same_channel_replaces_the_first_without_a_change(registry: ConsumerRegistry) -> None:
     registry.register(data("t"), member("c1"))
     assert not registry.register(data("t"), member("c1", "renamed"))
     assert registry.groups["g"].client_ids() == ["renamed"]
 
 
-def test_topics_that_come_and_go_change_the_group(registry: ConsumerRegistry) -> None:
+def test_added_and_removed_topics_change_the_group(registry: ConsumerRegistry) -> None:
     registry.register(data("t"), member("c1"))
     assert registry.register(data("t", "u"), member("c1"))
     assert registry.register(data("u"), member("c1"))
@@ -42,7 +42,7 @@ def test_topics_that_come_and_go_change_the_group(registry: ConsumerRegistry) ->
     assert registry.groups_of("u") == ["g"]
 
 
-def test_an_expression_is_replaced_by_a_newer_one_only_and_changes_nothing(registry: ConsumerRegistry) -> None:
+def test_only_a_newer_expression_replaces_another_and_the_group_does_not_change(registry: ConsumerRegistry) -> None:
     registry.register(data("t", version=5), member("c1"))
     old = ConsumerData(group_name="g", subscription_data_set=[SubscriptionData.parse("t", "B", 4)])
     new = ConsumerData(group_name="g", subscription_data_set=[SubscriptionData.parse("t", "C", 6)])
@@ -59,7 +59,7 @@ def test_a_heartbeat_without_subscriptions_keeps_them(registry: ConsumerRegistry
     assert registry.subscription("g", "t") is not None
 
 
-def test_the_latest_heartbeat_says_what_kind_of_group_it_is(registry: ConsumerRegistry) -> None:
+def test_the_latest_heartbeat_decides_the_type_of_the_group(registry: ConsumerRegistry) -> None:
     registry.register(data("t"), member("c1"))
     registry.register(data("t", message_model="BROADCASTING"), member("c2"))
     assert registry.groups["g"].is_broadcasting
@@ -77,7 +77,7 @@ def test_a_group_ends_with_its_last_member(registry: ConsumerRegistry) -> None:
     assert registry.leave("g", "c2") is None
 
 
-def test_a_closed_channel_leaves_every_group(registry: ConsumerRegistry) -> None:
+def test_a_closed_channel_is_removed_from_every_group(registry: ConsumerRegistry) -> None:
     for name in ("g", "h", "i"):
         registry.register(data("t", group=name), member("c1" if name != "i" else "c2"))
     assert [group.name for group in registry.leave_all("c1")] == ["g", "h"]
@@ -100,7 +100,7 @@ def test_members_are_found_by_client_id(registry: ConsumerRegistry) -> None:
     assert registry.find("nobody", "client-c1") is None
 
 
-def test_producers_come_and_go() -> None:
+def test_producers_are_registered_and_expire() -> None:
     producers = ProducerRegistry()
     producers.register("p", member("c1", seen=1))
     producers.register("p", member("c2", seen=5))
@@ -113,7 +113,7 @@ def test_producers_come_and_go() -> None:
     producers.leave("p", "c2")
 
 
-def test_a_channel_that_closes_leaves_its_groups_alone(registry: ConsumerRegistry) -> None:
+def test_a_closed_channel_does_not_remove_other_producers(registry: ConsumerRegistry) -> None:
     for group in ("g1", "g2"):
         registry.register(data("t", group=group), member("c1"))
     registry.register(data("t", group="g2"), member("c2"))
@@ -124,7 +124,7 @@ def test_a_channel_that_closes_leaves_its_groups_alone(registry: ConsumerRegistr
     assert list(registry.groups) == ["g2"]
 
 
-def test_all_client_ids_of_a_producer_s_channel_go_with_it() -> None:
+def test_a_closed_producer_channel_removes_all_its_client_ids() -> None:
     producers = ProducerRegistry()
     for client_id in ("one", "two"):
         producers.register("p", member("c1", client_id))

@@ -10,20 +10,20 @@ def turns(*worked: int) -> list[dict[str, int]]:
     return [queue.turn(ms, LIMITS) for ms in worked]
 
 
-def test_short_turns_refuse_nobody() -> None:
+def test_short_turns_refuse_no_request() -> None:
     assert turns(0, 199, 199, 10) == [{}] * 4
 
 
-def test_one_long_turn_refuses_nobody() -> None:
+def test_one_long_turn_refuses_no_request() -> None:
     assert turns(10, 60_000, 10, 60_000, 199) == [{}] * 5
 
 
-def test_turn_after_turn_refuses_those_that_waited_too_long() -> None:
+def test_repeated_long_turns_refuse_requests_that_waited_too_long() -> None:
     assert turns(200, 300) == [{}, {"send": 200}]
     assert turns(7_000, 5_000) == [{}, {"send": 5_000, "pull": 5_000}]
 
 
-def test_a_turn_of_refusals_is_a_new_beginning() -> None:
+def test_a_turn_that_refused_resets_the_count() -> None:
     queue = FastFailure()
     queue.turn(300, LIMITS)
     assert queue.turn(300, LIMITS)

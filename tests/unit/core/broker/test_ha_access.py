@@ -29,6 +29,6 @@ def test_addresses_are_matched_with_the_list(allowed: str, host: str, expected: 
 
 
 @pytest.mark.parametrize("text", ["localhost", "10.0.0.0/33", "10.0.0", "10.0.0.1-10.0.0.9"])
-def test_an_entry_that_is_no_address_is_named(text: str) -> None:
+def test_an_invalid_address_is_named(text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         parse_allowed_slaves(f"10.0.0.1, {text}")

@@ -25,7 +25,7 @@ def taken(tokens: Iterator[str | None]) -> list[str]:
     return [token for token in tokens if token is not None]
 
 
-def test_an_arrival_takes_who_waits_for_that_queue(table: HoldTable[str]) -> None:
+def test_an_arrival_wakes_the_pulls_of_that_queue(table: HoldTable[str]) -> None:
     hold(table, "a")
     hold(table, "b", OTHER)
     assert taken(table.arrived(QUEUE, 6, [0])) == ["a"]
@@ -34,19 +34,19 @@ def test_an_arrival_takes_who_waits_for_that_queue(table: HoldTable[str]) -> Non
     assert len(table) == 1
 
 
-def test_who_is_taken_is_not_taken_again(table: HoldTable[str]) -> None:
+def test_a_pull_is_woken_once(table: HoldTable[str]) -> None:
     hold(table, "a")
     assert taken(table.arrived(QUEUE, 6, [0])) == ["a"]
     assert taken(table.arrived(QUEUE, 7, [0])) == []
 
 
-def test_an_arrival_before_the_wanted_offset_wakes_nobody(table: HoldTable[str]) -> None:
+def test_an_arrival_before_the_wanted_offset_wakes_no_pull(table: HoldTable[str]) -> None:
     hold(table, "a", offset=9)
     assert taken(table.arrived(QUEUE, 9, [0])) == []
     assert taken(table.arrived(QUEUE, 10, [0])) == ["a"]
 
 
-def test_an_unwanted_tag_wakes_nobody_until_time_is_up(table: HoldTable[str]) -> None:
+def test_an_unwanted_tag_wakes_no_pull_before_its_timeout(table: HoldTable[str]) -> None:
     hold(table, "a", tags_filter=ONLY_65)
     hold(table, "all")
     assert taken(table.arrived(QUEUE, 6, [66])) == ["all"]
@@ -55,7 +55,7 @@ def test_an_unwanted_tag_wakes_nobody_until_time_is_up(table: HoldTable[str]) ->
     assert len(table) == 0
 
 
-def test_a_filter_of_records_is_asked_about_what_came_until_one_is_wanted(table: HoldTable[str]) -> None:
+def test_a_record_filter_is_applied_until_a_record_matches(table: HoldTable[str]) -> None:
     asked: list[bytes] = []
     table.add(QUEUE, Held(5, 100, None, "a", lambda record: asked.append(record) or record == b"y"))
     assert taken(table.arrived(QUEUE, 6, [0], lambda: iter([b"x"]))) == []
@@ -63,18 +63,18 @@ def test_a_filter_of_records_is_asked_about_what_came_until_one_is_wanted(table:
     assert asked == [b"x", b"x", b"y"]
 
 
-def test_records_are_read_only_for_who_filters_them(table: HoldTable[str]) -> None:
+def test_records_are_read_only_for_pulls_that_filter_them(table: HoldTable[str]) -> None:
     hold(table, "all")
     hold(table, "tagged", tags_filter=ONLY_65)
     assert taken(table.arrived(QUEUE, 6, [66], lambda: pytest.fail("nobody asked"))) == ["all"]
 
 
-def test_one_wanted_tag_among_many_wakes(table: HoldTable[str]) -> None:
+def test_one_matching_tag_among_many_wakes_the_pull(table: HoldTable[str]) -> None:
     hold(table, "a", tags_filter=ONLY_65)
     assert taken(table.arrived(QUEUE, 8, (code for code in (1, 2, 65)))) == ["a"]
 
 
-def test_a_sweep_finds_what_grew_unnoticed_whatever_its_tags(table: HoldTable[str]) -> None:
+def test_a_sweep_wakes_pulls_whose_queue_has_grown_whatever_the_tags(table: HoldTable[str]) -> None:
     hold(table, "grown", tags_filter=ONLY_65)
     hold(table, "still", OTHER)
     hold(table, "late", OTHER, deadline=50)
@@ -83,7 +83,7 @@ def test_a_sweep_finds_what_grew_unnoticed_whatever_its_tags(table: HoldTable[st
     assert sorted(table.drain()) == ["late", "still"]
 
 
-def test_of_one_queue_only_the_wanted_are_taken(table: HoldTable[str]) -> None:
+def test_only_matching_pulls_of_a_queue_are_woken(table: HoldTable[str]) -> None:
     hold(table, "mine")
     hold(table, "yours")
     hold(table, "elsewhere", OTHER)
@@ -102,7 +102,7 @@ def test_the_pulls_of_one_owner_are_removed(table: HoldTable[str]) -> None:
     assert taken(table.remove("b")) == []
 
 
-def test_what_takes_many_pauses_and_takes_each_once(table: HoldTable[str]) -> None:
+def test_a_wake_of_many_pulls_pauses_and_wakes_each_once(table: HoldTable[str]) -> None:
     for number in range(2_000):
         hold(table, str(number), tags_filter=None if number % 1_000 == 999 else ONLY_65)
     first, second = table.arrived(QUEUE, 6, [66]), table.arrived(QUEUE, 6, [66])
@@ -113,7 +113,7 @@ def test_what_takes_many_pauses_and_takes_each_once(table: HoldTable[str]) -> No
     assert len(table) == 1_998
 
 
-def test_a_walk_that_is_overtaken_by_the_stop_takes_nothing_twice(table: HoldTable[str]) -> None:
+def test_a_stop_during_a_wake_takes_no_pull_twice(table: HoldTable[str]) -> None:
     for number in range(3):
         hold(table, str(number))
     walk = table.arrived(QUEUE, 6, [0])
@@ -123,7 +123,7 @@ def test_a_walk_that_is_overtaken_by_the_stop_takes_nothing_twice(table: HoldTab
     assert len(table) == 0
 
 
-def test_pulls_that_are_gone_leave_nothing_behind(table: HoldTable[str]) -> None:
+def test_removed_pulls_leave_no_entries(table: HoldTable[str]) -> None:
     for number in range(5_000):
         table.add(QUEUE, Held(5, 10**9, None, str(number), None, "owner"))
         assert taken(table.arrived(QUEUE, 6, [0])) == [str(number)]
@@ -131,7 +131,7 @@ def test_pulls_that_are_gone_leave_nothing_behind(table: HoldTable[str]) -> None
     assert not table._owned
 
 
-def test_deadlines_are_kept_while_others_come_and_go(table: HoldTable[str]) -> None:
+def test_deadlines_stay_correct_while_other_pulls_change(table: HoldTable[str]) -> None:
     hold(table, "late", deadline=100)
     hold(table, "early", OTHER, deadline=50)
     assert taken(table.arrived(OTHER, 6, [0])) == ["early"]

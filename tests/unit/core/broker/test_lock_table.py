@@ -13,31 +13,31 @@ def table() -> LockTable:
     return LockTable(max_live_ms=60_000)
 
 
-def test_the_first_who_asks_holds_and_may_ask_again(table: LockTable) -> None:
+def test_the_first_client_gets_the_lock_and_may_renew_it(table: LockTable) -> None:
     assert table.lock("g", "me", [Q0, Q1], 0) == [Q0, Q1]
     assert table.lock("g", "you", [Q0], 1) == []
     assert table.lock("g", "me", [Q0], 2) == [Q0]
 
 
-def test_groups_do_not_meet(table: LockTable) -> None:
+def test_groups_have_separate_locks(table: LockTable) -> None:
     table.lock("g", "me", [Q0], 0)
     assert table.lock("h", "you", [Q0], 0) == [Q0]
 
 
-def test_a_lock_dies_when_it_is_not_renewed(table: LockTable) -> None:
+def test_a_lock_that_is_not_renewed_expires(table: LockTable) -> None:
     table.lock("g", "me", [Q0], 0)
     assert table.lock("g", "you", [Q0], 60_000) == []
     assert table.lock("g", "you", [Q0], 60_001) == [Q0]
     assert table.lock("g", "me", [Q0], 60_002) == []
 
 
-def test_renewing_keeps_it_alive(table: LockTable) -> None:
+def test_a_renewed_lock_does_not_expire(table: LockTable) -> None:
     table.lock("g", "me", [Q0], 0)
     table.lock("g", "me", [Q0], 50_000)
     assert table.lock("g", "you", [Q0], 100_000) == []
 
 
-def test_only_the_owner_gives_it_back(table: LockTable) -> None:
+def test_only_the_owner_can_unlock(table: LockTable) -> None:
     table.lock("g", "me", [Q0], 0)
     table.unlock("g", "you", [Q0])
     assert table.lock("g", "you", [Q0], 1) == []

@@ -13,7 +13,7 @@ from rocketmq_py.core.broker.replication import (
 )
 
 
-def test_a_slave_that_has_nothing_begins_with_the_newest_file() -> None:
+def test_an_empty_slave_begins_with_the_newest_file() -> None:
     assert first_offset(0, 2500, 1000) == 2000
     assert first_offset(0, 0, 1000) == 0
     assert first_offset(1234, 2500, 1000) == 1234
@@ -22,11 +22,11 @@ def test_a_slave_that_has_nothing_begins_with_the_newest_file() -> None:
 @pytest.mark.parametrize(
     ("ends", "slaves", "end"), [([], 1, -1), ([5], 1, 5), ([5], 2, -1), ([5, 9, 7], 1, 9), ([5, 9, 7], 3, 5)]
 )
-def test_what_so_many_slaves_have(ends: list[int], slaves: int, end: int) -> None:
+def test_the_acknowledged_offset_is_what_the_required_slaves_have(ends: list[int], slaves: int, end: int) -> None:
     assert acknowledged_offset(ends, slaves) == end
 
 
-def test_bytes_of_a_second() -> None:
+def test_the_transfer_rate_is_limited_per_second() -> None:
     rate = TransferRate(10_000)
     rate.add(60, 10_100)
     rate.add(30, 10_999)
@@ -40,7 +40,7 @@ def test_bytes_of_a_second() -> None:
     assert rate.room(100, 9_000) == 100, "a clock that is set back begins a new second"
 
 
-def test_who_waits_for_less_is_served_first() -> None:
+def test_waits_for_smaller_offsets_end_first() -> None:
     waits: ReplicaWaits[str] = ReplicaWaits()
     assert waits.first is None
     for end, waiter in ((20, "b"), (10, "a"), (30, "c"), (20, "b2")):
@@ -58,5 +58,5 @@ def test_who_waits_for_less_is_served_first() -> None:
     ("present", "adapts", "wanted"),
     [(1, False, None), (2, False, None), (3, False, 3), (5, False, 3), (1, True, None), (2, True, 2), (4, True, 3)],
 )
-def test_as_many_as_were_asked_for_or_as_few_as_will_do(present: int, adapts: bool, wanted: int | None) -> None:
+def test_required_replicas_depend_on_the_slaves_present(present: int, adapts: bool, wanted: int | None) -> None:
     assert required_replicas(3, 2, present, adapts=adapts) == wanted

@@ -15,7 +15,7 @@ def test_a_slave_answers_as_a_master_does(code: int, corrects: bool, has_master:
     assert slave_answer(code, 1, 0, corrects=corrects, has_master=has_master) == (code, 1)
 
 
-def test_a_slave_that_may_lag_corrects_nobody() -> None:
+def test_a_lagging_slave_corrects_no_offset() -> None:
     moved = Code.PULL_OFFSET_MOVED
     assert slave_answer(moved, 1, 0, corrects=False, has_master=True) == (Code.PULL_RETRY_IMMEDIATELY, 0)
     assert slave_answer(moved, 1, 0, corrects=False, has_master=False) == (Code.PULL_NOT_FOUND, 0)

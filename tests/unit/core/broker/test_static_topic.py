@@ -58,13 +58,13 @@ def test_the_offset_of_a_send_is_unknown_until_the_logical_offset_is_decided() -
 @pytest.mark.parametrize(
     ("logical", "gen"), [(0, 0), (99, 0), (100, 0), (9_999, 0), (10_000, 1), (19_999, 1), (20_000, 2), (-5, 0)]
 )
-def test_the_item_of_an_offset(logical: int, gen: int) -> None:
+def test_an_offset_selects_its_item(logical: int, gen: int) -> None:
     found = find_item(ITEMS, logical)
     assert found is not None
     assert found.gen == gen
 
 
-def test_items_without_a_decided_offset_are_skipped() -> None:
+def test_items_without_a_logical_offset_are_skipped() -> None:
     assert find_item([FIRST, item(1, -1)], 1 << 62) is FIRST
     assert find_item([item(0, -1)], 0) is None
     assert next_item([FIRST, item(1, -1)], FIRST) is None
@@ -97,7 +97,7 @@ def test_contradictions_between_items_are_named(items: list[MappingItem], words:
     assert "logical queue 0" in (mapping_fault(detail(*items), "t", "a") or "")
 
 
-def test_valid_items_have_no_fault() -> None:
+def test_valid_items_are_accepted() -> None:
     assert items_fault([*ITEMS, item(3, -1)]) is None
     assert mapping_fault(detail(*ITEMS), "t", "a") is None
 
@@ -111,11 +111,11 @@ def test_valid_items_have_no_fault() -> None:
         {"hosted_queues": {n: [FIRST] for n in range(8_193)}},
     ],
 )  # fmt: skip
-def test_mappings_are_bounded_and_of_their_topic_and_broker(fields: dict[str, object]) -> None:
+def test_mappings_are_bounded_and_must_match_topic_and_broker(fields: dict[str, object]) -> None:
     assert mapping_fault(detail(**fields), "t", "a") is not None
 
 
-def test_a_new_mapping_keeps_queues_it_does_not_name() -> None:
+def test_a_new_mapping_keeps_unnamed_queues() -> None:
     old, new = detail(FIRST), detail(FIRST, epoch=2, number=1)
     assert merge(old, new, force=False) is None
     assert new.hosted_queues == {1: [FIRST], 0: [FIRST]}
@@ -138,12 +138,12 @@ def test_a_mapping_that_contradicts_the_one_before_is_refused(new: MappingDetail
     assert merge(detail(FIRST), new, force=True) is None
 
 
-def test_an_undecided_logical_offset_may_be_decided_later() -> None:
+def test_a_missing_logical_offset_can_be_set_later() -> None:
     assert merge(detail(FIRST, item(1, -1)), detail(FIRST, item(1, 10_000), epoch=1), force=False) is None
     assert merge(detail(FIRST, item(1, 10_000)), detail(FIRST, item(1, -1), epoch=2), force=False) is not None
 
 
-def test_the_logical_queues_of_a_route() -> None:
+def test_a_route_has_logical_queues() -> None:
     """The mapping with the highest epoch counts; queues without a leader are known, but at no broker."""
     mappings = {
         "a": MappingInfo(topic="t", bname="a", total_queues=3, epoch=2, curr_id_map={0: 0, 1: 1}),
@@ -183,7 +183,7 @@ def test_a_pull_is_translated(
     assert translate_pull(ITEMS, current, asked, PullOutcome(*found)) == (PullOutcome(*expected), delta)
 
 
-def test_a_reader_at_the_end_waits_while_the_next_offset_is_not_decided() -> None:
+def test_a_reader_at_the_end_waits_until_the_next_logical_offset_is_set() -> None:
     items = [item(0), item(1, -1, bname="b")]
     found, _ = translate_pull(items, items[0], 9, PullOutcome(21, 8, 0, 9))
     assert (found.code, found.next_offset) == (19, 9)

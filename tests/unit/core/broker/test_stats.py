@@ -23,7 +23,7 @@ def ticked(clock: StatsClock, item: StatsItem, seconds: int, *adds: tuple[int, i
         clock.advance(START + second * 1_000, [item])
 
 
-def test_nothing_is_told_before_the_first_sample() -> None:
+def test_there_is_no_rate_before_the_first_sample() -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
     add(item, 5)
@@ -34,14 +34,14 @@ def test_nothing_is_told_before_the_first_sample() -> None:
     assert item.snapshot(HOUR) == item.snapshot(DAY) == Snapshot()
 
 
-def test_a_rate_is_over_the_samples_there_are() -> None:
+def test_a_rate_covers_the_existing_samples() -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
     ticked(clock, item, 20, (1, 10), (11, 6))
     assert item.snapshot(MINUTE) == Snapshot(16, 0.8, 8.0)
 
 
-def test_a_minute_is_forgotten_after_a_minute() -> None:
+def test_samples_leave_the_minute_window_after_a_minute() -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
     ticked(clock, item, 60, (1, 60))
@@ -50,7 +50,7 @@ def test_a_minute_is_forgotten_after_a_minute() -> None:
     assert item.snapshot(MINUTE) == Snapshot(0, 0.0, 0.0)
 
 
-def test_longer_windows_remember() -> None:
+def test_longer_windows_keep_samples_longer() -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
     ticked(clock, item, 3_600, (1, 100), (3_000, 20))
@@ -65,7 +65,7 @@ def test_longer_windows_remember() -> None:
 
 
 @pytest.mark.parametrize("late", [10_000, 60_000, 700_000])
-def test_a_clock_that_was_late_counts_all_it_missed(late: int) -> None:
+def test_a_late_sample_counts_everything_since_the_last(late: int) -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
     add(item, 7)
@@ -77,7 +77,7 @@ def test_a_clock_that_was_late_counts_all_it_missed(late: int) -> None:
     assert item.snapshot(MINUTE).sum == 0
 
 
-def test_an_item_that_came_late_starts_where_it_came() -> None:
+def test_a_later_item_starts_at_its_first_sample() -> None:
     clock = StatsClock(START)
     clock.advance(START + 100_000, [])
     item = StatsItem(clock)
@@ -86,7 +86,7 @@ def test_an_item_that_came_late_starts_where_it_came() -> None:
     assert item.snapshot(MINUTE) == Snapshot(4, 0.4, 4.0)
 
 
-def test_an_item_at_rest_keeps_few_samples() -> None:
+def test_an_idle_item_keeps_few_samples() -> None:
     clock = StatsClock(START)
     item = StatsItem(clock)
     for tick in range(1, 500):

@@ -19,7 +19,7 @@ def test_keys_are_found_by_either(index: TopicGroupIndex[int]) -> None:
     assert index.of_topic("c") == index.of_group("i") == index.of_group("") == {}
 
 
-def test_what_is_taken_is_gone_from_both_sides(index: TopicGroupIndex[int]) -> None:
+def test_a_removed_key_is_removed_from_both_indexes(index: TopicGroupIndex[int]) -> None:
     assert index.take_topic("a") == {0: "g", 1: "h", 3: ""}
     assert index.of_topic("a") == index.of_group("h") == index.take_topic("a") == {}
     assert index.of_group("g") == {2: "b"}
@@ -27,7 +27,7 @@ def test_what_is_taken_is_gone_from_both_sides(index: TopicGroupIndex[int]) -> N
     assert index.of_topic("b") == {}
 
 
-def test_a_key_may_be_added_twice_and_come_back(index: TopicGroupIndex[int]) -> None:
+def test_a_key_can_be_added_twice_and_again_after_removal(index: TopicGroupIndex[int]) -> None:
     index.add(0, "a", "g")
     assert index.take_group("g") == {0: "a", 2: "b"}
     index.add(0, "a", "g")

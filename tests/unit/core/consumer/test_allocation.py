@@ -43,23 +43,23 @@ def test_average_gives_contiguous_shares(count, clients, shares):
     ("count", "clients", "shares"),
     [(4, 2, [[0, 2], [1, 3]]), (5, 3, [[0, 3], [1, 4], [2]]), (2, 3, [[0], [1], []])],
 )
-def test_circle_deals_queues_out(count, clients, shares):
+def test_circle_deals_queues_in_turn(count, clients, shares):
     assert ids(Circle(), count, clients) == shares
 
 
 @pytest.mark.parametrize("rule", [Average(), Circle(), ConsistentHash(), MachineRoom(frozenset({"r"}))])
-def test_a_client_the_group_does_not_know_gets_nothing(rule):
+def test_an_unknown_client_gets_no_queues(rule):
     assert rule.allocate("stranger", queues(4, "r@a"), ["c0", "c1"]) == []
 
 
-def test_fixed_ignores_the_group():
+def test_a_fixed_allocation_ignores_the_group():
     mine = tuple(queues(2))
     rule = Fixed(mine)
     assert rule.allocate("anyone", queues(4), []) == list(mine)
     assert check_allocation(mine, queues(1)) == [mine[1]]
 
 
-def test_machine_room_takes_only_its_rooms_brokers():
+def test_machine_room_allocates_only_brokers_of_its_rooms():
     near, far = queues(5, "r1@a"), [*queues(3, "r2@a"), *queues(1, "plain")]
     rule = MachineRoom(frozenset({"r1"}))
     assert rule.allocate("c0", [*near, *far], ["c0", "c1"]) == [near[0], near[1], near[4]]
@@ -75,7 +75,7 @@ def test_consistent_hash_moves_only_the_queues_of_a_client_that_left():
     assert after["c0"] | after["c1"] == set(all_queues)
 
 
-def test_nearby_shares_a_room_among_its_own_and_orphans_among_all():
+def test_nearby_allocates_a_room_to_its_members_and_other_queues_to_all():
     in_r1, in_r2 = queues(4, "r1-a"), queues(2, "r2-a")
     rule = Nearby(Average(), lambda queue: queue.broker_name.split("-")[0], lambda client: client.split("-")[0])
     clients = ["r1-x", "r1-y", "r3-z"]

@@ -18,7 +18,7 @@ def test_a_batch_is_split_behind_its_ack_index(messages, result, ack_index, done
     assert consume_result.split_batch(result, batch, ack_index) == (batch[:done], batch[done:])
 
 
-def test_nothing_returned_is_success_and_nonsense_is_nothing():
+def test_none_is_success_and_other_values_are_invalid():
     assert consume_result.read_result(None) is OK
     assert consume_result.read_result(LATER) is LATER
     assert consume_result.read_result("CONSUME_SUCCESS") is None
@@ -27,7 +27,7 @@ def test_nothing_returned_is_success_and_nonsense_is_nothing():
     assert consume_result.read_result(False) is None
 
 
-def test_the_retry_message_goes_on_counting(message):
+def test_a_retry_message_counts_further_attempts(message):
     failed = message(3, b"x", b"KEYS\x01k\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01U1\x02WAIT\x01false\x02", times=2)
     retry = consume_result.retry_message(failed, "g", 16)
     assert (retry.topic, retry.body, retry.flag, retry.delay_level) == ("%RETRY%g", b"x", 7, 5)
@@ -37,7 +37,7 @@ def test_the_retry_message_goes_on_counting(message):
     }  # fmt: skip
 
 
-def test_the_origin_of_a_retried_message_stays_the_first_one(message):
+def test_a_retried_message_keeps_its_original_id(message):
     failed = message(3, b"x", b"ORIGIN_MESSAGE_ID\x01first\x02UNIQ_KEY\x01U1\x02")
     assert consume_result.retry_message(failed, "g", 16).properties[Property.ORIGIN_MESSAGE_ID] == "first"
 

@@ -11,7 +11,7 @@ def test_rates_look_back_one_window():
     assert meter.recent() == 600
 
 
-def test_no_time_and_no_events_are_no_error():
+def test_rates_without_time_or_events_are_zero():
     meter = Meter(5.0)
     assert meter.per_second(5.0) == 0.0
     assert meter.mean_ms() == 0.0

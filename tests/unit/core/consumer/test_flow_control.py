@@ -39,7 +39,7 @@ def test_limits_are_strict(queue, messages):
     assert flow_control.COUNT_EXCEEDED.delay == 0.05
 
 
-def test_what_is_on_its_way_counts_as_if_it_were_there(queue, messages):
+def test_messages_being_pulled_count_towards_the_limits(queue, messages):
     queue.put(messages(*range(990)))
     assert decide_pull(queue, FlowLimits(), **OPEN, coming=10) == flow_control.PULL
     assert decide_pull(queue, FlowLimits(), **OPEN, coming=11) == flow_control.COUNT_EXCEEDED
@@ -58,7 +58,7 @@ def test_size_counts_whole_mebibytes(queue, messages):
     assert decide_pull(queue, FlowLimits(mebibytes=1), **OPEN) == flow_control.SIZE_EXCEEDED
 
 
-def test_one_stuck_message_holds_the_queue_back_by_span(queue, messages):
+def test_a_stuck_message_stops_pulling_at_the_span_limit(queue, messages):
     queue.put(messages(0, 2000))
     assert decide_pull(queue, FlowLimits(), **OPEN) == flow_control.PULL
     queue.put(messages(2001))
@@ -99,5 +99,5 @@ def test_a_failed_pull_waits_a_second_unless_the_broker_asks_for_flow_control():
     ("offset", "from_master", "with_subscription", "flags"),
     [(0, True, False, 2), (5, True, False, 3), (5, False, False, 2), (5, True, True, 7)],
 )
-def test_pull_flags(offset, from_master, with_subscription, flags):
+def test_pulls_carry_system_flags(offset, from_master, with_subscription, flags):
     assert flow_control.pull_flags(offset, from_master=from_master, with_subscription=with_subscription) == flags

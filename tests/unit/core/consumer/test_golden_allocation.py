@@ -18,7 +18,7 @@ def table(fact: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("fact", files.facts("allocation"), ids=table)
-def test_a_java_table(fact: dict[str, Any]) -> None:
+def test_shares_equal_the_recorded_java_allocation(fact: dict[str, Any]) -> None:
     queues = [MessageQueue("t", "broker-a", i) for i in range(fact["queues"])]
     members = [f"c{i}" for i in range(fact["members"])]
     strategy = STRATEGIES[fact["strategy"]]

@@ -39,7 +39,7 @@ def admitted(cache, process, **more):
     return cache.decide_pull(process, running=True, **more)
 
 
-def test_batches_come_out_whole_and_in_the_order_they_came_in(cache, a, b):
+def test_batches_are_returned_whole_and_in_order(cache, a, b):
     cache.put(a, messages(0, 3), 9)
     cache.put(b, messages(5, 6), 9)
     assert [offsets(cache.take()) for _ in range(3)] == [[0, 1, 2], [5], []]
@@ -47,7 +47,7 @@ def test_batches_come_out_whole_and_in_the_order_they_came_in(cache, a, b):
     assert cache.empty
 
 
-def test_a_position_is_where_the_first_message_lies_that_was_not_handed_out(cache, a):
+def test_the_position_is_the_first_unreturned_message(cache, a):
     cache.put(a, messages(0, 2), 9)
     cache.put(a, messages(4, 6), 9)
     assert cache.take_one().queue_offset == 0
@@ -58,7 +58,7 @@ def test_a_position_is_where_the_first_message_lies_that_was_not_handed_out(cach
     assert (cache.positions, cache.take_one()) == ({A: 6}, None)
 
 
-def test_a_queue_without_wanted_messages_moves_only_when_nothing_of_it_is_held(cache, a):
+def test_filtered_messages_move_the_position_only_of_an_empty_queue(cache, a):
     cache.skip(a, 4)
     assert cache.positions == {A: 4}
     cache.put(a, messages(4, 5), 9)
@@ -69,7 +69,7 @@ def test_a_queue_without_wanted_messages_moves_only_when_nothing_of_it_is_held(c
     assert cache.positions == {A: 9}
 
 
-def test_what_is_left_of_a_lent_batch_comes_next(cache, a, b):
+def test_the_rest_of_a_batch_is_returned_next(cache, a, b):
     cache.put(a, messages(0, 3), 9)
     cache.put(b, messages(0, 1), 9)
     lent = cache.borrow_batch()
@@ -81,7 +81,7 @@ def test_what_is_left_of_a_lent_batch_comes_next(cache, a, b):
     assert cache.borrow_batch() is None
 
 
-def test_nothing_of_a_lost_queue_is_handed_out_or_counted(cache, a, b):
+def test_messages_of_a_lost_queue_are_neither_returned_nor_counted(cache, a, b):
     cache.put(a, messages(0, 3), 9)
     cache.put(b, messages(0, 1), 9)
     lent = cache.borrow_batch()
@@ -94,7 +94,7 @@ def test_nothing_of_a_lost_queue_is_handed_out_or_counted(cache, a, b):
     assert (cache.positions, cache.take()) == ({B: 1}, [])
 
 
-def test_a_queue_that_is_dropped_before_it_is_forgotten_is_passed_over(cache, a, b):
+def test_a_dropped_queue_is_skipped(cache, a, b):
     cache.put(a, messages(0, 1), 9)
     cache.put(b, messages(0, 1), 9)
     a.dropped = True
@@ -102,7 +102,7 @@ def test_a_queue_that_is_dropped_before_it_is_forgotten_is_passed_over(cache, a,
     assert cache.positions == {B: 1}
 
 
-def test_moving_drops_what_is_held_and_stays_paused(cache, a):
+def test_a_seek_drops_held_messages_and_keeps_the_pause(cache, a):
     cache.put(a, messages(0, 3), 9)
     cache.paused.add(A)
     new = ProcessQueue(A, 0.0)
@@ -113,7 +113,7 @@ def test_moving_drops_what_is_held_and_stays_paused(cache, a):
     assert cache.positions == {A: 1}
 
 
-def test_pulling_waits_where_java_waits(a, b):
+def test_pulling_waits_in_the_cases_of_java(a, b):
     cache = MessageCache(FlowLimits(count=5, span=100), 20, 10)
     assert admitted(cache, a).step is PullStep.PULL
     assert cache.decide_pull(a, running=False).reason == "not running"

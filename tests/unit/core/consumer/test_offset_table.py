@@ -16,7 +16,7 @@ def test_offsets_only_grow_unless_told_otherwise():
     assert table.get(A) == 3
 
 
-def test_a_frozen_offset_stays_until_its_queue_is_removed():
+def test_a_frozen_offset_does_not_change_until_its_queue_is_removed():
     table = OffsetTable()
     table.update(A, 10)
     table.freeze(A, 4)
@@ -28,7 +28,7 @@ def test_a_frozen_offset_stays_until_its_queue_is_removed():
     assert table.get(A) == 1
 
 
-def test_queues_no_longer_owned_are_forgotten():
+def test_offsets_of_lost_queues_are_removed():
     table = OffsetTable()
     table.update(A, 1)
     table.freeze(B, 2)

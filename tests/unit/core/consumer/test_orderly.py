@@ -54,7 +54,7 @@ def consume(run, *results, auto_commit=True, now=0.0):
 # -- the lock
 
 
-def test_a_lock_is_trusted_for_thirty_seconds_after_it_was_asked_for():
+def test_a_lock_is_valid_for_thirty_seconds_after_its_request():
     queue = OrderedQueue(QUEUE, 0.0)
     assert not queue.is_usable(0.0)
     queue.lock(100.0)
@@ -66,7 +66,7 @@ def test_a_lock_is_trusted_for_thirty_seconds_after_it_was_asked_for():
     assert not queue.is_usable(120.0)
 
 
-def test_a_client_stops_before_the_broker_gives_the_lock_away():
+def test_a_client_stops_before_its_lock_expires_at_the_broker():
     from rocketmq_py.core.broker.lock_table import MAX_LIVE_MS
 
     assert orderly.LOCK_REFRESH < orderly.LOCK_LIVE < MAX_LIVE_MS / 1000
@@ -88,12 +88,12 @@ def test_a_broadcasting_consumer_needs_no_lock():
         (SUSPEND, "SUSPEND", "SUSPEND"),
     ],
 )
-def test_what_a_result_means_with_auto_commit_and_without(result, auto, by_hand):
+def test_results_are_interpreted_with_and_without_auto_commit(result, auto, by_hand):
     assert decide_batch(result, auto_commit=True).name == auto
     assert decide_batch(result, auto_commit=False).name == by_hand
 
 
-def test_what_listeners_may_return():
+def test_listeners_may_return_each_documented_result():
     assert read_orderly_result(None) is SUCCESS
     assert read_orderly_result(ConsumeResult.SUCCESS) is SUCCESS
     assert read_orderly_result(ConsumeResult.RECONSUME_LATER) is SUSPEND
@@ -101,7 +101,7 @@ def test_what_listeners_may_return():
     assert read_orderly_result("yes") is None
 
 
-def test_pauses_are_brought_into_range():
+def test_pauses_are_clamped():
     assert suspend_seconds(None, 1.0) == 1.0
     assert suspend_seconds(5.0, 1.0) == 5.0
     assert suspend_seconds(0.0, 1.0) == 0.01
@@ -125,7 +125,7 @@ def test_messages_come_in_order_and_move_the_offset():
     assert (queue.count, queue.size) == (0, 0)
 
 
-def test_what_comes_in_meanwhile_waits_for_the_next_run():
+def test_messages_that_arrive_during_a_run_wait_for_the_next():
     queue = queue_with(0, 1)
     run = run_of(queue)
     consume(run, SUCCESS)
@@ -136,7 +136,7 @@ def test_what_comes_in_meanwhile_waits_for_the_next_run():
     assert offsets_of(queue.waiting()) == [2]
 
 
-def test_a_failed_batch_ends_the_run_and_comes_first_in_the_next():
+def test_a_failed_batch_ends_the_run_and_is_first_in_the_next():
     queue = queue_with(0, 1, 2)
     run = run_of(queue)
     consume(run, SUCCESS, SUSPEND)
@@ -146,7 +146,7 @@ def test_a_failed_batch_ends_the_run_and_comes_first_in_the_next():
     assert consume(run_of(queue), SUCCESS, SUCCESS) == [[1], [2]]
 
 
-def test_without_auto_commit_nothing_moves_before_the_commit():
+def test_without_auto_commit_the_offset_moves_only_at_a_commit():
     queue = queue_with(0, 1, 2, 3)
     run = run_of(queue)
     consume(run, SUCCESS, SUCCESS, auto_commit=False)
@@ -158,7 +158,7 @@ def test_without_auto_commit_nothing_moves_before_the_commit():
     assert (queue.count, queue.size, queue.kept) == (1, 2, [])
 
 
-def test_a_commit_covers_what_earlier_runs_kept():
+def test_a_commit_covers_messages_of_earlier_runs():
     queue = queue_with(0, 1)
     first = run_of(queue)
     consume(first, SUCCESS, SUCCESS, auto_commit=False)
@@ -170,7 +170,7 @@ def test_a_commit_covers_what_earlier_runs_kept():
     assert (offsets_of(queue.kept), queue.count, queue.size) == ([3], 1, 2)
 
 
-def test_a_rollback_has_everything_since_the_commit_consumed_again():
+def test_a_rollback_redelivers_everything_since_the_last_commit():
     queue = queue_with(0, 1, 2, 3)
     run = run_of(queue)
     consume(run, COMMIT, SUCCESS, ROLLBACK, auto_commit=False)
@@ -202,7 +202,7 @@ def test_a_run_stops_when_its_lock_expires_or_is_lost():
     assert (run.next(30.2), run.end) == (None, RunEnd.UNLOCKED)
 
 
-def test_a_run_lets_others_have_its_worker_after_a_minute():
+def test_a_run_ends_after_a_minute():
     queue = queue_with(0, 1, 2)
     run = run_of(queue)
     consume(run, SUCCESS)
@@ -212,7 +212,7 @@ def test_a_run_lets_others_have_its_worker_after_a_minute():
     assert (run.next(61.0), run.end) == (None, RunEnd.TIME)
 
 
-def test_a_message_taken_out_of_the_way_makes_room_without_a_commit():
+def test_a_discarded_message_frees_space_without_a_commit():
     queue = queue_with(0, 1, 2)
     run = run_of(queue)
     consume(run, SUCCESS, auto_commit=False)
@@ -236,7 +236,7 @@ def test_messages_a_broker_sends_again_are_counted_once():
     st.integers(1, 12),
     st.booleans(),
 )
-def test_whatever_listeners_say_nothing_is_left_out_and_nothing_overtakes(results, size, chunk, settles_often):
+def test_any_listener_results_keep_all_messages_in_order(results, size, chunk, settles_often):
     """After any results: each delivery is the successor of the one before it or goes back, and the committed offset is
     never beyond what was consumed."""
     queue, next_pull, committed, done_to = queue_with(), 0, 0, 0

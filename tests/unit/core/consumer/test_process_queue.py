@@ -4,7 +4,7 @@ from rocketmq_py.model import MessageQueue
 QUEUE = MessageQueue("T", "broker-a", 0)
 
 
-def test_the_commit_offset_is_the_smallest_still_held(messages):
+def test_the_commit_offset_is_the_smallest_held_offset(messages):
     held, pulled = ProcessQueue(QUEUE, 0.0), messages(3, 4, 5)
     held.put(pulled)
     assert held.ack([pulled[1]]) == 3
@@ -30,7 +30,7 @@ def test_a_repeated_message_counts_once(messages):
     assert (held.count, held.size, held.max_offset) == (3, 12, 3)
 
 
-def test_offsets_that_come_late_find_their_place(messages):
+def test_late_offsets_are_sorted_in(messages):
     held = ProcessQueue(QUEUE, 0.0)
     held.put(messages(8, 9))
     held.put(messages(4))
@@ -45,7 +45,7 @@ def test_a_queue_without_pulls_for_two_minutes_is_expired():
     assert held.is_pull_expired(220.1)
 
 
-def test_it_says_what_it_holds(messages):
+def test_its_repr_shows_the_held_messages(messages):
     held = ProcessQueue(QUEUE, 0.0)
     held.put(messages(8, 9))
     assert repr(held) == "ProcessQueue(T@broker-a:0, 2 messages from 8)"

@@ -9,7 +9,7 @@ from rocketmq_py.core.consumer.pull_result import (
 )
 
 
-def test_the_tag_is_found_wherever_it_stands(message):
+def test_the_tag_is_found_at_any_position(message):
     assert tag_of(message(0, properties=b"TAGS\x01a\x02KEYS\x01k\x02")) == "a"
     assert tag_of(message(0, properties=b"KEYS\x01k\x02TAGS\x01b")) == "b"
     assert tag_of(message(0, properties=b"MYTAGS\x01no\x02TAGS\x01c\x02")) == "c"

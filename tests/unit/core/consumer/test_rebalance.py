@@ -13,14 +13,14 @@ def owned(*queues, at=0.0):
     return {queue: ProcessQueue(queue, at) for queue in queues}
 
 
-def test_a_plan_is_the_difference():
+def test_a_plan_contains_added_and_removed_queues():
     change = plan_rebalance(owned(*QUEUES[:2]), QUEUES[1:3], 1.0)
     assert change == ([QUEUES[0]], [QUEUES[2]])
     assert change.changes
     assert not plan_rebalance(owned(*QUEUES), QUEUES, 1.0).changes
 
 
-def test_a_stuck_queue_is_let_go_and_taken_again():
+def test_a_queue_without_pulls_is_released_and_allocated_again():
     assert plan_rebalance(owned(*QUEUES[:1]), QUEUES[:1], 121.0) == (QUEUES[:1], QUEUES[:1])
 
 
@@ -33,7 +33,7 @@ def test_a_stuck_queue_is_let_go_and_taken_again():
         (TIME, None, False, OffsetQuery.BY_TIMESTAMP), (TIME, None, True, OffsetQuery.MAX_OFFSET),
     ],
 )  # fmt: skip
-def test_where_a_queue_starts(mode, stored, is_retry, start):
+def test_the_start_offset_of_a_queue_follows_the_rules_of_java(mode, stored, is_retry, start):
     assert initial_offset(mode, stored, is_retry=is_retry) == start
 
 
@@ -64,7 +64,7 @@ class Group:
         return {queue: name for name, held in self.members.items() for queue in held}
 
 
-def test_members_come_crash_and_hand_over(messages):
+def test_queues_move_when_members_join_crash_and_leave(messages):
     group = Group()
     group.members["a"] = {}
     group.rebalance(0.0)

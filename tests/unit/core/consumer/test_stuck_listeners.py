@@ -16,7 +16,7 @@ def message(offset: int, queue_id: int = 0) -> MessageExt:
 M1, M2, M5 = message(1), message(2), message(5)
 
 
-def test_a_call_is_stuck_once_it_was_seen_for_long_enough_and_told_of_once() -> None:
+def test_a_long_call_is_reported_as_stuck_once() -> None:
     watch = StuckCallDetector(10.0)
     assert watch.inspect([(A, M1), (B, M5)], 100.0) == ([], [])
     assert watch.inspect([(A, M1)], 109.9) == ([], [])
@@ -28,7 +28,7 @@ def test_a_call_is_stuck_once_it_was_seen_for_long_enough_and_told_of_once() -> 
     assert [one.key for one in watch.stuck(121.0)] == [(A, M1), (A, M2)], "the longest first"
 
 
-def test_the_end_of_a_stuck_call_is_told_and_that_of_others_is_not() -> None:
+def test_only_the_end_of_a_stuck_call_is_reported() -> None:
     watch = StuckCallDetector(10.0)
     watch.inspect([(A, M1), (A, M2)], 0.0)
     watch.inspect([(A, M1)], 10.0)
@@ -38,7 +38,7 @@ def test_the_end_of_a_stuck_call_is_told_and_that_of_others_is_not() -> None:
     assert watch.stuck(13.0) == []
 
 
-def test_a_call_that_comes_again_begins_anew() -> None:
+def test_a_repeated_call_is_timed_from_its_own_start() -> None:
     watch = StuckCallDetector(10.0)
     watch.inspect([(A, M1)], 0.0)
     assert watch.since(A, M1) == 0.0
@@ -50,7 +50,7 @@ def test_a_call_that_comes_again_begins_anew() -> None:
     assert watch.since(B, M1) is None
 
 
-def test_the_place_of_a_call_is_its_queue_or_where_a_popped_message_lies() -> None:
+def test_a_call_is_identified_by_the_queue_of_its_message() -> None:
     assert call_position((B, M5)) == (B.queue, 5)
     popped = PopQueue(MessageQueue("T", "b", -1), 0.0)
     assert call_position((popped, message(7, 3))) == (MessageQueue("T", "b", 3), 7)

@@ -33,17 +33,17 @@ def test_a_message_is_wanted_when_the_hash_of_its_tag_is_subscribed(tags: list[s
 
 
 @pytest.mark.parametrize("expression", ["*", "", "  ", None])
-def test_everything_is_wanted(expression: str | None) -> None:
+def test_an_expression_for_all_tags_has_no_filter(expression: str | None) -> None:
     assert tag_filter(SubscriptionData.parse("t", expression, 1)) is None
 
 
-def test_untagged_messages_are_not_wanted_by_tag() -> None:
+def test_untagged_messages_match_no_tag() -> None:
     accepts = tag_filter(SubscriptionData.parse("t", "A", 1))
     assert accepts is not None
     assert not accepts(tags_code(None))
 
 
-def test_filters_that_are_no_tags_are_left_to_others() -> None:
+def test_filters_other_than_tags_match_everything() -> None:
     assert tag_filter(SubscriptionData(topic="t", sub_string="a > 5", expression_type="SQL92")) is None
     assert tag_filter(SubscriptionData(topic="t", sub_string="A", code_set=[65], class_filter_mode=True)) is None
 
@@ -63,7 +63,7 @@ def stored(**properties: str) -> bytes:
     return encode_record(head, "t", b"body", encode_properties(properties))
 
 
-def test_expressions_are_asked_about_stored_properties() -> None:
+def test_expressions_are_evaluated_on_stored_properties() -> None:
     wants = sql_filter(lambda properties: None if "all" in properties else compile_sql("a > 5"))
     assert wants(stored(a="10"))
     assert not wants(stored(a="1"))
@@ -71,7 +71,7 @@ def test_expressions_are_asked_about_stored_properties() -> None:
     assert wants(stored(a="1")[:-1])  # damaged: its reader is to see
 
 
-def test_new_messages_wake_when_any_of_them_is_wanted() -> None:
+def test_a_pull_is_woken_when_any_new_message_matches() -> None:
     assert accepts_any(None, [])
     assert accepts_any({65}.__contains__, [1, 65])
     assert not accepts_any({65}.__contains__, [1, 2])
@@ -83,7 +83,7 @@ def test_members_agree_whatever_the_spelling_of_tags() -> None:
     assert differences(one, other) == []
 
 
-def test_differences_are_told_by_topic() -> None:
+def test_differences_are_reported_by_topic() -> None:
     sql = SubscriptionData(topic="T", sub_string="a > 1", sub_version=1, expression_type="SQL92")
     found = differences([SubscriptionData.parse("T", "a", 1)], [sql, SubscriptionData.parse("U", "*", 1)])
     assert found == ["topic T: 'a' here, 'a > 1' there", "topic U: not subscribed here, '*' there"]

@@ -1,7 +1,7 @@
 from rocketmq_py.core.consumer.worker_scaling import WorkerScaling
 
 
-def test_an_unknown_or_fast_listener_gets_one_worker():
+def test_a_new_or_fast_listener_gets_one_worker():
     width = WorkerScaling(20)
     assert width.wanted(0) == 0
     assert width.wanted(1000) == 1
@@ -16,7 +16,7 @@ def test_a_slow_listener_gets_a_worker_for_every_call_that_waits_up_to_the_limit
     assert width.wanted(1000) == 20
 
 
-def test_the_width_follows_when_the_listener_gets_fast_again():
+def test_the_worker_count_shrinks_when_the_listener_gets_faster():
     width = WorkerScaling(20)
     width.record(1, 0.1)
     for _ in range(100):
@@ -26,7 +26,7 @@ def test_the_width_follows_when_the_listener_gets_fast_again():
     assert width.wanted(32) == 1
 
 
-def test_it_notices_when_nothing_moves():
+def test_a_stalled_pool_is_detected():
     width = WorkerScaling(4)
     assert not width.stalled((0, 1))
     assert width.stalled((0, 1))

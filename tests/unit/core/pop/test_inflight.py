@@ -28,7 +28,7 @@ def left(ledger: InflightPops, ck: CheckPoint | None = None) -> list[int]:
     return [] if one is None else one.left
 
 
-def test_what_is_not_acked_comes_back_after_its_time() -> None:
+def test_unacked_messages_are_due_after_their_invisible_time() -> None:
     ledger = InflightPops()
     ck = check_point()
     ledger.add(ck, 3, 7)
@@ -42,7 +42,7 @@ def test_what_is_not_acked_comes_back_after_its_time() -> None:
     assert len(ledger) == 0
 
 
-def test_a_pop_that_is_acked_never_comes_back() -> None:
+def test_an_acked_pop_is_never_due() -> None:
     ledger = InflightPops()
     ck = check_point()
     ledger.add(ck, 0, 0)
@@ -53,7 +53,7 @@ def test_a_pop_that_is_acked_never_comes_back() -> None:
     assert ledger.take_due(NOW + 3_600_000) == []
 
 
-def test_bits_of_a_check_point_are_acks() -> None:
+def test_bits_of_a_checkpoint_are_acks() -> None:
     ledger = InflightPops()
     ledger.add(check_point(bit_map=0b101), 0, 0)
     assert left(ledger) == [101]
@@ -74,7 +74,7 @@ def test_acks_of_unknown_pops_and_offsets_change_nothing() -> None:
     assert left(ledger) == [100, 101, 103]
 
 
-def test_a_check_point_read_twice_counts_once() -> None:
+def test_a_checkpoint_read_twice_counts_once() -> None:
     ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     ledger.add(check_point(), 0, 9)
@@ -83,7 +83,7 @@ def test_a_check_point_read_twice_counts_once() -> None:
     assert len(ledger.take_due(NOW + 60_000 + LATE)) == 1
 
 
-def test_progress_stops_at_the_oldest_pop_with_messages_out() -> None:
+def test_the_revive_offset_stops_at_the_oldest_pop_in_flight() -> None:
     ledger = InflightPops()
     points = [check_point(start=10 * i) for i in range(3)]
     for i, ck in enumerate(points):
@@ -95,7 +95,7 @@ def test_progress_stops_at_the_oldest_pop_with_messages_out() -> None:
     assert ledger.first_offset(1) == 7
 
 
-def test_a_pop_that_could_not_come_back_is_tried_again() -> None:
+def test_a_pop_that_could_not_be_revived_is_retried() -> None:
     ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     now = NOW + 60_000 + LATE
@@ -106,7 +106,7 @@ def test_a_pop_that_could_not_come_back_is_tried_again() -> None:
     assert ledger.take_due(now + 1_256) == [one]
 
 
-def test_what_could_not_be_had_is_noted_again_for_later() -> None:
+def test_unreadable_messages_get_a_later_checkpoint() -> None:
     ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     ledger.ack(check_point().key, [100])
@@ -128,7 +128,7 @@ def test_what_could_not_be_had_is_noted_again_for_later() -> None:
     assert ledger.first_offset(0) == number
 
 
-def test_nothing_is_tried_again_that_is_not_out_any_more() -> None:
+def test_a_finished_pop_is_not_retried() -> None:
     ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     now = NOW + 60_000 + LATE
@@ -139,7 +139,7 @@ def test_nothing_is_tried_again_that_is_not_out_any_more() -> None:
     assert len(ledger.take_due(NOW + 120_000 + LATE)) == 1
 
 
-def test_a_pop_that_is_read_late_holds_progress_back_all_the_same() -> None:
+def test_a_pop_read_late_holds_back_the_revive_offset() -> None:
     ledger = InflightPops()
     ledger.add(check_point(start=20), 1, 6)
     ledger.add(check_point(start=10), 1, 5)
@@ -158,7 +158,7 @@ def test_a_pop_read_long_after_its_time_is_due_at_once() -> None:
     assert [one.check_point for one in ledger.take_due(NOW + 256)] == [ck]
 
 
-def test_a_clock_that_goes_back_loses_nothing() -> None:
+def test_a_clock_set_back_loses_no_pop() -> None:
     ledger = InflightPops()
     ledger.add(check_point(), 0, 0)
     assert ledger.take_due(NOW + 50_000) == []
@@ -168,7 +168,7 @@ def test_a_clock_that_goes_back_loses_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 90_000), st.booleans()), max_size=30))
-def test_each_pop_comes_back_once_or_is_acked(pops: list[tuple[int, int, bool]]) -> None:
+def test_each_pop_is_revived_once_or_acked(pops: list[tuple[int, int, bool]]) -> None:
     ledger = InflightPops()
     came: list[int] = []
     points = []

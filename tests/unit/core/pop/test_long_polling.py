@@ -13,7 +13,7 @@ def table(*waiting: tuple[PollKey, str, int]) -> PollTable[str]:
     return made
 
 
-def test_an_arrival_takes_one_of_each_group_and_kind() -> None:
+def test_an_arrival_wakes_one_pop_of_each_group_and_type() -> None:
     polls = table((ANY, "a", 20), (ANY, "b", 10), (ONE, "c", 10), (PollKey("T", "h", -1), "d", 10),
                   (PollKey("T", "g", 2), "e", 10), (PollKey("U", "g", -1), "f", 10))  # fmt: skip
     assert sorted(polls.arrived("T", 1, [0])) == ["b", "c", "d"]
@@ -23,7 +23,7 @@ def test_an_arrival_takes_one_of_each_group_and_kind() -> None:
     assert polls.arrived("X", 1, [0]) == []
 
 
-def test_filters_are_asked() -> None:
+def test_an_arrival_wakes_only_matching_pops() -> None:
     polls: PollTable[str] = PollTable()
     polls.add(ANY, Poll(10, {7}.__contains__, None, "tag"))
     polls.add(PollKey("T", "h", -1), Poll(10, None, lambda record: record == b"x", "sql"))
@@ -32,7 +32,7 @@ def test_filters_are_asked() -> None:
     assert polls.arrived("T", 0, [5], lambda: [b"y", b"x"]) == ["sql"]
 
 
-def test_waking_asks_no_filter() -> None:
+def test_a_wake_ignores_filters() -> None:
     polls: PollTable[str] = PollTable()
     polls.add(ANY, Poll(10, lambda _: False, None, "a"))
     assert polls.wake(ONE) == []
@@ -41,14 +41,14 @@ def test_waking_asks_no_filter() -> None:
     assert polls.keys_of("T", "g") == []
 
 
-def test_the_last_may_be_woken_first() -> None:
+def test_the_newest_pop_can_be_woken_first() -> None:
     polls: PollTable[str] = PollTable(last_first=True)
     for token, deadline in (("a", 10), ("b", 20)):
         polls.add(ANY, Poll(deadline, None, None, token))
     assert polls.wake(ANY) == ["b"]
 
 
-def test_there_is_room_for_so_many() -> None:
+def test_the_number_of_held_pops_is_limited() -> None:
     polls = table((ANY, "a", 10), (ANY, "b", 10))
     assert not polls.has_room(ANY, 1, 4)
     assert polls.has_room(ANY, 2, 4)
@@ -59,7 +59,7 @@ def test_there_is_room_for_so_many() -> None:
     assert not polls.has_room(PollKey("V", "g", -1), 1, 4)
 
 
-def test_time_is_up() -> None:
+def test_pops_expire_at_their_deadlines() -> None:
     polls = table((ANY, "a", 10), (ONE, "b", 20), (ONE, "c", 15))
     assert polls.expired(9) == []
     assert sorted(polls.expired(15)) == ["a", "c"]
@@ -69,7 +69,7 @@ def test_time_is_up() -> None:
     assert polls.expired(1_000) == []
 
 
-def test_a_connection_that_is_gone_waits_for_nothing() -> None:
+def test_pops_of_a_closed_connection_are_removed() -> None:
     polls = table((ANY, "a", 10), (ONE, "b", 20))
     assert polls.drain(lambda token: token == "a") == ["a"]
     assert len(polls) == 1

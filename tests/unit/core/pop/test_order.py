@@ -37,14 +37,14 @@ def test_a_queue_is_free_when_its_messages_are_visible_again() -> None:
     assert table.take_free(NOW + 2 * MINUTE) == []
 
 
-def test_the_same_attempt_is_let_through_and_counts_nothing() -> None:
+def test_the_same_attempt_is_not_blocked_and_not_counted() -> None:
     table = popped(5, 6)
     assert not table.is_blocked(KEY, "a1", NOW + 1)
     again = table.pop(KEY, "a1", [5, 6], NOW + 1, MINUTE, NOW + 1)
     assert (again.counts, again.least) == ({}, 0)
 
 
-def test_no_attempt_id_is_no_attempt() -> None:
+def test_an_empty_attempt_id_matches_no_attempt() -> None:
     assert popped(5, attempt_id=None).is_blocked(KEY, None, NOW + 1)
 
 
@@ -57,7 +57,7 @@ def test_messages_popped_again_are_counted() -> None:
     assert (third.counts, third.least) == ({6: 2, 7: 1}, 1)
 
 
-def test_acks_that_come_too_late_or_are_wrong() -> None:
+def test_late_and_wrong_acks_are_refused() -> None:
     table = popped(5, 6)
     assert table.ack(KEY, 5, NOW - 1) is None
     with pytest.raises(KeyError):
@@ -68,7 +68,7 @@ def test_acks_that_come_too_late_or_are_wrong() -> None:
         table.ack(KEY, 5, NOW)
 
 
-def test_a_message_stays_invisible_for_longer() -> None:
+def test_the_invisible_time_can_be_extended() -> None:
     table = popped(5, 6)
     table.set_visible(KEY, 6, NOW, NOW + 3 * MINUTE)
     table.set_visible(KEY, 5, NOW - 1, NOW + 9 * MINUTE)
@@ -77,14 +77,14 @@ def test_a_message_stays_invisible_for_longer() -> None:
     assert table.take_free(NOW + 3 * MINUTE) == [KEY]
 
 
-def test_a_message_is_visible_sooner() -> None:
+def test_the_invisible_time_can_be_shortened() -> None:
     table = popped(5)
     table.set_visible(KEY, 5, NOW, NOW + 1_000)
     assert table.take_free(NOW + 1_000) == [KEY]
     assert not table.is_blocked(KEY, None, NOW + 1_000)
 
 
-def test_a_queue_popped_again_is_watched_anew() -> None:
+def test_a_new_pop_replaces_the_state_of_its_queue() -> None:
     table = popped(5)
     table.ack(KEY, 5, NOW)
     for turn in range(1, 4):
@@ -99,21 +99,21 @@ def test_a_queue_popped_again_is_watched_anew() -> None:
     assert table.take_free(last + 9 * MINUTE) == []
 
 
-def test_what_is_forgotten_blocks_nobody() -> None:
+def test_removed_queues_do_not_block() -> None:
     table = popped(5)
     table.forget(KEY)
     assert not table.is_blocked(KEY, None, NOW)
     assert table.take_free(NOW + MINUTE) == []
 
 
-def test_a_pop_that_did_not_say_how_long() -> None:
+def test_a_pop_without_an_invisible_time_gets_the_default() -> None:
     table = OrderTable()
     table.load(KEY, OrderInfo(distances=[5], pop_time=NOW))
     assert table.is_blocked(KEY, None, NOW + 1, MINUTE)
     assert not table.is_blocked(KEY, None, NOW + MINUTE, MINUTE)
 
 
-def test_an_entry_is_what_java_writes() -> None:
+def test_an_entry_equals_that_of_java() -> None:
     text = b'{"a":"a1","cm":2,"i":60000,"l":7,"o":[5,1,3],"oc":{5:1,6:2},"ot":{8:99},"popTime":6}'
     info = OrderInfo.decode(text)
     assert isinstance(info, Body)

@@ -37,17 +37,17 @@ def popped(*messages, **more):
     ("times", "level", "seconds"),
     [(0, 0, 10), (1, 0, 30), (15, 0, 7200), (16, 0, 7200), (99, 0, 7200), (0, 1, 30), (5, 3, 120), (0, 18, 7200)],
 )
-def test_delays_grow_with_the_deliveries_unless_the_listener_asks_for_one(times, level, seconds):
+def test_retry_delays_grow_unless_the_listener_sets_one(times, level, seconds):
     assert retry_delay(times, level) == seconds
 
 
-def test_a_message_is_worn_out_after_its_last_delivery_or_when_the_listener_says_so():
+def test_a_message_is_dead_after_its_last_retry_or_when_the_listener_decides():
     assert not are_retries_used_up(15, 16, 0)
     assert are_retries_used_up(16, 16, 0)
     assert are_retries_used_up(0, 16, -1)
 
 
-def test_where_a_new_group_begins():
+def test_a_new_group_starts_at_the_configured_offset():
     assert init_mode(ConsumeFromWhere.FIRST_OFFSET) is InitMode.MIN
     assert init_mode(ConsumeFromWhere.LAST_OFFSET) is InitMode.MAX
     assert init_mode(ConsumeFromWhere.TIMESTAMP) is InitMode.MAX
@@ -56,7 +56,7 @@ def test_where_a_new_group_begins():
 # -- receipts
 
 
-def test_messages_get_receipts_of_where_their_queues_pop_began():
+def test_receipts_contain_the_start_offset_of_their_queue():
     messages = [message(5, 0), message(7, 0), message(9, 1)]
     found = popped(*messages, start_offset_info="0 0 4;0 1 9", msg_offset_info="0 0 5,7;0 1 9")
     assert [one.receipt for one in found] == [
@@ -68,14 +68,14 @@ def test_messages_get_receipts_of_where_their_queues_pop_began():
     assert messages[0].properties["1ST_POP_TIME"] == "1000"
 
 
-def test_a_message_of_a_retry_topic_keeps_the_receipt_the_broker_has_put_into_it():
+def test_a_retried_message_keeps_the_receipt_of_the_broker():
     stored = b"POP_CK\x012 900 60000 1 1 b 0 2\x021ST_POP_TIME\x01500\x02"
     [one] = popped(message(2, properties=stored), start_offset_info="1 0 2")
     assert one.receipt == ExtraInfo(2, 900, 60000, 1, "1", "b", 0, 2)
     assert one.message.properties["1ST_POP_TIME"] == "500"
 
 
-def test_a_message_that_comes_with_the_retry_topic_s_name_gets_the_one_asked_for():
+def test_a_message_with_the_name_of_a_retry_topic_gets_the_requested_topic():
     [one] = popped(message(2, topic="%RETRY%g_T"), start_offset_info="1 0 2;0 0 7")
     assert one.message.topic == "T"
     assert (one.receipt.retry, one.receipt.start_offset) == ("1", 2)
@@ -86,7 +86,7 @@ def test_without_starts_each_queue_begins_at_its_first_message():
     assert [one.receipt.start_offset for one in found] == [5, 5, 9]
 
 
-def test_counts_of_an_orderly_pop_are_deliveries_of_the_message_or_else_of_its_queue():
+def test_reconsume_times_of_an_orderly_pop_are_of_the_message_or_its_queue():
     messages = [message(5, 0), message(6, 0), message(7, 1)]
     told = answer(start_offset_info="0 0 5;0 1 7", order_count_info="0 qo0%5 2;0 0 1")
     attach_receipts(messages, "T", "b", told, order=True)
@@ -96,12 +96,12 @@ def test_counts_of_an_orderly_pop_are_deliveries_of_the_message_or_else_of_its_q
     assert unordered.reconsume_times == 0
 
 
-def test_an_answer_nobody_understands_is_refused():
+def test_a_malformed_pop_answer_is_refused():
     with pytest.raises(BadHeader):
         popped(message(5), start_offset_info="0 0")
 
 
-def test_acks_of_one_pop_of_a_queue_travel_together():
+def test_acks_of_one_pop_and_queue_are_batched():
     one = popped(message(4, 0), message(7, 0), message(9, 1), start_offset_info="0 0 4;0 1 9")
     later = attach_receipts([message(8, 0)], "T", "b", answer(start_offset_info="0 0 8"), order=False)
     other_topic = [PoppedMessage(message(4, 0, topic="U"), one[0].receipt)]
@@ -117,7 +117,7 @@ def test_acks_of_one_pop_of_a_queue_travel_together():
 # -- the broker's clock
 
 
-def test_a_broker_s_clock_is_told_by_its_quickest_answer():
+def test_the_clock_offset_of_a_broker_comes_from_its_fastest_answer():
     clock = BrokerClock()
     receipt = ExtraInfo(0, 100_000, 5000, 0, "0", "b", 0, 0)
     assert clock.overdue(receipt, 50.0) is None
@@ -129,7 +129,7 @@ def test_a_broker_s_clock_is_told_by_its_quickest_answer():
     assert clock.overdue(receipt, 56.1) == pytest.approx(1.0)
 
 
-def test_a_broker_s_clock_that_was_set_back_is_noticed():
+def test_a_broker_clock_that_was_set_back_is_detected():
     clock = BrokerClock()
     clock.observe(1_000_000, 10.0)
     clock.observe(500_000, 11.0)
@@ -146,7 +146,7 @@ def held(*messages, visible_at=60.0):
     return queue, found
 
 
-def test_messages_of_several_queues_are_told_apart():
+def test_messages_of_several_queues_are_distinguished():
     first, second = message(5, 0, body=b"ab"), message(5, 1, body=b"c")
     queue, _ = held(first, second)
     assert (queue.count, queue.size) == (2, 3)
@@ -156,7 +156,7 @@ def test_messages_of_several_queues_are_told_apart():
     assert queue.holds(second)
 
 
-def test_what_is_done_is_to_be_acked_once_and_moves_no_offset():
+def test_a_consumed_message_is_acked_once_and_moves_no_offset():
     one, other = message(5), message(6)
     queue, found = held(one, other)
     assert queue.ack([one]) is None
@@ -165,7 +165,7 @@ def test_what_is_done_is_to_be_acked_once_and_moves_no_offset():
     assert queue.to_ack() == []
 
 
-def test_a_message_is_ours_until_it_lapses_or_has_a_result():
+def test_a_message_is_held_until_it_expires_or_has_a_result():
     one = message(5)
     queue, _ = held(one, visible_at=10.0)
     assert queue.is_fresh(one, 9.9)
@@ -174,7 +174,7 @@ def test_a_message_is_ours_until_it_lapses_or_has_a_result():
     assert not queue.is_fresh(one, 9.9)
 
 
-def test_what_is_let_go_is_not_acked():
+def test_a_released_message_is_not_acked():
     one, other = message(5), message(6)
     queue, found = held(one, other, visible_at=10.0)
     assert queue.release(one, 9.0) == found[0]
@@ -185,7 +185,7 @@ def test_what_is_let_go_is_not_acked():
     assert (queue.count, queue.size) == (0, 0)
 
 
-def test_it_says_what_it_holds():
+def test_its_repr_shows_the_held_messages():
     queue, _ = held(message(1))
     assert "1 messages" in repr(queue)
     queue.dropped = True

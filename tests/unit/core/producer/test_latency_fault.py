@@ -47,7 +47,7 @@ def test_the_table_is_javas(latency: float, pause: float) -> None:
 
 
 @pytest.mark.parametrize("error", [BrokerError.of(2, "busy"), ConnectError("no"), RequestTimeout("no")])
-def test_a_broker_that_fails_counts_as_one_that_took_ten_seconds(error: RocketMQError) -> None:
+def test_a_failed_broker_counts_as_a_latency_of_ten_seconds(error: RocketMQError) -> None:
     known = faults()
     known.ended("a", 0.001, error, now=0.0)
     assert not known.is_available("a", 9.9)
@@ -55,7 +55,7 @@ def test_a_broker_that_fails_counts_as_one_that_took_ten_seconds(error: RocketMQ
 
 
 @pytest.mark.parametrize("error", [BrokerError.of(13, "illegal"), NoRouteError("no")])
-def test_what_is_not_the_brokers_fault_is_not_held_against_it(error: RocketMQError) -> None:
+def test_failures_of_the_client_do_not_isolate_the_broker(error: RocketMQError) -> None:
     known = faults()
     known.ended("a", 0.001, error, now=0.0)
     assert known.is_available("a", 0.0)
@@ -72,7 +72,7 @@ def test_a_quick_answer_does_not_end_a_pause() -> None:
     assert known.is_available("a", 5.0)
 
 
-def test_the_available_come_first_then_the_reachable_then_any() -> None:
+def test_available_brokers_come_first_then_reachable_ones_then_all() -> None:
     hands = ManualClock()
 
     def clock() -> float:
@@ -94,7 +94,7 @@ def test_the_available_come_first_then_the_reachable_then_any() -> None:
     assert chosen(turn) == {"a", "b", "c"}
 
 
-def test_queues_of_the_available_take_turns() -> None:
+def test_queues_of_available_brokers_take_turns() -> None:
     known = faults()
     known.ended("b", 1.0, None, 0.0)
     turn = AvailableFirst(known, lambda: 0.0)
@@ -103,7 +103,7 @@ def test_queues_of_the_available_take_turns() -> None:
     assert min(counts.values()) >= 8
 
 
-def test_without_a_detector_an_unreachable_broker_is_only_left_alone() -> None:
+def test_without_a_detector_an_unreachable_broker_is_only_avoided() -> None:
     known = faults()
     known.ended("a", 0.1, ConnectError("no"), 0.0)
     assert known.is_reachable("a")
@@ -111,7 +111,7 @@ def test_without_a_detector_an_unreachable_broker_is_only_left_alone() -> None:
     assert not known.is_reachable("a")
 
 
-def test_the_detector_asks_each_broker_now_and_then() -> None:
+def test_the_detector_probes_each_broker_periodically() -> None:
     known = faults(start_detector_enable=True, detect_interval=2.0)
     known.ended("a", 0.1, ConnectError("no"), 0.0)
     known.ended("b", 1.0, None, 0.0)
@@ -134,6 +134,6 @@ def test_the_detector_asks_each_broker_now_and_then() -> None:
         {"detect_timeout": 0.0},
     ],
 )
-def test_tables_that_cannot_work_are_refused(options: dict[str, object]) -> None:
+def test_invalid_latency_tables_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         LatencyFaultTolerance(**options).check()  # type: ignore[arg-type]

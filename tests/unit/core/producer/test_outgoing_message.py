@@ -51,7 +51,7 @@ def test_a_message_travels_as_java_sends_it() -> None:
     }  # fmt: skip
 
 
-def test_one_way_is_a_flag() -> None:
+def test_a_oneway_message_has_the_oneway_flag() -> None:
     command, _ = sent(packer().pack(Message("t", b"x"), NOW), oneway=True)
     assert command.is_oneway
 
@@ -72,7 +72,7 @@ def test_large_bodies_are_compressed_and_the_message_keeps_its_own(kind: str, fl
 
 
 @pytest.mark.parametrize(("size", "over", "compressed"), [(4095, 4096, 0), (4096, 4096, 1), (100_000, None, 0)])
-def test_what_counts_as_large(size: int, over: int | None, compressed: int) -> None:
+def test_the_compression_threshold_decides_what_is_large(size: int, over: int | None, compressed: int) -> None:
     _, header = sent(packer(compress_over=over).pack(Message("t", b"x" * size), NOW))
     assert header.sys_flag & 1 == compressed
 
@@ -91,7 +91,7 @@ def test_what_counts_as_large(size: int, over: int | None, compressed: int) -> N
         (Message("t", b"x", properties={"a": "ä" * 16384}), "the properties have"),
     ],
 )
-def test_what_no_broker_would_take_is_refused_before_the_wire(message: Message, fault: str) -> None:
+def test_illegal_messages_are_refused_before_they_are_sent(message: Message, fault: str) -> None:
     with pytest.raises(MessageIllegal, match=fault):
         packer().pack(message, NOW)
 
@@ -139,7 +139,7 @@ def test_a_batch_is_one_request_with_a_key_for_each_message() -> None:
         ([Message("t", b"x" * 3_000_000)] * 2, "send it in parts"),
     ],
 )
-def test_what_cannot_be_a_batch(messages: list[Message], fault: str) -> None:
+def test_illegal_batches_are_refused(messages: list[Message], fault: str) -> None:
     with pytest.raises(MessageIllegal, match=fault):
         packer().pack_batch(messages, NOW)
 
@@ -169,7 +169,7 @@ def reply(code: int, **ext: str) -> Reply:
 
 
 @pytest.mark.parametrize("status", SendStatus)
-def test_every_status_of_a_stored_message_is_a_result(status: SendStatus) -> None:
+def test_every_send_status_is_a_result(status: SendStatus) -> None:
     outgoing = packer().pack(Message("t", b"x"), NOW)
     answer = reply(status.value, msgId="OFF", queueId="3", queueOffset="12", transactionId="T", MSG_REGION="R")
     result = outgoing.result(QUEUE, answer, "h:1")
@@ -178,13 +178,13 @@ def test_every_status_of_a_stored_message_is_a_result(status: SendStatus) -> Non
     assert (result.trace_on, outgoing.result(QUEUE, untraced, "h:1").trace_on) == (True, False)
 
 
-def test_a_broker_may_pick_the_queue() -> None:
+def test_the_queue_id_of_the_answer_is_the_result() -> None:
     outgoing = packer().pack(Message("t", b"x"), NOW)
     result = outgoing.result(QUEUE, reply(0, msgId="OFF", queueId="1", queueOffset="0"), "h:1")
     assert result.queue == MessageQueue("t", 'broker "a"', 1)
 
 
-def test_a_refusal_is_an_error_that_says_who_and_why() -> None:
+def test_a_refusal_names_the_broker_and_the_reason() -> None:
     outgoing = packer().pack(Message("t", b"x"), NOW)
     with pytest.raises(TopicNotExist, match="17 from h:1: why"):
         outgoing.result(QUEUE, reply(17), "h:1")
@@ -193,12 +193,12 @@ def test_a_refusal_is_an_error_that_says_who_and_why() -> None:
 
 
 @pytest.mark.parametrize("limits", [(4096, 0), (0, 10)])
-def test_limits_that_cannot_work(limits: tuple[int, int]) -> None:
+def test_invalid_limits_are_refused(limits: tuple[int, int]) -> None:
     with pytest.raises(ConfigError):
         check_limits(*limits)
 
 
-def test_zlib_bodies_are_what_java_inflates() -> None:
+def test_java_can_inflate_zlib_bodies() -> None:
     command, _ = sent(packer().pack(Message("t", b"abc" * 2000), NOW))
     assert zlib.decompress(command.body) == b"abc" * 2000
 

@@ -42,7 +42,7 @@ def test_a_send_is_signed_with_all_of_its_fields(packer, batch, token):
     assert unsigned.ext == {k: v for k, v in command.ext.items() if k not in {SIGNATURE, *who.fields()}}
 
 
-def test_what_was_not_made_ready_to_be_signed_is_not_signed_wrongly():
+def test_a_request_prepared_without_a_signature_is_not_signed():
     queue = MessageQueue("shop", "broker-a", 3)
     outgoing = Packer(UniqueKeys(bytes(4), 1, 2)).pack(Message("shop", b"body"), 1)
     with pytest.raises(ValueError, match="packed without signing"):

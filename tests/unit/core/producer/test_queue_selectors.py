@@ -10,14 +10,14 @@ MESSAGE = Message("t", b"x")
 QUEUES = [MessageQueue("t", broker, i) for broker in ("east@a", "west@a", "plain") for i in range(4)]
 
 
-def test_a_key_has_one_queue() -> None:
+def test_one_key_selects_one_queue() -> None:
     select = SelectByHash()
     assert select(QUEUES, MESSAGE, "order-1") == select(QUEUES, MESSAGE, "order-1")
     assert select(QUEUES, MESSAGE, "polygenelubricants") == QUEUES[2**31 % 12], "its hash is the smallest int of Java"
     assert select(QUEUES, MESSAGE, -5) == QUEUES[5]
 
 
-def test_random_selection_reaches_every_queue_alike() -> None:
+def test_random_selection_is_even() -> None:
     select = SelectRandomly(random.Random(7).randrange)
     counts = Counter(select(QUEUES, MESSAGE) for _ in range(12_000))
     assert len(counts) == 12

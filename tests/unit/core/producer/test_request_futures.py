@@ -3,7 +3,7 @@ from __future__ import annotations
 from rocketmq_py.core.producer.request_futures import Ended, RequestFutures
 
 
-def test_a_reply_is_taken_once() -> None:
+def test_a_reply_completes_its_request_once() -> None:
     awaited: RequestFutures[str] = RequestFutures()
     awaited.add("1", "t", "waiter")
     assert (awaited.take("2"), awaited.take("1"), awaited.take("1")) == (None, "waiter", None)
@@ -11,7 +11,7 @@ def test_a_reply_is_taken_once() -> None:
     assert awaited.ended("1") is None
 
 
-def test_a_late_reply_is_known_once() -> None:
+def test_a_late_reply_is_recognised_once() -> None:
     awaited: RequestFutures[str] = RequestFutures()
     awaited.add("1", "t", "waiter")
     awaited.end("1", 5.0)
@@ -19,7 +19,7 @@ def test_a_late_reply_is_known_once() -> None:
     assert (awaited.ended("1"), awaited.ended("1")) == (Ended("t", 5.0), None)
 
 
-def test_only_the_latest_late_ones_are_remembered() -> None:
+def test_only_the_latest_timed_out_requests_are_remembered() -> None:
     awaited: RequestFutures[None] = RequestFutures()
     for number in range(1025):
         awaited.add(str(number), "t", None)
@@ -28,7 +28,7 @@ def test_only_the_latest_late_ones_are_remembered() -> None:
     assert len(awaited) == 0
 
 
-def test_all_who_wait_are_abandoned_together() -> None:
+def test_all_open_requests_are_abandoned_together() -> None:
     awaited: RequestFutures[str] = RequestFutures()
     awaited.add("1", "t", "a")
     awaited.add("2", "u", "b")

@@ -40,25 +40,25 @@ def test_a_key_has_its_queue(key: str | int, index: int) -> None:
 
 
 @pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205, 1500])
-def test_codes_after_which_another_broker_may_do(code: int) -> None:
+def test_some_response_codes_are_retried_at_another_broker(code: int) -> None:
     assert is_retried(BrokerError.of(code, "no"))
 
 
 @pytest.mark.parametrize(
     "error", [BrokerError.of(13, "illegal"), BrokerError.of(29, ""), MessageIllegal("no"), NoRouteError("no")]
 )
-def test_what_no_broker_will_take_is_not_tried_again(error: RocketMQError) -> None:
+def test_illegal_messages_are_not_retried(error: RocketMQError) -> None:
     assert not is_retried(error)
     with pytest.raises(type(error)):
         delivery().failed(error, now=0.0)
 
 
 @pytest.mark.parametrize("error", [ConnectError("no"), RequestTimeout("no"), NoMasterError("no")])
-def test_network_failures_are_tried_again(error: RocketMQError) -> None:
+def test_network_failures_are_retried(error: RocketMQError) -> None:
     delivery().failed(error, now=0.0)
 
 
-def test_attempts_run_out_and_the_last_error_tells_where_it_was_tried() -> None:
+def test_the_last_error_lists_the_brokers_of_all_attempts() -> None:
     way = delivery(retries=2)
     for broker in ("a", "b"):
         way.tried += (broker,)
@@ -69,7 +69,7 @@ def test_attempts_run_out_and_the_last_error_tells_where_it_was_tried() -> None:
     assert caught.value.__notes__ == ["tried 3 times, at brokers a, b"]
 
 
-def test_time_runs_out() -> None:
+def test_a_send_ends_at_its_deadline() -> None:
     way = delivery(deadline=3.0)
     assert way.remaining(1.0) == 2.0
     with pytest.raises(ConnectError):
@@ -78,14 +78,14 @@ def test_time_runs_out() -> None:
         way.remaining(3.0)
 
 
-def test_a_given_queue_is_the_only_one() -> None:
+def test_a_given_queue_is_not_replaced() -> None:
     way = delivery(retries=0, queue=A[2])
     assert way.next_queue(A + B, RoundRobin()) == A[2]
     with pytest.raises(ConnectError):
         way.failed(ConnectError("no"), now=0.0)
 
 
-def test_a_chosen_queue_is_chosen_once() -> None:
+def test_a_selector_is_called_once() -> None:
     asked = []
     way = SendAttempts(OutgoingMessage("t", "id", b"x", b""), 3.0, choose=lambda queues: asked.append(1) or queues[1])
     assert way.next_queue(A, RoundRobin()) == A[1]
@@ -93,7 +93,7 @@ def test_a_chosen_queue_is_chosen_once() -> None:
     assert asked == [1]
 
 
-def test_a_broker_that_goes_away_costs_no_attempt_the_first_time() -> None:
+def test_the_first_go_away_costs_no_attempt() -> None:
     way = delivery(retries=0)
     way.failed(BrokerError.of(1500, "bye"), now=0.0)
     with pytest.raises(BrokerError):
@@ -119,6 +119,6 @@ def test_attempts_that_reach_no_broker_do_not_count_until_the_deadline() -> None
     assert caught.value.__notes__ == [f"tried {way.failures} times"]
 
 
-def test_a_queue_that_matters_is_not_waited_for() -> None:
+def test_an_unreachable_broker_of_a_given_queue_is_not_waited_for() -> None:
     with pytest.raises(ConnectError):
         delivery(retries=0, deadline=3.0).failed(ConnectError("refused"), now=0.0)

@@ -28,6 +28,6 @@ def test_the_bytes_of_sends_are_limited_but_one_message_always_fits() -> None:
 
 
 @pytest.mark.parametrize(("sends", "size", "name"), [(0, 1, "max_pending_sends=0"), (1, -1, "max_pending_bytes=-1")])
-def test_limits_that_admit_nothing_are_refused(sends: int, size: int, name: str) -> None:
+def test_limits_that_admit_no_send_are_refused(sends: int, size: int, name: str) -> None:
     with pytest.raises(ConfigError, match=name):
         SendWindow(sends, size)

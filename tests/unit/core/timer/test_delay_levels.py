@@ -7,7 +7,7 @@ from rocketmq_py.core.timer.delay_levels import DelayLevels, queue_of, retry_lev
 LEVELS = DelayLevels([1_000, 5_000, 10_000])
 
 
-def test_levels_and_their_queues() -> None:
+def test_delay_levels_have_queues_and_delays() -> None:
     assert LEVELS.highest == 3
     assert list(LEVELS.levels) == [1, 2, 3]
     assert [queue_of(level) for level in LEVELS.levels] == [0, 1, 2]
@@ -20,7 +20,7 @@ def test_a_level_beyond_the_highest_is_the_highest() -> None:
 
 
 @pytest.mark.parametrize(("deliver", "due"), [(100, True), (101, False), (5_100, False), (5_101, True)])
-def test_due_or_further_away_than_the_level_allows(deliver: int, due: bool) -> None:
+def test_a_message_is_due_at_its_time_or_if_that_is_further_away_than_the_level(deliver: int, due: bool) -> None:
     assert LEVELS.is_due(2, deliver, 100) is due
 
 

@@ -17,13 +17,13 @@ def covers(told: DeliveryProgress, queue_offset: int, out_ms: int, stored_ms: in
 @pytest.mark.parametrize(
     ("queue_offset", "out_ms", "covered"), [(4, 9_000, True), (5, 9_000, False), (4, 10_000, False), (3, 9_000, False)]
 )
-def test_a_word_covers_what_was_there_and_due(queue_offset: int, out_ms: int, *, covered: bool) -> None:
+def test_a_report_covers_known_messages_that_were_due(queue_offset: int, out_ms: int, *, covered: bool) -> None:
     """Neither messages the one who speaks has not seen, nor those it says are waiting."""
     told = DeliveryProgress(5, 10_000, frozenset({3}))
     assert covers(told, queue_offset, out_ms) is covered
 
 
-def test_who_has_acted_has_given_away_what_was_to_go_round_once_more() -> None:
+def test_a_former_acting_master_covers_messages_of_the_next_round() -> None:
     """A message of second 50 stored in second 0 goes round after 20 seconds, and is looked at then."""
     assert not covers(DeliveryProgress(5, 30_000), 4, 50_000)
     for acted_from, covered in ((20_000, True), (20_001, False)):
@@ -33,7 +33,7 @@ def test_who_has_acted_has_given_away_what_was_to_go_round_once_more() -> None:
     assert not covers(DeliveryProgress(4, 30_000, frozenset(), 0), 4, 50_000)
 
 
-def test_nothing_is_said_of_messages_that_came_late_until_their_slot_is_over() -> None:
+def test_late_messages_limit_the_report_until_their_slot_ends() -> None:
     late = LateEntries()
     assert late.limit(9, 50) == 9
     late.add(3, 60)
@@ -48,7 +48,7 @@ def entry(position: int, slot: int) -> TimerEntry:
     return TimerEntry(slot + 1_000, position, slot, position * 10, 100, DEFAULT, slot - 500)
 
 
-def test_so_many_that_nobody_takes_are_kept_apart() -> None:
+def test_a_limited_number_of_undelivered_messages_is_kept_apart() -> None:
     untaken = UndeliveredEntries(most=2)
     first, second, third = entry(1, 5_000), entry(2, 4_000), entry(3, 3_000)
     assert untaken.add(first, 70)

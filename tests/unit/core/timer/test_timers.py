@@ -31,25 +31,25 @@ def test_a_slot_ends_with_the_time_it_is_named_by(deliver: int, slot: int) -> No
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1.5", "0x10", "\u0661", "9" * 20, "--1"])
-def test_nonsense_is_no_time(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="TIMER_DELIVER_MS is"):
         requested_time({"TIMER_DELIVER_MS": text}, 0)
 
 
-def test_what_has_waited_does_not_wait_again() -> None:
+def test_a_delivered_timer_message_is_no_timer() -> None:
     assert is_timer({"TIMER_DELAY_MS": "5"})
     assert not is_timer({"TIMER_DELAY_MS": "5", "TIMER_OUT_MS": "0"})
     assert not is_timer({"DELAY": "5"})
 
 
-def test_due_to_the_millisecond_where_the_properties_tell() -> None:
+def test_properties_give_the_due_time_in_milliseconds() -> None:
     assert due_ms({"TIMER_DELIVER_MS": "5300"}, 5_000, 1_000, 1_000) == 5_300
     assert due_ms({"TIMER_DELAY_MS": "4300"}, 5_000, 1_000, 1_000) == 5_300
     assert due_ms({"TIMER_DELAY_MS": "4300"}, 5_000, 9_000, 1_000) == 6_000, "stored again on a later round"
     assert due_ms({}, 5_000, 1_000, 1_000) == 6_000
 
 
-def test_far_away_goes_round_and_never_a_short_last_round() -> None:
+def test_a_distant_time_goes_round_the_wheel_without_a_short_last_round() -> None:
     assert wheel_position(59_000, 500, 60, 1_000) == TimerPosition(59_000, rolls=False)
     assert wheel_position(60_000, 500, 60, 1_000) == TimerPosition(30_000, rolls=True)
     assert wheel_position(79_000, 500, 60, 1_000) == TimerPosition(30_000, rolls=True)
@@ -60,7 +60,7 @@ def entry(due: int, position: int, slot: int = 0, magic: int = DEFAULT) -> Timer
     return TimerEntry(due, position, slot, 0, 0, magic, 0)
 
 
-def test_the_agenda_gives_what_is_due_in_order() -> None:
+def test_the_agenda_returns_due_entries_in_order() -> None:
     agenda = Agenda()
     for one in (entry(30, 1), entry(10, 3), entry(10, 2)):
         agenda.add(one)
@@ -73,7 +73,7 @@ def test_the_agenda_gives_what_is_due_in_order() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("atbd"), st.integers(1, 3), st.integers(0, 9)), max_size=40))
-def test_the_agenda_gives_what_a_sorted_list_would(steps: list[tuple[str, int, int]]) -> None:
+def test_the_agenda_equals_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
     agenda, waiting, position = Agenda(), list[TimerEntry](), itertools.count(1)
     for step, most, time in steps:
         if step == "a":
@@ -91,7 +91,7 @@ def test_the_agenda_gives_what_a_sorted_list_would(steps: list[tuple[str, int, i
         assert len(agenda) == len(waiting)
 
 
-def test_a_slot_is_complete_when_all_of_it_is_done() -> None:
+def test_a_slot_is_complete_when_all_its_entries_are_done() -> None:
     agenda = Agenda()
     assert agenda.is_complete(0)
     agenda.hold(0)
@@ -125,7 +125,7 @@ NOON = datetime.datetime(2026, 1, 2, 12, 0, 0, 250_000, tzinfo=datetime.UTC)
         ({"delay_level": 3}, {"DELAY": "3"}), ({}, {}),
     ],
 )  # fmt: skip
-def test_how_a_message_asks_for_its_time(wish: dict[str, Any], properties: dict[str, str]) -> None:
+def test_a_message_has_one_delivery_time_property(wish: dict[str, Any], properties: dict[str, str]) -> None:
     message = Message("t", b"x", **wish)
     assert {name: value for name, value in message.properties.items() if name != "WAIT"} == properties
 
@@ -142,6 +142,6 @@ def test_how_a_message_asks_for_its_time(wish: dict[str, Any], properties: dict[
         ({"delay": datetime.timedelta(seconds=-1)}, "not negative"), ({"delay_level": -1}, "1 to 18, or 0 for none"),
     ],
 )  # fmt: skip
-def test_wishes_that_make_no_sense(wish: dict[str, Any], words: str) -> None:
+def test_contradictory_delivery_times_are_refused(wish: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Message("t", b"x", **wish)

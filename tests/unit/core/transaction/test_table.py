@@ -60,11 +60,11 @@ def aged(age_ms: int, **more: object) -> HalfMessage:
         (HalfMessage(NOW + 60_000, NOW - 1, immunity="30"), CheckStep.POSTPONE),
     ],
 )
-def test_what_is_done_about_a_half_message(half: HalfMessage, step: CheckStep) -> None:
+def test_half_messages_are_checked_skipped_or_given_up(half: HalfMessage, step: CheckStep) -> None:
     assert decide_check(half, RULES, NOW, NOW) is step
 
 
-def test_a_half_message_by_its_properties() -> None:
+def test_a_half_message_is_read_from_its_properties() -> None:
     assert read_half_message(
         {"TRANSACTION_CHECK_TIMES": "3", "CHECK_IMMUNITY_TIME_IN_SECONDS": "9"}, 1, 2
     ) == HalfMessage(1, 2, 3, "9")
@@ -72,7 +72,7 @@ def test_a_half_message_by_its_properties() -> None:
 
 
 @pytest.mark.parametrize(("text", "milliseconds"), [("10", 10_000), ("0", 0), ("-1", 6_000), ("x", 6_000), ("", 6_000)])
-def test_immunity(text: str, milliseconds: int) -> None:
+def test_the_immunity_time_is_read_from_the_property(text: str, milliseconds: int) -> None:
     assert immunity_ms(text, 6_000) == milliseconds
 
 
@@ -81,7 +81,7 @@ def test_immunity(text: str, milliseconds: int) -> None:
     [(None, 10**9, False), ("", 10**9, False), ("10", 10_000, False), ("10", 10_001, True), ("1", 6_000, False),
      ("1", 6_001, True), ("x", 6_001, True)],
 )  # fmt: skip
-def test_a_producer_that_was_not_asked_can_be_too_late(text: str | None, age: int, late: bool) -> None:
+def test_an_end_after_the_immunity_time_is_too_late(text: str | None, age: int, late: bool) -> None:
     properties = {} if text is None else {"CHECK_IMMUNITY_TIME_IN_SECONDS": text}
     assert is_too_late(properties, NOW - age, 6_000, NOW) is late
 
@@ -104,14 +104,14 @@ def test_a_half_message_ends_once() -> None:
     assert [ledger.outcome(half) for half in (5, 6, 7, 8)] == [ENDED, ENDED, ENDED, OPEN]
 
 
-def test_what_lies_before_the_ledger_counts_as_open() -> None:
+def test_half_messages_before_the_table_count_as_open() -> None:
     ledger = TransactionTable(5)
     assert ledger.outcome(4) == OPEN
     assert ledger.end(4, COMMIT) == [4]
     assert ledger.outcome(4) == ENDED
 
 
-def test_whoever_knows_an_earlier_place_ends_the_latest() -> None:
+def test_an_end_at_an_earlier_offset_ends_the_moved_message() -> None:
     ledger = TransactionTable(5)
     ledger.move(5, 9)
     ledger.advance(6)
@@ -125,7 +125,7 @@ def test_whoever_knows_an_earlier_place_ends_the_latest() -> None:
     assert [ledger.outcome(half) for half in (5, 9, 12)] == [ENDED] * 3
 
 
-def test_what_was_given_up_may_still_be_ended() -> None:
+def test_a_given_up_transaction_can_still_be_ended() -> None:
     ledger = TransactionTable(5)
     ledger.move(5, 9)
     ledger.advance(9)
@@ -136,7 +136,7 @@ def test_what_was_given_up_may_still_be_ended() -> None:
     assert ledger.outcome(5) == ledger.outcome(9) == ENDED
 
 
-def test_only_the_last_ones_given_up_are_remembered() -> None:
+def test_only_the_latest_given_up_transactions_are_remembered() -> None:
     ledger = TransactionTable(0)
     for half in range(10_001):
         ledger.give_up(half)
@@ -151,7 +151,7 @@ def test_only_the_last_ones_given_up_are_remembered() -> None:
     assert not ledger.may_be_forgotten(10_001), "not dealt with yet"
 
 
-def test_as_long_as_nothing_is_forgotten_what_is_passed_has_ended() -> None:
+def test_offsets_before_the_table_have_ended_unless_given_up() -> None:
     ledger = TransactionTable(0)
     ledger.end(0, COMMIT)
     ledger.advance(1)
@@ -159,7 +159,7 @@ def test_as_long_as_nothing_is_forgotten_what_is_passed_has_ended() -> None:
     assert not ledger.may_be_forgotten(0)
 
 
-def test_a_long_queue_is_passed_in_one_step() -> None:
+def test_a_long_ended_range_is_skipped_in_one_step() -> None:
     ledger = TransactionTable(0)
     ledger.move(1_000, 200_000)
     ledger.move(2_000, 2_000_000)
@@ -196,7 +196,7 @@ def test_numbers_in_properties() -> None:
 # -- many at once
 
 
-def test_half_messages_end_together_as_they_do_one_by_one() -> None:
+def test_a_batch_of_ends_equals_single_ends() -> None:
     together, one_by_one = TransactionTable(10), TransactionTable(10)
     assert together.are_open(12, 5)
     together.end_all(12, 5, COMMIT)
@@ -209,7 +209,7 @@ def test_half_messages_end_together_as_they_do_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(("first", "count"), [(9, 3), (12, 5), (16, 1), (8, 30), (20, 2), (24, 3), (30, 4)])
-def test_where_a_closer_look_is_needed_nothing_is_said_to_be_open(first: int, count: int) -> None:
+def test_a_range_is_open_only_if_no_offset_needs_a_check(first: int, count: int) -> None:
     ledger = TransactionTable(10)
     ledger.end(12, ROLLBACK)
     ledger.end(16)
@@ -230,7 +230,7 @@ def test_where_a_closer_look_is_needed_nothing_is_said_to_be_open(first: int, co
         ([], [], []),
     ],
 )
-def test_half_messages_next_to_each_other_are_rows(places: list[int], offsets: list[int], rows: list[Any]) -> None:
+def test_adjacent_half_messages_form_runs(places: list[int], offsets: list[int], rows: list[Any]) -> None:
     found, at = [], 0
     while at < len(places):
         found.append(run_length(places, offsets, at))
@@ -238,7 +238,7 @@ def test_half_messages_next_to_each_other_are_rows(places: list[int], offsets: l
     assert found == rows
 
 
-def test_places_are_read_as_they_were_written() -> None:
+def test_offsets_are_read_as_they_were_written() -> None:
     places, offsets = (1 << 40, 7), (3, 0)
     assert decode_half_positions(encode_half_positions(places, offsets)) == (places, offsets)
     assert decode_offsets(encode_offsets(places)) == places

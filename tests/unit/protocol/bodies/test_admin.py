@@ -10,7 +10,7 @@ Q1 = MessageQueue("t", "broker-a", 1)
 KEY = '{"brokerName":"broker-a","queueId":1,"topic":"t"}'
 
 
-def test_the_extent_of_a_topic():
+def test_topic_offsets_are_decoded():
     body = f'{{"offsetTable":{{{KEY}:{{"lastUpdateTimestamp":7,"maxOffset":5,"minOffset":2}}}},"topicPutTps":1.5}}'
     table = TopicStatsTable.read(body.encode())
     extent = table.queues()[Q1]
@@ -18,23 +18,23 @@ def test_the_extent_of_a_topic():
     assert table.topic_put_tps == 1.5
 
 
-def test_the_progress_of_a_group():
+def test_consumer_offsets_are_decoded():
     state = '{"brokerOffset":9,"consumerOffset":4,"lastTimestamp":3,"pullOffset":6}'
     found = ConsumeStatsTable.read(f'{{"consumeTps":0.0,"offsetTable":{{{KEY}:{state}}}}}'.encode()).queues()[Q1]
     assert (found.broker_offset, found.consumer_offset, found.pull_offset, found.last_timestamp) == (9, 4, 6, 3)
 
 
-def test_a_quoted_key_is_read_as_well():
+def test_quoted_keys_are_decoded():
     quoted = KEY.replace('"', '\\"')
     assert ResetOffsetTable.read(f'{{"offsetTable":{{"{quoted}":12}}}}'.encode()).queues() == {Q1: 12}
 
 
-def test_nothing_to_tell():
+def test_empty_bodies_have_no_queues():
     assert TopicStatsTable.read(b"").queues() == {}
     assert ConsumeStatsTable.read(b"{}").queues() == {}
 
 
-def test_what_cannot_be_understood_is_said():
+def test_a_malformed_body_is_refused():
     with pytest.raises(BadHeader, match="not a message queue"):
         queue_of_key("orders")
     with pytest.raises(BadHeader, match="TopicOffset"):

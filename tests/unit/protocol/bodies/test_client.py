@@ -44,24 +44,24 @@ GOLDEN: list[tuple[type[Body], bytes]] = [
 
 
 @pytest.mark.parametrize(("cls", "data"), GOLDEN, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_java_body_survives_the_way_through_ours(cls: type[Body], data: bytes) -> None:
+def test_a_java_body_is_decoded_and_encoded_unchanged(cls: type[Body], data: bytes) -> None:
     assert json.loads(cls.decode(data).encode()) == fastjson.loads(data)
 
 
 @pytest.mark.parametrize(("cls", "data"), GOLDEN, ids=lambda value: getattr(value, "__name__", ""))
-def test_nulls_stand_for_defaults(cls: type[Body], data: bytes) -> None:
+def test_null_members_get_defaults(cls: type[Body], data: bytes) -> None:
     tree = fastjson.loads(data)
     padded = fastjson.dumps({**tree, "somethingNew": {"x": 1}, "somethingNull": None})
     assert cls.decode(padded) == cls.decode(data)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"3", b'{"clientID":"c","producerDataSet":{}}', b"\xff"])
-def test_what_is_no_heartbeat(data: bytes) -> None:
+def test_a_malformed_heartbeat_is_refused(data: bytes) -> None:
     with pytest.raises(BadHeader, match="HeartbeatData"):
         HeartbeatData.decode(data)
 
 
-def test_what_a_java_consumer_subscribes_is_what_ours_would() -> None:
+def test_subscriptions_equal_those_of_a_java_consumer() -> None:
     heartbeat = HeartbeatData.decode(body("heartbeat", of_request=True))
     [consumer] = heartbeat.consumer_data_set
     for theirs in consumer.subscription_data_set:
@@ -72,13 +72,13 @@ def test_what_a_java_consumer_subscribes_is_what_ours_would() -> None:
 @pytest.mark.parametrize(("expression", "tags"), [
     ("*", []), ("", []), (None, []), ("  ", []), ("A", ["A"]), ("A || B", ["A", "B"]), (" A||  B ||", ["A", "B"]),
 ])  # fmt: skip
-def test_tag_expressions(expression: str | None, tags: list[str]) -> None:
+def test_tag_expressions_are_parsed(expression: str | None, tags: list[str]) -> None:
     data = SubscriptionData.parse("t", expression, 7)
     assert (data.tags_set, data.sub_version, data.expression_type) == (tags, 7, "TAG")
     assert data.code_set == [ord(tag) for tag in tags]
 
 
-def test_an_expression_of_separators_only() -> None:
+def test_an_expression_without_a_tag_is_refused() -> None:
     with pytest.raises(BadHeader, match="names no tag"):
         SubscriptionData.parse("t", "|| ||", 7)
 
@@ -88,5 +88,5 @@ def test_an_sql_expression_has_no_tags() -> None:
     assert (data.sub_string, data.tags_set) == ("a > 5", [])
 
 
-def test_a_version_counts_up() -> None:
+def test_a_data_version_is_incremented() -> None:
     assert DataVersion(counter=4, timestamp=1).bump(99) == DataVersion(counter=5, timestamp=99)

@@ -41,7 +41,7 @@ def test_every_field_of_a_java_answer_is_known(name: str) -> None:
     ("query_offset_missing", ResponseCode.QUERY_NOT_FOUND), ("route_unknown", ResponseCode.TOPIC_NOT_EXIST),
     ("unknown_code", ResponseCode.REQUEST_CODE_NOT_SUPPORTED), ("send_illegal_topic", ResponseCode.INVALID_PARAMETER),
 ])  # fmt: skip
-def test_codes_of_java_answers(name: str, code: ResponseCode) -> None:
+def test_response_codes_of_java_are_decoded(name: str, code: ResponseCode) -> None:
     assert response(name).code == code
 
 

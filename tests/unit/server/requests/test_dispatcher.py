@@ -82,7 +82,7 @@ class Harness:
         return decode(b"".join(self.pushed))
 
 
-def test_requests_of_one_read_are_answered_in_order_after_one_settling():
+def test_requests_of_one_read_are_answered_in_order_after_one_commit():
     harness = Harness()
     requests = [Command(30, opaque=n, ext={"topic": "t", "queueId": str(n)}, body=b"%d" % n) for n in range(20)]
     answers = harness.serve(*requests)
@@ -100,7 +100,7 @@ def test_a_binary_header_is_answered_in_json():
     assert frame.serialize_type == JSON
 
 
-def test_answers_are_encoded_after_settling():
+def test_answers_are_encoded_after_the_commit():
     harness = Harness(after_read=lambda: setattr(reply.header, "offset", 99))
     reply = Reply(header=OffsetResponse(offset=-1))
     harness.handlers.error = None
@@ -108,7 +108,7 @@ def test_answers_are_encoded_after_settling():
     assert harness.ask(30, QUEUE).ext == {"offset": "99"}
 
 
-def test_when_settling_fails_no_answer_of_the_read_says_success():
+def test_a_failed_commit_makes_no_answer_a_success():
     def settle():
         raise StoreNotWritable("the disk is full")
 
@@ -135,7 +135,7 @@ def test_an_error_of_a_handler_becomes_an_answer(error, code, remark):
     assert (answer.code, answer.remark) == (code, remark)
 
 
-def test_only_an_error_nobody_foresaw_is_logged(caplog):
+def test_only_an_unexpected_error_is_logged(caplog):
     harness = Harness()
     for error in (BrokerError(17, "no such topic"), KeyError("x")):
         harness.handlers.error = error
@@ -155,7 +155,7 @@ def test_a_missing_field_is_named():
     assert "queueId" in answer.remark
 
 
-def test_a_field_of_the_wrong_kind_is_named_and_the_next_request_is_served():
+def test_a_field_of_the_wrong_type_is_named_and_the_next_request_is_served():
     harness = Harness()
     answers = harness.serve(Command(30, opaque=1, ext={"topic": "t", "queueId": "x"}), Command(30, opaque=2, ext=QUEUE))
     assert [answer.code for answer in answers] == [1, 0]
@@ -172,11 +172,11 @@ def test_a_oneway_request_is_never_answered(code, ext, caplog):
     assert harness.log == ["settled"]
 
 
-def test_a_handler_may_give_no_answer_at_all():
+def test_a_handler_may_return_no_answer():
     assert Harness().serve(Command(14, ext={"consumerGroup": "g", **QUEUE})) == []
 
 
-def test_a_corrupt_header_ends_the_read_but_not_what_came_before_it():
+def test_a_corrupt_header_ends_the_read_after_earlier_requests():
     harness = Harness()
     answers = harness.serve(Command(30, opaque=1, ext=QUEUE), data=encode_frame(b"no header") + encode_frame(b"{}"))
     assert [answer.opaque for answer in answers] == [1]
@@ -209,7 +209,7 @@ def test_a_held_request_is_answered_once_and_later():
     assert not responder.alive
 
 
-def test_nobody_answers_a_held_request_of_a_lost_connection():
+def test_a_held_request_of_a_lost_connection_is_not_answered():
     harness = Harness()
     harness.serve(Command(11, opaque=5, ext=PULL))
     ((_, responder),) = harness.holds
@@ -225,7 +225,7 @@ def test_a_oneway_request_is_not_held():
     assert harness.holds == []
 
 
-def test_a_hold_without_a_keeper_is_an_error_that_is_answered():
+def test_a_hold_without_a_callback_is_answered_with_an_error():
     dispatcher = Dispatcher(Router(Handlers()))
     served = dispatcher.serve(Peer(), FrameDecoder().feed(encode_command(Command(11, ext=PULL))))
     (answer,) = decode(b"".join(served.output))
@@ -245,7 +245,7 @@ def run_async(scenario, **options):
     return asyncio.run(main())
 
 
-def test_an_asynchronous_handler_answers_when_it_is_done_and_others_do_not_wait_for_it():
+def test_an_asynchronous_handler_does_not_delay_other_requests():
     async def scenario(harness):
         answers = harness.serve(Command(12, opaque=1, ext=KEY, body=b"slow"), Command(30, opaque=2, ext=QUEUE))
         assert [answer.opaque for answer in answers] == [2]
@@ -257,7 +257,7 @@ def test_an_asynchronous_handler_answers_when_it_is_done_and_others_do_not_wait_
     run_async(scenario)
 
 
-def test_a_full_lane_refuses_at_once_and_takes_again_when_there_is_room():
+def test_a_full_lane_refuses_requests_until_it_has_room():
     async def scenario(harness):
         answers = harness.serve(*(Command(12, opaque=n, ext=KEY) for n in range(3)))
         assert [(answer.opaque, answer.code) for answer in answers] == [(2, 2)]
@@ -282,7 +282,7 @@ def test_an_error_of_an_asynchronous_handler_becomes_an_answer():
     run_async(scenario)
 
 
-def test_draining_cancels_what_does_not_end():
+def test_draining_cancels_unfinished_handlers():
     async def scenario(harness):
         harness.serve(Command(12, opaque=1, ext=KEY))
         await asyncio.sleep(0)
@@ -304,7 +304,7 @@ async def asked(harness) -> tuple[asyncio.Task, Command]:
     return task, harness.later[-1]
 
 
-def test_an_answer_of_the_peer_reaches_whoever_asked_while_its_requests_are_served():
+def test_answers_of_the_peer_are_matched_while_its_requests_are_served():
     async def scenario(harness):
         task, question = await asked(harness)
         answer = Command(0, opaque=question.opaque, flag=RESPONSE_FLAG, body=b"info")
@@ -317,13 +317,13 @@ def test_an_answer_of_the_peer_reaches_whoever_asked_while_its_requests_are_serv
 
 
 @pytest.mark.parametrize("code", [0, 1, 30, 9999])
-def test_an_answer_nobody_awaits_is_dropped(code):
+def test_an_unexpected_answer_is_dropped(code):
     harness = Harness()
     assert harness.serve(Command(code, flag=RESPONSE_FLAG, opaque=77)) == []
     assert harness.handlers.calls == []
 
 
-def test_whoever_asked_hears_of_a_lost_connection():
+def test_open_requests_fail_with_a_lost_connection():
     async def scenario(harness):
         task, _ = await asked(harness)
         harness.peer.lost()
@@ -333,7 +333,7 @@ def test_whoever_asked_hears_of_a_lost_connection():
     run_async(scenario)
 
 
-def test_a_read_that_asks_for_many_bodies_is_served_in_parts():
+def test_a_read_with_large_answers_is_served_in_parts():
     harness = Harness()
     requests = [Command(30, opaque=n, ext=QUEUE, body=b"x") for n in range(70)]
     answers = harness.serve(*requests)
@@ -347,7 +347,7 @@ def test_a_read_that_asks_for_many_bodies_is_served_in_parts():
     assert [answer.opaque for answer in answers] == list(range(70))
 
 
-def test_answers_without_a_body_all_leave_at_once():
+def test_answers_without_a_body_are_written_together():
     harness = Harness()
     assert len(harness.serve(*(Command(30, opaque=n, ext=QUEUE) for n in range(70)))) == 70
 
@@ -367,7 +367,7 @@ def raw(header, body=b""):
 DEEP = b"[" * 70 + b"]" * 70
 
 
-def test_the_handler_gets_the_very_command_authorization_has_seen():
+def test_the_handler_gets_the_authorized_command():
     seen = []
     harness = Harness(authorize=lambda _, command: seen.append(command))
     answer = harness.ask(30, QUEUE, body=b"x", opaque=8)
@@ -383,7 +383,7 @@ def test_the_handler_gets_the_very_command_authorization_has_seen():
     b'{"code":30,"opaque":7,"language":"\xc2\xb2","extFields":{"topic":"t","queueId":"3"}}',
     b'{"code":1,"code":30,"opaque":7,"extFields":{"topic":"t","queueId":"3"}}',
 ])  # fmt: skip
-def test_no_header_gets_past_the_authorization(header):
+def test_every_header_is_authorized(header):
     harness = Harness(authorize=refuse_all)
     (answer,) = harness.serve(data=raw(header))
     assert (answer.opaque, answer.code, answer.remark) == (7, ResponseCode.NO_PERMISSION, "code 30")
@@ -391,7 +391,7 @@ def test_no_header_gets_past_the_authorization(header):
 
 
 @pytest.mark.parametrize("authorize", [None, refuse_all, lambda *_: None])
-def test_a_corrupt_frame_ends_the_connection_whatever_authorization_says(authorize):
+def test_a_corrupt_frame_ends_the_connection_before_authorization(authorize):
     harness = Harness(authorize=authorize)
     corrupt = raw(b'{"code":30,"extFields":{"topic":"t","queueId":"3"},"x":' + b"[" * 5000 + b"]" * 5000 + b"}")
     answers = harness.serve(Command(99_999, opaque=1), data=corrupt + encode_command(Command(30, ext=QUEUE)))
@@ -400,7 +400,7 @@ def test_a_corrupt_frame_ends_the_connection_whatever_authorization_says(authori
     assert harness.handlers.calls == []
 
 
-def test_what_is_refused_is_answered_in_its_turn_and_one_way_requests_are_dropped(caplog):
+def test_denied_requests_are_answered_in_order_and_oneway_ones_dropped(caplog):
     harness = Harness(authorize=lambda peer, command: refuse_all(peer, command) if command.opaque % 2 else None)
     requests = [Command(30, opaque=n, ext=QUEUE) for n in range(4)]
     answers = harness.serve(*requests, Command(30, opaque=5, ext=QUEUE, flag=ONEWAY_FLAG))
@@ -408,7 +408,7 @@ def test_what_is_refused_is_answered_in_its_turn_and_one_way_requests_are_droppe
     assert "one-way request 30 of 10.0.0.9:5 is dropped: code 30" in caplog.text
 
 
-def test_authorization_is_asked_once_though_answers_have_to_wait():
+def test_a_request_is_authorized_once_although_its_answer_waits():
     seen = []
     harness = Harness(authorize=lambda _, command: seen.append(command.opaque))
     harness.serve(*(Command(30, opaque=n, ext=QUEUE, body=b"x") for n in range(40)))
@@ -417,7 +417,7 @@ def test_authorization_is_asked_once_though_answers_have_to_wait():
     assert seen == list(range(40))
 
 
-def test_authorization_is_asked_on_a_connection_that_owes_answers():
+def test_requests_are_authorized_while_answers_are_pending():
     async def run():
         harness = Harness(authorize=refuse_all)
         waiter = asyncio.ensure_future(harness.peer.invoke(Command(39), 60))
@@ -430,7 +430,7 @@ def test_authorization_is_asked_on_a_connection_that_owes_answers():
 
 
 @pytest.mark.parametrize("authorize", [None, lambda *_: None])
-def test_a_request_is_decoded_once_also_when_its_fields_are_refused(authorize, monkeypatch):
+def test_a_request_with_refused_fields_is_decoded_once(authorize, monkeypatch):
     decoded = []
     for place in (dispatch, requests_module):
         monkeypatch.setattr(place, "decode_command", lambda frame: decoded.append(frame) or decode_command(frame))
@@ -444,7 +444,7 @@ def test_a_request_is_decoded_once_also_when_its_fields_are_refused(authorize, m
 # -- many requests in one read
 
 
-def test_the_rest_of_a_long_read_waits_for_the_next_turn_in_order(monkeypatch):
+def test_a_long_read_continues_in_the_next_loop_turn(monkeypatch):
     time = [0.0]
 
     def tick():

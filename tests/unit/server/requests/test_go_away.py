@@ -23,7 +23,7 @@ def leaving() -> tuple[Harness, GoAway]:
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, 0), (401, 0), (V5_3_1, 0), (V5_3_1 + 1, GONE), (513, GONE)])
-def test_only_clients_later_than_5_3_1_are_sent_away(version: int, code: int) -> None:
+def test_only_clients_later_than_5_3_1_get_go_away(version: int, code: int) -> None:
     harness, go_away = leaving()
     assert harness.ask(30, QUEUE, version=version).code == code
     assert go_away.asked == 1
@@ -43,14 +43,14 @@ def test_a_one_way_request_is_served() -> None:
     assert harness.handlers.calls
 
 
-def test_a_server_that_falls_behind_meanwhile_does_not_forget() -> None:
+def test_an_overloaded_server_keeps_answering_go_away() -> None:
     harness, _ = leaving()
     harness.dispatcher.refuse({"admin": "busy"})
     harness.dispatcher.refuse({})
     assert harness.ask(30, QUEUE).code == GONE
 
 
-def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_go_away_ends_when_no_requests_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go_away_module, "_QUIET_SECONDS", 0.2)
 
     async def main() -> None:
@@ -61,7 +61,7 @@ def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> N
         async def ask() -> None:
             while loop.time() < until:
                 go_away.asked += 1
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
 
         asking = asyncio.create_task(ask())
         await go_away.wait(60)
@@ -71,14 +71,14 @@ def test_it_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> N
     asyncio.run(main())
 
 
-def test_it_ends_when_the_time_is_over() -> None:
+def test_go_away_ends_at_its_timeout() -> None:
     async def main() -> None:
         go_away = GoAway(CODES)
 
         async def ask() -> None:
             while True:
                 go_away.asked += 1
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
 
         asking = asyncio.create_task(ask())
         await go_away.wait(0.3)
@@ -87,7 +87,7 @@ def test_it_ends_when_the_time_is_over() -> None:
     asyncio.run(main())
 
 
-def test_asynchronous_handlers_too() -> None:
+def test_asynchronous_handlers_answer_go_away() -> None:
     async def main() -> None:
         harness, go_away = leaving()
         harness.handlers.gate.set()

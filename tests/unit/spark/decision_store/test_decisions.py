@@ -38,7 +38,7 @@ def half(query: str = "q", batch: int = 7, attempt: str = "a", row: str = "0-1",
         ({"PGROUP": "g"}, Verdict.UNKNOWN),
     ],
 )
-def test_the_latest_decision_answers(properties: dict[str, str], said: Verdict) -> None:
+def test_the_latest_decision_is_read(properties: dict[str, str], said: Verdict) -> None:
     assert verdict(properties, DECISION) is said
     assert verdict(properties, None) is Verdict.UNKNOWN
 
@@ -96,9 +96,7 @@ def test_two_drivers_cannot_both_decide(where: DecisionStore, decisions: Decisio
     assert len(where.names()) == 2
 
 
-def test_a_driver_whose_successor_has_swept_its_micro_batch_away_does_not_decide(
-    where: DecisionStore, decisions: Decisions
-) -> None:
+def test_a_driver_cannot_decide_after_its_successor(where: DecisionStore, decisions: Decisions) -> None:
     def meanwhile() -> None:
         for number in range(7, 10):
             decisions.make(decide(number))
@@ -108,34 +106,34 @@ def test_a_driver_whose_successor_has_swept_its_micro_batch_away_does_not_decide
     assert decisions.latest() == decide(9)
 
 
-def test_a_write_that_is_repeated_because_its_answer_was_lost_has_succeeded(where: DecisionStore) -> None:
+def test_a_repeated_write_after_a_lost_answer_succeeds(where: DecisionStore) -> None:
     late = Late(where, lambda: where.create(f"{7:020d}.json", decide(7).encode()))
     Decisions("here", late).make(decide(7))
     assert Decisions("here", where).latest() == decide(7)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"form": 2}', b"\xff"])
-def test_a_damaged_record_is_told(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_record_raises(tmp_path: Path, content: bytes) -> None:
     (tmp_path / f"{3:020d}.json").write_bytes(content)
     with pytest.raises(DecisionError, match="cannot be read"):
         Decisions.at(str(tmp_path)).latest()
 
 
-def test_a_record_that_is_removed_twice_is_gone(where: DecisionStore) -> None:
+def test_a_record_can_be_removed_twice(where: DecisionStore) -> None:
     where.create("a", b"1")
     where.remove("a")
     where.remove("a")
     assert where.names() == []
 
 
-def test_a_place_python_cannot_reach_is_told() -> None:
+def test_an_unsupported_location_is_refused() -> None:
     with pytest.raises(ConfigError, match="Give option transactionsLocation"):
         Decisions.at("dbfs:/checkpoints/x")
     with pytest.raises(ConfigError, match="s3://"):
         Decisions.at("s3://")
 
 
-def test_a_checkpoint_that_is_not_on_this_machine_is_told(tmp_path: Path) -> None:
+def test_a_checkpoint_on_another_machine_is_refused(tmp_path: Path) -> None:
     where = LocalDecisionStore(tmp_path / "checkpoint" / "rocketmq", tmp_path / "checkpoint" / "metadata")
     with pytest.raises(DecisionError, match=r"metadata, is not on this machine.*write the whole URI"):
         Decisions("here", where).latest()

@@ -7,7 +7,7 @@ from rocketmq_py.spark.decision_store.stores import LocalDecisionStore
 
 
 @pytest.mark.parametrize("name", ["../victim", "..", "", "/abs", "a/b", "a\\b"])
-def test_no_name_leads_out_of_a_local_place(tmp_path, name):
+def test_no_record_name_leaves_the_directory(tmp_path, name):
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
     where = LocalDecisionStore(tmp_path / "place")

@@ -55,7 +55,7 @@ def decode(records: list[bytes], names: list[str] | None = None) -> Any:
 
 
 @given(runs(regular, V6_FLAGS, TOPICS))
-def test_plain_records_equal_the_record_codecs(records: list[bytes]) -> None:
+def test_compiled_and_plain_decoder_agree(records: list[bytes]) -> None:
     assert rows(decode(records)) == expected(records)
 
 
@@ -67,7 +67,7 @@ def test_any_columns_in_any_order(records: list[bytes], wanted: list[str]) -> No
 
 @given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
 @settings(max_examples=examples(300))
-def test_whatever_it_does_not_refuse_is_right(records: list[bytes]) -> None:
+def test_accepted_records_equal_those_of_the_plain_codec(records: list[bytes]) -> None:
     try:
         found = rows(decode(records))
     except Irregular:
@@ -77,7 +77,7 @@ def test_whatever_it_does_not_refuse_is_right(records: list[bytes]) -> None:
 
 @given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
 @settings(max_examples=examples(200))
-def test_with_numpy_behind_it_nothing_is_missing(records: list[bytes]) -> None:
+def test_numpy_decodes_refused_records(records: list[bytes]) -> None:
     (batch,) = Decoder(SCHEMA, "broker-a", choice=DecoderChoice.COMPILED).decode(
         [FetchedChunk(b"".join(records), 0, 1 << 40)]
     )
@@ -94,7 +94,7 @@ def test_garbage_is_refused(raw: bytes) -> None:
 
 @given(st.integers(0, 400), st.integers(0, 255), st.sampled_from([0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]))
 @settings(max_examples=examples(500))
-def test_a_wrong_byte_is_refused_or_stays_in_its_record(at: int, value: int, flags: int) -> None:
+def test_a_wrong_byte_is_refused_or_changes_its_record_only(at: int, value: int, flags: int) -> None:
     good = record(0, properties=b"TAGS\x01A\x02KEYS\x01k\x02", sys_flag=flags)
     bad = bytearray(good)
     bad[at % len(good)] = value
@@ -108,14 +108,14 @@ def test_a_wrong_byte_is_refused_or_stays_in_its_record(at: int, value: int, fla
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 30), st.integers(0, 30))
-def test_offsets_ascend_within_what_was_asked_for(offsets: list[int], start: int, stop: int) -> None:
+def test_offsets_outside_the_request_are_refused(offsets: list[int], start: int, stop: int) -> None:
     chunk = FetchedChunk(b"".join(map(record, offsets)), start, stop)
     ours = decoder(["queueOffset", "body"]).decode([chunk])
     theirs = list(Decoder(schema_of(["queueOffset", "body"]), "broker-a", choice=DecoderChoice.NUMPY).decode([chunk]))
     assert ([] if ours is None else [ours]) == theirs
 
 
-def test_pieces_follow_each_other_as_one() -> None:
+def test_several_chunks_give_one_batch() -> None:
     chunks = [
         FetchedChunk(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
         FetchedChunk(b"", 6, 6),
@@ -140,14 +140,14 @@ def test_pieces_follow_each_other_as_one() -> None:
         [record(0, properties=b"TAGS\x01\xe2\x82\x02")],
     ],
 )
-def test_what_needs_more_is_refused_and_comes_the_other_way(records: list[bytes]) -> None:
+def test_irregular_records_are_decoded_by_numpy(records: list[bytes]) -> None:
     with pytest.raises(Irregular):
         decode(records)
     (batch,) = Decoder(SCHEMA, "broker-a").decode([FetchedChunk(b"".join(records), 0, 1 << 40)])
     assert rows(batch) == expected(records)
 
 
-def test_of_a_name_that_comes_twice_the_last_one_counts() -> None:
+def test_the_last_of_two_equal_property_names_counts() -> None:
     records = [record(0, properties=b"TAGS\x01A\x02TAGS\x01B\x02"), record(1, properties=b"")]
     assert decode(records, ["tags"])["tags"].to_pylist() == ["B", None]
 
@@ -168,7 +168,7 @@ def test_a_body_may_be_a_string() -> None:
     assert batch["body"].to_pylist() == ["häh"]
 
 
-def test_the_way_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_decoder_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     used = [
         bool(Decoder(SCHEMA, "b", choice=choice)._compiled)
         for choice in (DecoderChoice.AUTO, DecoderChoice.NUMPY, DecoderChoice.COMPILED)
@@ -198,6 +198,6 @@ def test_wrong_columns_are_refused(columns: Any, error: type[Exception]) -> None
         native.decode(["text"], 0, 9, ("body",))
 
 
-def test_errors_are_told_by_the_way_that_knows_them() -> None:
+def test_errors_come_from_the_plain_codec() -> None:
     with pytest.raises(CorruptRecord, match="claims"):
         list(Decoder(SCHEMA, "broker-a").decode([FetchedChunk(record(0) + b"\0" * 200, 0, 10)]))

@@ -120,25 +120,25 @@ def runs(draw: st.DrawFn, properties: st.SearchStrategy[bytes], flags: list[int]
 
 
 @given(runs(regular, [0, COMPRESSED], ["orders", "t" * 200]))
-def test_regular_records_are_decoded_at_once_and_equal_the_plain_codec(records: list[bytes]) -> None:
+def test_regular_records_equal_those_of_the_plain_codec(records: list[bytes]) -> None:
     assert is_fast(records)
     assert rows(decode(records)) == expected(records)
 
 
 @given(runs(st.one_of(regular, odd), [0, COMPRESSED, BORN_V6, STORE_V6, BORN_V6 | STORE_V6], ["orders", "t" * 200]))
 @settings(max_examples=examples(200))
-def test_any_records_equal_the_plain_codec(records: list[bytes]) -> None:
+def test_any_records_equal_those_of_the_plain_codec(records: list[bytes]) -> None:
     assert rows(decode(records)) == expected(records)
 
 
 @given(runs(regular, [0], ["orders"]), st.sets(st.sampled_from(list(COLUMNS)), min_size=1))
-def test_only_the_columns_asked_for_come_and_they_are_the_same(records: list[bytes], wanted: set[str]) -> None:
+def test_only_requested_columns_are_decoded(records: list[bytes], wanted: set[str]) -> None:
     some = decode(records, names=sorted(wanted))
     assert rows(some) == [{name: row[name] for name in sorted(wanted)} for row in expected(records)]
 
 
 @pytest.mark.parametrize("hosts", [BORN_V6, STORE_V6, BORN_V6 | STORE_V6])
-def test_ipv6_hosts_are_regular_as_long_as_all_records_have_them(hosts: int) -> None:
+def test_ipv6_hosts_are_regular_if_all_records_have_them(hosts: int) -> None:
     records = [record(i, sys_flag=hosts) for i in range(5)]
     assert is_fast(records)
     assert rows(decode(records)) == expected(records)
@@ -157,19 +157,19 @@ def test_ipv6_hosts_are_regular_as_long_as_all_records_have_them(hosts: int) -> 
         b"x\x02\x01y\x02",
     ],
 )
-def test_irregular_properties_go_the_plain_way_to_the_same_columns(properties: bytes) -> None:
+def test_irregular_properties_are_decoded_by_the_plain_codec(properties: bytes) -> None:
     records = [record(0), record(1, properties=properties), record(2)]
     assert not is_fast(records)
     assert rows(decode(records)) == expected(records)
 
 
-def test_properties_that_only_add_up_across_records_are_noticed() -> None:
+def test_properties_that_cross_records_are_detected() -> None:
     records = [record(0, properties=b"TAGS\x01A"), record(1, properties=b"B\x02")]
     assert not is_fast(records)
     assert rows(decode(records)) == expected(records)
 
 
-def test_records_without_any_properties() -> None:
+def test_records_without_properties_are_decoded() -> None:
     records = [record(i, properties=b"") for i in range(3)]
     assert is_fast(records)
     assert rows(decode(records)) == expected(records)
@@ -189,7 +189,7 @@ def test_a_message_without_a_unique_key_has_the_brokers_id() -> None:
     assert len(expected(records)[1]["msgId"]) == 32
 
 
-def test_messages_outside_the_offsets_asked_for_or_twice_are_left_out() -> None:
+def test_messages_outside_the_request_and_duplicates_are_skipped() -> None:
     chunks = [
         FetchedChunk(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
         FetchedChunk(b"".join(map(record, [6, 7, 8, 9])), 6, 9),
@@ -201,13 +201,13 @@ def test_messages_outside_the_offsets_asked_for_or_twice_are_left_out() -> None:
     assert batch["queueOffset"].to_pylist() == [4, 5, 6, 7, 8]
 
 
-def test_pieces_without_messages_give_no_batch() -> None:
+def test_chunks_without_messages_give_no_batch() -> None:
     assert list(by_numpy().decode([FetchedChunk(b"", 0, 5)])) == []
     assert list(by_numpy().decode([FetchedChunk(record(9), 0, 5)])) == []
     assert list(by_numpy().decode([FetchedChunk(record(9, properties=b"a"), 0, 5)])) == []
 
 
-def test_many_compressed_bodies_come_in_several_batches() -> None:
+def test_many_compressed_bodies_give_several_batches() -> None:
     bodies = [random.Random(i).randbytes(50_000) * 2 for i in range(24)]
     records = [record(i, body=body, sys_flag=COMPRESSED) for i, body in enumerate(bodies)]
     chunks = [FetchedChunk(b"".join(records[i : i + 2]), i, i + 2) for i in range(0, 24, 2)]
@@ -228,14 +228,14 @@ def test_many_compressed_bodies_come_in_several_batches() -> None:
         record(0)[:84] + b"\xff\xff\xff\xff" + record(0)[88:],
     ],
 )
-def test_bytes_that_are_no_records_are_an_error_not_rows(raw: bytes) -> None:
+def test_bytes_that_are_no_records_are_an_error(raw: bytes) -> None:
     with pytest.raises(CorruptRecord):
         list(by_numpy().decode([FetchedChunk(raw, 0, 10)]))
 
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(300))
-def test_garbage_never_becomes_rows_or_another_error(raw: bytes) -> None:
+def test_random_bytes_are_a_corrupt_record(raw: bytes) -> None:
     try:
         batches = list(by_numpy().decode([FetchedChunk(raw, 0, 10)]))
     except CorruptRecord:
@@ -245,7 +245,7 @@ def test_garbage_never_becomes_rows_or_another_error(raw: bytes) -> None:
 
 @given(st.integers(0, 120), st.integers(0, 255))
 @settings(max_examples=examples(300))
-def test_one_wrong_byte_never_crosses_a_records_border(at: int, value: int) -> None:
+def test_a_wrong_byte_changes_its_record_only(at: int, value: int) -> None:
     good = record(0, properties=b"TAGS\x01A\x02KEYS\x01k\x02")
     bad = bytearray(good)
     bad[at % len(good)] = value
@@ -257,7 +257,7 @@ def test_one_wrong_byte_never_crosses_a_records_border(at: int, value: int) -> N
 
 
 @pytest.mark.parametrize("more", [b"", b"empty\x01\x02"], ids=["regular", "irregular"])
-def test_only_messages_with_a_wanted_tag_come_out(more: bytes) -> None:
+def test_only_messages_with_a_matching_tag_are_decoded(more: bytes) -> None:
     """Brokers compare hashes, which different tags may share."""
     properties = [b"TAGS\x01%b\x02" % tag + more for tag in (b"A", b"B", b"C")] + [b"K\x01v\x02" + more]
     chunk = FetchedChunk(b"".join(record(i, properties=one) for i, one in enumerate(properties)), 0, 4)
@@ -273,9 +273,7 @@ def test_only_messages_with_a_wanted_tag_come_out(more: bytes) -> None:
 
 
 @pytest.mark.parametrize("more", [b"", b"empty\x01\x02"], ids=["regular", "irregular"])
-def test_bodies_that_grow_beyond_the_budget_come_in_batches_of_their_own(
-    more: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bodies_beyond_the_budget_get_their_own_batches(more: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """One answer of 256 KiB may hold bodies of gigabytes."""
     monkeypatch.setattr(columns, "BUDGET", 100_000)
     sizes = [30_000, 60_000, 250_000, 10, 20, 99_000, 40_000]

@@ -43,7 +43,7 @@ def queue(number: int) -> MessageQueue:
     return MessageQueue("t", "a", number)
 
 
-def test_a_report_says_rows_rates_and_each_queues_share_and_lag() -> None:
+def test_a_report_has_rows_rates_and_lag_per_queue() -> None:
     progress = batch_progress(report())
     assert (progress.query, progress.batch_id, progress.rows, progress.seconds) == ("late", 3, 40, 0.5)
     assert progress.at == pytest.approx(1772366400.5)
@@ -52,7 +52,7 @@ def test_a_report_says_rows_rates_and_each_queues_share_and_lag() -> None:
     assert progress.skew == 1.5
 
 
-def test_offsets_may_come_as_text_and_the_latest_not_at_all() -> None:
+def test_offsets_may_be_text_and_the_latest_missing() -> None:
     source = report()["sources"][0]
     text = {key: json.dumps(source[key]) for key in ("startOffset", "endOffset")}
     progress = batch_progress(report(sources=[{**text, "latestOffset": None, "numInputRows": 40}]))
@@ -60,12 +60,12 @@ def test_offsets_may_come_as_text_and_the_latest_not_at_all() -> None:
     assert progress.lag == {}
 
 
-def test_another_kind_of_source_counts_in_rows_and_has_no_queues() -> None:
+def test_other_sources_count_rows_and_have_no_queues() -> None:
     kafka = {"startOffset": {"t": {"0": 3}}, "endOffset": {"t": {"0": 9}}, "latestOffset": None, "numInputRows": 6}
     assert batch_progress(report(sources=[kafka])).queues == ()
 
 
-def test_what_spark_connect_leaves_out_is_the_sum_over_the_sources() -> None:
+def test_missing_totals_are_sums_over_the_sources() -> None:
     connect = report()
     for name in ("numInputRows", "inputRowsPerSecond", "processedRowsPerSecond"):
         del connect[name]
@@ -74,7 +74,7 @@ def test_what_spark_connect_leaves_out_is_the_sum_over_the_sources() -> None:
     assert (progress.rows, progress.input_rate, progress.processed_rate) == (40, 20.0, 80.0)
 
 
-def test_before_the_first_offsets_are_known_the_rows_are_not_shared_out() -> None:
+def test_rows_without_start_offsets_belong_to_no_queue() -> None:
     """A query's first report has no start; what its queues held before is not what the micro-batch read."""
     source = {**report()["sources"][0], "startOffset": None}
     progress = batch_progress(report(batch=0, sources=[source]))
@@ -83,27 +83,27 @@ def test_before_the_first_offsets_are_known_the_rows_are_not_shared_out() -> Non
 
 
 @pytest.mark.parametrize("wrong", [{}, {"id": "x"}, report(timestamp="noon"), report(sources=3)])
-def test_what_is_no_report_is_refused(wrong) -> None:
+def test_a_malformed_report_is_refused(wrong) -> None:
     with pytest.raises(ConfigError, match="no progress report"):
         batch_progress(wrong)
 
 
-def test_a_query_without_a_name_goes_by_its_id() -> None:
+def test_a_query_without_a_name_is_shown_by_its_id() -> None:
     assert batch_progress(report(name=None)).query == report()["id"]
 
 
-def test_a_line_says_what_people_want_to_know() -> None:
+def test_a_progress_line_shows_rates_and_lag() -> None:
     assert describe(batch_progress(report())) == "late batch 3: 40 rows | 80 rows/s | 0.50 s | lag t 5 | 0 s left"
 
 
-def test_nobody_is_told_when_a_growing_lag_will_be_gone() -> None:
+def test_a_growing_lag_has_no_estimate() -> None:
     assert "left" not in describe(batch_progress(report(inputRowsPerSecond=100.0)))
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7260, "2 h 1 min"), (90_000, "1 d 1 h")]
 )
-def test_a_length_of_time_in_its_two_largest_units(seconds, said) -> None:
+def test_durations_are_shown_in_two_units(seconds, said) -> None:
     assert duration(seconds) == said
 
 
@@ -124,7 +124,7 @@ def test_rich_updates_a_text_longer_than_a_line_in_place() -> None:
     assert out.getvalue().endswith("two\n\x1b[?25h")
 
 
-def test_on_a_terminal_without_rich_one_line_changes_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_line_is_updated_in_place_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.live", None)
     out = Terminal()
     line = Line(out)
@@ -134,7 +134,7 @@ def test_on_a_terminal_without_rich_one_line_changes_in_place(monkeypatch: pytes
     assert out.getvalue() == "\r\x1b[2Kone\r\x1b[2Ktwo\n"
 
 
-def test_elsewhere_lines_are_plain_rare_and_the_last_one_is_not_lost() -> None:
+def test_without_a_terminal_lines_are_rare_and_the_last_is_printed() -> None:
     out, now = io.StringIO(), [0.0]
     line = Line(out, every=5, clock=lambda: now[0])
     for at, text in ((0, "a"), (1, "b"), (6, "c"), (7, "d"), (8, "e")):
@@ -144,7 +144,7 @@ def test_elsewhere_lines_are_plain_rare_and_the_last_one_is_not_lost() -> None:
     assert out.getvalue() == "a\nc\ne\n"
 
 
-def test_queries_stand_side_by_side_until_they_end() -> None:
+def test_running_queries_share_the_line() -> None:
     out = Terminal()
     shown = TerminalProgress(out)
     one, two = (batch_progress(report(name=name, id=name)) for name in ("one", "two"))
@@ -156,6 +156,6 @@ def test_queries_stand_side_by_side_until_they_end() -> None:
     assert out.getvalue().removesuffix("\x1b[?25h").endswith("\n")
 
 
-def test_skew_of_a_batch_without_messages_is_unknown() -> None:
+def test_the_skew_of_an_empty_batch_is_unknown() -> None:
     idle = BatchProgress(query="q", query_id="q", batch_id=1, at=0, rows=0, queues=(QueueProgress(queue(0), 0, 0),))
     assert idle.skew is None

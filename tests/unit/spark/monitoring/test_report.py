@@ -61,7 +61,7 @@ def pictures(html: str) -> list[ET.Element]:
     return [ET.fromstring("<svg" + part.split("</svg>")[0] + "</svg>") for part in html.split("<svg")[1:]]
 
 
-def test_a_page_needs_nothing_but_itself_and_escapes_names() -> None:
+def test_a_page_has_no_external_resources_and_escapes_names() -> None:
     html = page(batches(5), "a & b")
     parser = Pictures()
     parser.feed(html)
@@ -72,17 +72,17 @@ def test_a_page_needs_nothing_but_itself_and_escapes_names() -> None:
     assert len(pictures(html)) == 4
 
 
-def test_every_query_has_its_part() -> None:
+def test_every_query_has_a_section() -> None:
     other = BatchProgress(query="other", query_id="q2", batch_id=0, at=0, rows=1)
     html = page([*batches(2), other], "log")
     assert html.count("<h2>") == 2
 
 
-def test_messages_are_summed_up_by_queue_and_the_lag_is_the_last() -> None:
+def test_messages_are_summed_by_queue_with_the_last_lag() -> None:
     assert [(total.messages, total.lag) for total in totals(batches(3))] == [(30, 80)]
 
 
-def test_rows_whose_queues_are_not_known_are_not_shown_as_none(tmp_path: Path) -> None:
+def test_rows_of_unknown_queues_are_shown(tmp_path: Path) -> None:
     first = report(0)
     first["sources"][0]["startOffset"] = None  # as Spark reports the first micro-batch of a query
     log = tmp_path / "progress.jsonl"
@@ -97,7 +97,7 @@ def test_rows_whose_queues_are_not_known_are_not_shown_as_none(tmp_path: Path) -
     assert "100.0%" in html
 
 
-def test_a_log_of_progress_reports_is_read_and_other_lines_are_passed_over(tmp_path: Path) -> None:
+def test_progress_reports_are_read_and_other_lines_skipped(tmp_path: Path) -> None:
     log = tmp_path / "progress.jsonl"
     lines = [json.dumps(report(1)), "{broken", "WARN something", json.dumps({"other": 1}), json.dumps(report(2))]
     log.write_text("\n".join(lines))
@@ -111,7 +111,7 @@ def test_reports_are_found_in_sparks_own_log(tmp_path: Path) -> None:
     assert [batch.batch_id for batch in read_batches(log)] == [0, 1, 2]
 
 
-def test_triggers_that_found_nothing_to_do_are_left_out(tmp_path: Path) -> None:
+def test_idle_triggers_are_skipped(tmp_path: Path) -> None:
     log = tmp_path / "progress.jsonl"
     idle = report(5, rows=0) | {"durationMs": {"latestOffset": 1, "triggerExecution": 1}}
     log.write_text(f"{json.dumps(report(4))}\n{json.dumps(idle)}\n")
@@ -134,7 +134,7 @@ def checkpoint(folder: Path, numbers: range) -> Path:
     return folder
 
 
-def test_a_checkpoint_tells_offsets_and_times(tmp_path: Path) -> None:
+def test_a_checkpoint_is_read_for_offsets_and_times(tmp_path: Path) -> None:
     first, second = read_batches(checkpoint(tmp_path / "late", range(9, 12)))  # 10 is written with two digits
     assert (first.batch_id, second.batch_id) == (10, 11)
     assert (first.query, first.rows, first.input_rate) == ("late", 25, 12.5)
@@ -148,7 +148,7 @@ def test_a_checkpoint_tells_offsets_and_times(tmp_path: Path) -> None:
     (lambda path: path.mkdir(), "no checkpoint of a streaming query"),
     (lambda path: checkpoint(path, range(1)), "two of them"),
 ])  # fmt: skip
-def test_what_tells_of_nothing_is_refused(tmp_path: Path, make, said: str) -> None:
+def test_a_directory_without_reports_is_refused(tmp_path: Path, make, said: str) -> None:
     make(tmp_path / "it")
     with pytest.raises(ConfigError, match=said):
         read_batches(tmp_path / "it")
@@ -167,7 +167,7 @@ def test_axes_have_round_numbers(top, marks) -> None:
     assert ticks(top) == pytest.approx(marks)
 
 
-def test_numbers_on_axes_are_short() -> None:
+def test_axis_labels_are_short() -> None:
     assert [short(value) for value in (0.25, 12, 1500, 2_500_000, 3e9)] == ["0.25", "12", "1.5k", "2.5M", "3G"]
 
 
@@ -182,7 +182,7 @@ def test_a_plot_of_many_points_keeps_its_peaks() -> None:
     assert min(heights) < sorted(heights)[1], "the peak stands out"
 
 
-def test_plots_of_one_point_and_of_nothing() -> None:
+def test_plots_can_have_one_point_or_none() -> None:
     assert "circle" in line_plot("t", "u", {"a": [(1.0, 2.0)]})
     assert "polygon" in stacked_plot("t", "u", [1.0], {"a": [2.0]})
     for empty in (line_plot("t", "u", {}), stacked_plot("t", "u", [], {}), bar_plot("t", "u", {})):

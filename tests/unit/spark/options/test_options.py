@@ -25,7 +25,7 @@ def test_a_read_needs_two_options_and_has_defaults_for_the_rest() -> None:
     assert options.fail_on_data_loss
 
 
-def test_names_are_taken_as_spark_lowers_them_and_values_are_parsed() -> None:
+def test_option_names_ignore_case_and_values_are_parsed() -> None:
     given = {
         "namesrv": "a:1;b:2, [::1]:3",
         "subscribe": "orders, flights,orders",
@@ -70,7 +70,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(name: str, nearest: 
         check_options(NEEDED | {name: "x"})
 
 
-def test_the_nearest_name_is_one_of_the_same_side() -> None:
+def test_the_suggested_name_is_valid_for_the_operation() -> None:
     with pytest.raises(ConfigError, match=r"'topic' for a batch read; did you mean subscribe\?"):
         read_options({"namesrv": "h:1", "topic": "t"}, Use.READ)
     for name in ("subscribe", "topics"):
@@ -78,12 +78,12 @@ def test_the_nearest_name_is_one_of_the_same_side() -> None:
             write_options({"namesrv": "h:1", name: "t"})
 
 
-def test_an_unknown_option_far_from_all_others_is_answered_with_the_list() -> None:
+def test_an_unknown_option_without_a_similar_name_lists_all() -> None:
     with pytest.raises(ConfigError, match=r"known options: .*subscribe"):
         check_options({"zzzzqqqq": "1"})
 
 
-def test_what_spark_itself_reads_from_the_options_is_let_through() -> None:
+def test_options_of_spark_itself_are_accepted() -> None:
     check_options({"checkpointLocation": "/tmp/c", "queryName": "q", "asyncProgressTrackingEnabled": "true"})
 
 
@@ -149,7 +149,7 @@ def test_tls_and_signing_become_one_value() -> None:
         ({"tls": "false", "tlsCa": "ca.pem"}, "option tls is false"),
     ],
 )
-def test_halves_of_tls_and_signing_are_refused(given: dict[str, str], told: str) -> None:
+def test_incomplete_tls_and_signing_options_are_refused(given: dict[str, str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_options(NEEDED | given, Use.READ)
 
@@ -160,7 +160,7 @@ def test_no_error_shows_a_secret() -> None:
     assert str(told.value) == "option secretKey: it is empty"
 
 
-def test_what_is_read_can_be_said_in_three_ways_but_only_in_one_at_once() -> None:
+def test_exactly_one_of_three_topic_options_is_accepted() -> None:
     base = {"namesrv": "a:1"}
     matching = read_options(base | {"subscribePattern": "orders-.*"}, Use.READ).selection
     assert list(matching.topics(lambda: ["orders-1", "flights", "orders-2", "%DLQ%orders-", "rmq_sys_orders-"])) == [
@@ -173,7 +173,7 @@ def test_what_is_read_can_be_said_in_three_ways_but_only_in_one_at_once() -> Non
         read_options(NEEDED | {"assign": '{"t": {"b": [0]}}'}, Use.READ)
 
 
-def test_dead_letters_are_matched_by_a_pattern_that_means_them() -> None:
+def test_dead_letter_topics_need_an_explicit_pattern() -> None:
     names = ["%DLQ%g", "%RETRY%g", "g"]
     found = {
         text: read_options({"namesrv": "a:1", "subscribePattern": text}, Use.READ).selection.topics(lambda: names)
@@ -182,7 +182,7 @@ def test_dead_letters_are_matched_by_a_pattern_that_means_them() -> None:
     assert found == {".*g": ["g"], "%DLQ%.*": ["%DLQ%g"]}
 
 
-def test_times_go_before_offsets_as_with_kafka() -> None:
+def test_times_take_precedence_over_offsets_as_with_kafka() -> None:
     given = {
         "startingOffsets": "earliest",
         "startingOffsetsByTimestamp": '{"orders": {"b": {"0": 7}}}',
@@ -230,7 +230,7 @@ def test_a_missing_option_is_named(missing: str) -> None:
         ({"topic": "t"}, Use.READ, "unknown option 'topic' for a batch read"),
     ],
 )
-def test_an_option_of_another_use_is_refused(option: dict[str, str], use: Use, told: str) -> None:
+def test_an_option_of_another_operation_is_refused(option: dict[str, str], use: Use, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_options(NEEDED | option, use)
 
@@ -238,7 +238,7 @@ def test_an_option_of_another_use_is_refused(option: dict[str, str], use: Use, t
 EXACT = {"namesrv": "a:1", "topic": "t", "deliveryGuarantee": "exactly-once"}
 
 
-def test_an_exactly_once_stream_decides_in_its_checkpoint_unless_told_otherwise() -> None:
+def test_exactly_once_decisions_are_in_the_checkpoint_by_default() -> None:
     options = write_options(EXACT | {"checkpointLocation": "s3a://b/c/"}, Use.WRITE_STREAM)
     assert options.transactions_location == "s3a://b/c/rocketmq"
     options = write_options(EXACT | {"transactionsLocation": "/d", "checkpointLocation": "/c"}, Use.WRITE_STREAM)
@@ -256,12 +256,12 @@ def test_an_exactly_once_stream_decides_in_its_checkpoint_unless_told_otherwise(
         ({"namesrv": "a:1", "dlqTopic": "d"}, Use.WRITE, "dlqTopic is of use with mode=DLQ only"),
     ],
 )
-def test_a_write_that_cannot_be_so_is_refused(given: dict[str, str], use: Use, told: str) -> None:
+def test_invalid_write_options_are_refused(given: dict[str, str], use: Use, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         write_options(given, use)
 
 
-def test_messages_that_cannot_be_decoded_fail_a_batch_read_and_not_a_stream() -> None:
+def test_undecodable_messages_fail_batch_reads_but_not_streams() -> None:
     assert read_options(NEEDED, Use.READ).mode is Mode.FAILFAST
     assert read_options(NEEDED, Use.READ_STREAM).mode is Mode.PERMISSIVE
     dead = read_options(NEEDED | {"mode": "DLQ", "groupId": "g", "checkCrc": "true"}, Use.READ_STREAM)
@@ -277,12 +277,12 @@ def test_messages_that_cannot_be_decoded_fail_a_batch_read_and_not_a_stream() ->
         ({"mode": "DROPMALFORMED"}, "PERMISSIVE, FAILFAST or DLQ is expected"),
     ],
 )
-def test_dead_letters_of_a_read_need_a_place(given: dict[str, str], told: str) -> None:
+def test_dead_letters_of_a_read_need_a_topic(given: dict[str, str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_options(NEEDED | given, Use.READ_STREAM)
 
 
-def test_bad_rows_fail_a_batch_write_and_not_a_stream() -> None:
+def test_bad_rows_fail_batch_writes_but_not_streams() -> None:
     assert write_options({"namesrv": "a:1"}).mode is Mode.FAILFAST
     assert write_options({"namesrv": "a:1"}, Use.WRITE_STREAM).mode is Mode.PERMISSIVE
     assert write_options({"namesrv": "a:1", "mode": "DLQ"}, Use.WRITE_STREAM).mode is Mode.DLQ

@@ -54,14 +54,14 @@ def offsets(request: Command) -> Command:
     return answer(offset=queue if request.code == RequestCode.GET_MIN_OFFSET else 100 + queue)
 
 
-def test_nobody_there_is_told_with_the_address() -> None:
+def test_an_unreachable_address_is_named() -> None:
     with scripted(offsets) as peer:
         pass
     with pytest.raises(ConnectError, match=rf"cannot connect to {peer.address}: .*refused"):
         connect(peer.address, 5)
 
 
-def test_a_peer_that_is_silent_ends_the_connection() -> None:
+def test_a_silent_peer_ends_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         connection = connect(f"127.0.0.1:{silent.getsockname()[1]}", 0.05)
         with pytest.raises(RequestTimeout, match=r"did not answer within 0\.05 s"):
@@ -70,7 +70,7 @@ def test_a_peer_that_is_silent_ends_the_connection() -> None:
             connection.call(INFO, NoHeader())
 
 
-def test_a_peer_that_closes_is_told() -> None:
+def test_a_closed_connection_raises() -> None:
     with (
         scripted(lambda _: None) as peer,
         connected(peer) as connection,
@@ -79,7 +79,7 @@ def test_a_peer_that_closes_is_told() -> None:
         connection.call(INFO, NoHeader())
 
 
-def test_a_peer_that_speaks_something_else_is_told() -> None:
+def test_another_protocol_raises() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         connection = connect(f"127.0.0.1:{other.getsockname()[1]}", 5)
         accepted, _ = other.accept()
@@ -90,7 +90,7 @@ def test_a_peer_that_speaks_something_else_is_told() -> None:
         connection.close()
 
 
-def test_an_error_answer_is_raised_with_the_peers_words() -> None:
+def test_an_error_response_is_raised_with_its_remark() -> None:
     with (
         scripted(lambda _: answer(ResponseCode.NO_PERMISSION, remark="not you")) as peer,
         connected(peer) as connection,
@@ -99,7 +99,7 @@ def test_an_error_answer_is_raised_with_the_peers_words() -> None:
         connection.call(INFO, NoHeader())
 
 
-def test_a_brokers_own_requests_are_not_taken_for_answers() -> None:
+def test_requests_of_the_broker_are_not_taken_for_answers() -> None:
     def asking(request: Command) -> Command:
         notice = answer(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
         notice.flag = 0
@@ -110,7 +110,7 @@ def test_a_brokers_own_requests_are_not_taken_for_answers() -> None:
         assert connection.call(INFO, NoHeader()).remark == "this one"
 
 
-def test_a_view_knows_queues_and_what_they_hold() -> None:
+def test_a_cluster_view_has_queues_and_their_offsets() -> None:
     with scripted(offsets, queues=2) as peer, view(peer.address) as cluster:
         queues = cluster.readable(["t"])
         assert queues.addresses.keys() == {MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)}
@@ -118,14 +118,14 @@ def test_a_view_knows_queues_and_what_they_hold() -> None:
         assert list(cluster.bounds(queues).values()) == [Bounds(0, 100), Bounds(1, 101)]
 
 
-def test_the_next_name_server_is_asked_if_one_is_away() -> None:
+def test_the_next_name_server_is_used_if_one_is_down() -> None:
     with scripted(offsets) as away:
         pass
     with scripted(offsets) as peer, view(away.address, peer.address) as cluster:
         assert cluster.readable(["t"]).addresses
 
 
-def test_all_name_servers_away_are_all_named() -> None:
+def test_all_unreachable_name_servers_are_named() -> None:
     with scripted(offsets) as one, scripted(offsets) as two:
         pass
     with (
@@ -135,7 +135,7 @@ def test_all_name_servers_away_are_all_named() -> None:
         cluster.readable(["t"])
 
 
-def test_a_slave_that_does_not_have_the_topic_yet_is_asked_again() -> None:
+def test_a_slave_without_the_topic_is_retried() -> None:
     """Its master does not answer; the topic comes to the slave a moment after its messages."""
     lacks = iter([True, True])
 
@@ -151,7 +151,7 @@ def test_a_slave_that_does_not_have_the_topic_yet_is_asked_again() -> None:
         assert cluster.latest(cluster.readable(["t"])) == {MessageQueue("t", "broker-a", 0): 100}
 
 
-def test_a_topic_without_a_queue_to_read_is_named() -> None:
+def test_a_topic_without_readable_queues_is_named() -> None:
     with (
         scripted(offsets, queues=0) as peer,
         view(peer.address) as cluster,

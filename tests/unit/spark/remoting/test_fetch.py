@@ -76,7 +76,7 @@ def sometimes(every: int, instead: Callable[[Command], Command | None]) -> Calla
     return lambda request: instead(request) if next(pulls) % every == 0 else found(request)
 
 
-def test_a_range_is_fetched_whole() -> None:
+def test_a_range_is_fetched_completely() -> None:
     with scripted(found) as peer:
         assert fetch(peer, 5, 1000) == messages(5, 1000)
         pulls = peer.asked(RequestCode.PULL_MESSAGE)
@@ -100,7 +100,7 @@ def test_offsets_without_messages_fail_a_query() -> None:
 @pytest.mark.parametrize(
     "code", [ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY]
 )
-def test_whatever_an_answer_without_messages_is_called_it_fails_a_query(code: int) -> None:
+def test_every_empty_answer_fails_a_query(code: int) -> None:
     def nothing(request: Command) -> Command:
         return answer(code, remark="OFFSET_FOUND_NULL", **pull_header(int(request.ext["queueOffset"]) + 32))
 
@@ -108,7 +108,7 @@ def test_whatever_an_answer_without_messages_is_called_it_fails_a_query(code: in
         fetch(peer, 5, 100)
 
 
-def test_offsets_without_messages_are_left_out_with_a_warning_if_wanted(caplog: pytest.LogCaptureFixture) -> None:
+def test_offsets_without_messages_are_skipped_with_a_warning_if_configured(caplog: pytest.LogCaptureFixture) -> None:
     with scripted(with_a_gap) as peer, closing(fetcher_of(peer, 0, 100, fail_on_data_loss=False)) as fetcher:
         assert body_of(fetcher) == messages(0, 40) + messages(50, 100)
         assert fetcher.skipped == 10
@@ -125,7 +125,7 @@ def test_offsets_without_messages_are_no_loss_in_a_compacted_topic() -> None:
         assert len(peer.asked(RequestCode.GET_TOPIC_CONFIG)) == 1
 
 
-def test_messages_that_a_broker_could_not_read_for_a_moment_are_asked_for_again() -> None:
+def test_temporarily_unreadable_messages_are_requested_again() -> None:
     """As a broker that takes over, or has just started."""
     answers = iter([False, False])
 
@@ -141,7 +141,7 @@ def test_messages_that_a_broker_could_not_read_for_a_moment_are_asked_for_again(
 
 
 @pytest.mark.parametrize("wanted", [EVERYTHING, message_filter(("a",), None)])
-def test_a_slave_that_acts_for_its_master_and_does_not_serve_reads_does_not_look_empty(wanted: MessageFilter) -> None:
+def test_an_acting_slave_without_reads_does_not_look_empty(wanted: MessageFilter) -> None:
     """Name servers list it as the master; it answers with the status of the read, and keeps the messages."""
 
     def acting(request: Command) -> Command:
@@ -152,7 +152,7 @@ def test_a_slave_that_acts_for_its_master_and_does_not_serve_reads_does_not_look
         fetch(peer, 0, 100, wanted=wanted)
 
 
-def test_what_matches_no_filter_is_passed_over() -> None:
+def test_filtered_offsets_are_skipped() -> None:
     def unmatched(request: Command) -> Command:
         stop = int(request.ext["queueOffset"]) + 800
         return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="NO_MATCHED_MESSAGE", **pull_header(stop))
@@ -161,7 +161,7 @@ def test_what_matches_no_filter_is_passed_over() -> None:
         assert fetch(peer, 0, 2000, wanted=message_filter(("a",), None)) == b""
 
 
-def test_an_offset_that_was_reset_for_the_group_is_asked_for_again() -> None:
+def test_a_reset_offset_is_requested_again() -> None:
     """The broker answers the next pull of a group whose offset was reset with the new one, once."""
     resets = iter([True])
 
@@ -174,7 +174,7 @@ def test_an_offset_that_was_reset_for_the_group_is_asked_for_again() -> None:
         assert fetch(peer, 0, 100) == messages(0, 100)
 
 
-def test_a_master_that_lags_for_a_moment_is_waited_for() -> None:
+def test_a_lagging_master_is_retried() -> None:
     """A slave that acts for its master, in a route that lists it as the master."""
     answers = iter([True, True])
 
@@ -187,7 +187,7 @@ def test_a_master_that_lags_for_a_moment_is_waited_for() -> None:
         assert fetch(peer, 10, 100) == messages(10, 100)
 
 
-def test_attempts_are_used_up_although_later_offsets_are_answered() -> None:
+def test_attempts_are_counted_although_later_offsets_are_answered() -> None:
     def first_is_refused(request: Command) -> Command:
         if int(request.ext["queueOffset"]) == 32:
             return answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]")
@@ -199,7 +199,7 @@ def test_attempts_are_used_up_although_later_offsets_are_answered() -> None:
         assert len([pull for pull in peer.asked(RequestCode.PULL_MESSAGE) if pull.ext["queueOffset"] == "32"]) == 3
 
 
-def test_ranges_in_turn_are_fetched_while_those_before_are_read() -> None:
+def test_ranges_are_prefetched_while_earlier_ones_are_read() -> None:
     told = threading.Event()
     seen: set[str] = set()
 
@@ -215,7 +215,7 @@ def test_ranges_in_turn_are_fetched_while_those_before_are_read() -> None:
         assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(5)]
 
 
-def test_no_more_ranges_begin_than_are_said_and_all_are_closed() -> None:
+def test_concurrent_ranges_are_limited_and_closed() -> None:
     with scripted(found) as peer:
         ours = fetchers(peer, 5)
         ranges = prefetched(ours, 2)
@@ -230,12 +230,12 @@ def test_no_more_ranges_begin_than_are_said_and_all_are_closed() -> None:
     assert asked <= {"0", "1", "2", "3"}
 
 
-def test_a_range_whose_beginning_is_lost_is_begun_again() -> None:
+def test_a_range_with_a_lost_first_answer_is_restarted() -> None:
     with scripted(sometimes(2, lambda _: None)) as peer, closing(prefetched(fetchers(peer, 4), 3)) as ranges:
         assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(4)]
 
 
-def test_ranges_of_a_broker_that_is_not_there_cannot_begin() -> None:
+def test_ranges_of_a_missing_broker_cannot_start() -> None:
     with scripted(found) as peer:
         pass
     with (
@@ -245,12 +245,12 @@ def test_ranges_of_a_broker_that_is_not_there_cannot_begin() -> None:
         body_of(next(ranges))
 
 
-def test_a_busy_broker_is_asked_again() -> None:
+def test_a_busy_broker_is_retried() -> None:
     with scripted(sometimes(5, lambda _: answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]"))) as peer:
         assert fetch(peer, 0, 1000) == messages(0, 1000)
 
 
-def test_a_cut_connection_is_made_again() -> None:
+def test_a_lost_connection_is_reopened() -> None:
     with scripted(sometimes(7, lambda _: None)) as peer:
         assert fetch(peer, 0, 1000) == messages(0, 1000)
 
@@ -260,7 +260,7 @@ def test_short_answers_are_completed() -> None:
         assert fetch(peer, 0, 1000) == messages(0, 1000)
 
 
-def test_a_broker_that_forbids_reading_ends_it_at_once() -> None:
+def test_a_missing_read_permission_fails_the_fetch_at_once() -> None:
     with (
         scripted(lambda _: answer(ResponseCode.NO_PERMISSION, remark="the topic is not readable")) as peer,
         pytest.raises(PermissionDenied, match="the topic is not readable"),
@@ -268,7 +268,7 @@ def test_a_broker_that_forbids_reading_ends_it_at_once() -> None:
         fetch(peer, 0, 10)
 
 
-def test_a_broker_that_is_always_busy_ends_it_when_attempts_are_used_up() -> None:
+def test_a_broker_that_stays_busy_fails_the_fetch() -> None:
     with (
         scripted(lambda _: answer(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]")) as peer,
         pytest.raises(RocketMQError, match=r"\[OVERLOAD\]"),
@@ -276,14 +276,14 @@ def test_a_broker_that_is_always_busy_ends_it_when_attempts_are_used_up() -> Non
         fetch(peer, 0, 10, retries=1)
 
 
-def test_a_broker_that_is_not_there_ends_it_with_its_address() -> None:
+def test_an_unreachable_broker_fails_the_fetch_with_its_address() -> None:
     with scripted(found) as peer:
         pass
     with pytest.raises(NetworkError, match=f"cannot connect to {peer.address}.*Is it running"):
         fetch(peer, 0, 10, retries=1)
 
 
-def test_a_broker_that_lacks_what_it_should_have_is_waited_for() -> None:
+def test_a_broker_that_lacks_messages_is_retried() -> None:
     def lagging(request: Command) -> Command:
         return answer(ResponseCode.PULL_NOT_FOUND, **pull_header(int(request.ext["queueOffset"])))
 
@@ -308,7 +308,7 @@ def test_removed_messages_fail_a_query() -> None:
         fetch(peer, 10, 100)
 
 
-def test_removed_messages_are_skipped_with_a_warning_if_wanted(caplog: pytest.LogCaptureFixture) -> None:
+def test_removed_messages_are_skipped_with_a_warning_if_configured(caplog: pytest.LogCaptureFixture) -> None:
     with scripted(removed) as peer, caplog.at_level(logging.WARNING):
         assert fetch(peer, 10, 100, fail_on_data_loss=False) == messages(40, 100)
     assert "offsets 10 to 39" in caplog.text
@@ -322,7 +322,7 @@ def test_messages_beyond_the_end_fail_a_query() -> None:
         fetch(peer, 10, 100)
 
 
-def test_a_filter_and_a_group_go_with_every_pull() -> None:
+def test_every_pull_has_the_filter_and_the_group() -> None:
     with scripted(found) as peer:
         fetch(peer, 0, 100, group="g", wanted=message_filter((), "a > 5"))
         fetch(peer, 0, 10, wanted=message_filter(("a", "b"), None))
@@ -333,7 +333,7 @@ def test_a_filter_and_a_group_go_with_every_pull() -> None:
     }
 
 
-def test_a_broker_without_sql_is_not_asked_again() -> None:
+def test_a_broker_without_sql_is_not_retried() -> None:
     def without(_: Command) -> Command:
         said = "The broker does not support consumer to filter message by SQL92"
         return answer(ResponseCode.SYSTEM_ERROR, remark=said)
@@ -356,14 +356,14 @@ def test_a_slave_is_read_when_the_master_suggests_it() -> None:
         assert slave.asked(RequestCode.PULL_MESSAGE)
 
 
-def test_the_slave_is_read_when_the_master_is_away() -> None:
+def test_the_slave_is_read_when_the_master_is_down() -> None:
     with scripted(found) as master:
         pass
     with scripted(found) as slave:
         assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
 
 
-def test_what_a_slave_does_not_have_yet_is_read_from_the_master() -> None:
+def test_messages_missing_at_the_slave_are_read_from_the_master() -> None:
     def short(request: Command) -> Command:
         if int(request.ext["queueOffset"]) >= 500:
             return answer(ResponseCode.PULL_OFFSET_MOVED, **pull_header(500, most=500))
@@ -379,7 +379,7 @@ def test_what_a_slave_does_not_have_yet_is_read_from_the_master() -> None:
         assert len(slave.asked(RequestCode.PULL_MESSAGE)) < 40, "it is not asked again and again"
 
 
-def test_a_slave_that_does_not_have_the_topic_yet_is_no_end() -> None:
+def test_a_slave_without_the_topic_does_not_end_the_range() -> None:
     def suggesting(request: Command) -> Command:
         response = found(request)
         response.ext["suggestWhichBrokerId"] = "1"
@@ -405,7 +405,7 @@ def test_a_slave_that_does_not_serve_reads_does_not_look_empty(wanted: MessageFi
     assert slave.asked(RequestCode.PULL_MESSAGE), told.value
 
 
-def test_a_range_whose_broker_is_not_registered_is_not_passed_over() -> None:
+def test_a_range_of_an_unregistered_broker_is_not_skipped() -> None:
     """A name server that has just started does not know the broker yet; the plan was made before."""
     with scripted(found) as peer:
         peer.brokers = []

@@ -25,7 +25,9 @@ def covered(pull: Pull, number: int) -> tuple[bytes, int]:
     in_flight=st.integers(1, 8),
     data=st.data(),
 )
-def test_every_offset_comes_once_and_in_order(start: int, length: int, in_flight: int, data: st.DataObject) -> None:
+def test_every_offset_is_returned_once_and_in_order(
+    start: int, length: int, in_flight: int, data: st.DataObject
+) -> None:
     window = Window(start, start + length, in_flight)
     under_way: deque[Pull] = deque()
     seen = b""
@@ -48,7 +50,7 @@ def test_every_offset_comes_once_and_in_order(start: int, length: int, in_flight
     assert seen == bytes(offset % 251 for offset in range(start, start + length))
 
 
-def test_it_starts_with_one_pull_and_then_asks_for_what_the_broker_gives() -> None:
+def test_it_starts_with_one_pull_and_adapts_to_the_answers() -> None:
     window = Window(0, 10_000, in_flight=4)
     (first,) = window.pulls()
     assert window.pulls() == []
@@ -72,7 +74,7 @@ def test_a_short_answer_is_completed_before_later_ones_are_taken() -> None:
     assert [(chunk.start, chunk.stop) for chunk in window.chunks()][-1] == (64, 96)
 
 
-def test_offsets_without_messages_are_passed_over() -> None:
+def test_offsets_without_messages_are_skipped() -> None:
     window = Window(0, 50, in_flight=4)
     (first,) = window.pulls()
     window.answer(first.segment, b"", 50)
@@ -80,7 +82,7 @@ def test_offsets_without_messages_are_passed_over() -> None:
     assert window.done
 
 
-def test_it_tries_whether_a_broker_gives_more_than_it_did() -> None:
+def test_it_probes_whether_a_broker_returns_more() -> None:
     window = Window(0, 1_000_000, in_flight=1)
     asked = []
     for _ in range(200):
@@ -92,7 +94,7 @@ def test_it_tries_whether_a_broker_gives_more_than_it_did() -> None:
     assert max(asked[1:]) >= 32
 
 
-def test_large_answers_leave_room_for_fewer_pulls() -> None:
+def test_large_answers_reduce_the_number_of_pulls() -> None:
     window = Window(0, 1_000_000, in_flight=128)
     (first,) = window.pulls()
     window.answer(first.segment, bytes(256 * 1024), 32)
@@ -105,7 +107,7 @@ def test_large_answers_leave_room_for_fewer_pulls() -> None:
 
 @given(st.integers(0, 1 << 30))
 @settings(max_examples=examples(20))
-def test_where_bytes_are_the_limit_pulls_ask_for_a_little_less_than_has_room(seed: int) -> None:
+def test_pulls_limited_by_bytes_request_slightly_less(seed: int) -> None:
     chance, limit, messages = random.Random(seed), 256 * 1024, 200_000
     sizes = [chance.randrange(200, 2000) for _ in range(messages)]
     window, pulls = Window(0, messages, in_flight=32), 0
@@ -129,7 +131,7 @@ def test_where_bytes_are_the_limit_pulls_ask_for_a_little_less_than_has_room(see
     scan=st.integers(5, 200),
     chance=st.integers().map(random.Random),
 )
-def test_of_a_broker_that_filters_every_wanted_offset_is_in_the_piece_it_belongs_to(
+def test_filtered_answers_cover_every_matching_offset(
     length: int, in_flight: int, one_in: int, scan: int, chance: random.Random
 ) -> None:
     """The broker looks at ``scan`` offsets a pull, gives at most 32 messages, and may reach far beyond the segment."""
@@ -150,14 +152,14 @@ def test_of_a_broker_that_filters_every_wanted_offset_is_in_the_piece_it_belongs
     assert seen == list(range(0, length, one_in))
 
 
-def test_of_a_broker_that_filters_pulls_are_spaced_by_what_it_gets_through() -> None:
+def test_pulls_at_a_filtering_broker_are_spaced_by_its_progress() -> None:
     window = Window(0, 100_000, in_flight=3, filtered=True)
     (first,) = window.pulls()
     window.answer(first.segment, b"", first.offset + 800)
     assert [pull.offset for pull in window.pulls()] == [800, 1024, 1824]
 
 
-def test_offsets_that_were_never_answered_are_an_error() -> None:
+def test_unanswered_offsets_are_an_error() -> None:
     window = Window(0, 96, in_flight=4)
     (first,) = window.pulls()
     window.answer(first.segment, *covered(first, 32))
@@ -168,7 +170,7 @@ def test_offsets_that_were_never_answered_are_an_error() -> None:
         window.chunks()
 
 
-def test_an_end_that_was_never_answered_is_an_error() -> None:
+def test_an_unanswered_end_is_an_error() -> None:
     window = Window(0, 50, in_flight=4)
     window.pulls()
     window._segments.clear()

@@ -33,7 +33,7 @@ def installed(tmp_path: Path) -> Path:
     return root
 
 
-def test_everything_else_is_the_installation(installed: Path, tmp_path: Path) -> None:
+def test_other_files_are_links_to_the_installation(installed: Path, tmp_path: Path) -> None:
     home = compiled_home(installed, tmp_path)
     assert (home / "jars" / "spark-core.jar").samefile(installed / "jars" / "spark-core.jar")
     assert (home / "python" / "pyspark").samefile(installed / "python" / "pyspark")
@@ -41,7 +41,7 @@ def test_everything_else_is_the_installation(installed: Path, tmp_path: Path) ->
     assert (home / "conf").samefile(installed / "conf"), "settings that come later are seen, too"
 
 
-def test_modules_are_imported_compiled_and_fail_where_their_source_says(installed: Path, tmp_path: Path) -> None:
+def test_compiled_modules_show_source_lines_in_tracebacks(installed: Path, tmp_path: Path) -> None:
     archive = compiled_home(installed, tmp_path) / "python" / "lib" / "pyspark.zip"
     done = subprocess.run(
         [sys.executable, "-c", "import told"],
@@ -59,7 +59,7 @@ def test_a_python_of_another_version_finds_the_sources(installed: Path, tmp_path
         assert archive.read("told.py").decode() == MODULE
 
 
-def test_it_is_made_once_for_an_installation(installed: Path, tmp_path: Path) -> None:
+def test_the_home_is_created_once_per_installation(installed: Path, tmp_path: Path) -> None:
     home = compiled_home(installed, tmp_path)
     (home / "mark").touch()
     assert (compiled_home(installed, tmp_path) / "mark").exists()
@@ -68,7 +68,7 @@ def test_it_is_made_once_for_an_installation(installed: Path, tmp_path: Path) ->
     assert not list(tmp_path.glob(".draft-*"))
 
 
-def test_spark_is_told(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_home_is_set(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "given")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)

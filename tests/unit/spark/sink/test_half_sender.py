@@ -119,7 +119,7 @@ def packed(halves: Iterable[SentHalf]) -> HalfMessages:
 
 @IN_BLOCKS
 @pytest.mark.parametrize("in_batches", [True, False])
-def test_half_messages_are_where_their_sender_says(keys: Iterator[str], in_batches: bool, in_blocks: bool) -> None:
+def test_half_messages_are_at_the_reported_offsets(keys: Iterator[str], in_batches: bool, in_blocks: bool) -> None:
     log = Log(in_batches)
     with scripted(log, queues=4) as peer:
         rows = [row(i, f"k{i % 3}" if i % 2 else None) for i in range(1200)]
@@ -139,9 +139,7 @@ def test_half_messages_are_where_their_sender_says(keys: Iterator[str], in_batch
     "instead", [None, answer(ResponseCode.FLUSH_DISK_TIMEOUT, remark="slow disk")], ids=["cut", "unsafe"]
 )
 @IN_BLOCKS
-def test_of_what_may_be_lost_only_the_last_one_counts(
-    keys: Iterator[str], instead: Command | None, in_blocks: bool
-) -> None:
+def test_a_repeated_half_message_counts_once(keys: Iterator[str], instead: Command | None, in_blocks: bool) -> None:
     log = Log(at=2, instead=instead)
     with scripted(log, queues=2) as peer:
         sender = send(peer, keys, [row(i) for i in range(300)], in_blocks=in_blocks)
@@ -154,7 +152,7 @@ def test_of_what_may_be_lost_only_the_last_one_counts(
 
 
 @IN_BLOCKS
-def test_one_that_is_refused_takes_no_others_along(keys: Iterator[str], in_blocks: bool) -> None:
+def test_a_refused_half_message_does_not_fail_others(keys: Iterator[str], in_blocks: bool) -> None:
     rows = [row(i) for i in range(50)]
     rows[7] = rows[7]._replace(body=b"0000007")
     log = Log()
@@ -168,9 +166,7 @@ def test_one_that_is_refused_takes_no_others_along(keys: Iterator[str], in_block
 
 @IN_BLOCKS
 @pytest.mark.parametrize("in_batches", [True, False])
-def test_a_queue_the_broker_does_not_have_is_no_fault_of_the_row(
-    keys: Iterator[str], in_batches: bool, in_blocks: bool
-) -> None:
+def test_a_missing_queue_is_not_an_error_of_the_row(keys: Iterator[str], in_batches: bool, in_blocks: bool) -> None:
     log = Log(in_batches)
 
     def shrunk(request: Command) -> Command | None:
@@ -213,7 +209,7 @@ class Ending:
 
 
 @pytest.mark.parametrize("in_batches", [True, False])
-def test_all_are_ended_once_and_those_of_a_queue_in_order(in_batches: bool) -> None:
+def test_all_transactions_end_once_and_in_order_per_queue(in_batches: bool) -> None:
     queues = [MessageQueue("T", "broker-a", number) for number in range(2)]
     halves = [SentHalf("broker-a", i * 100, i, [*queues, None][i % 3]) for i in range(3000)]
     ending = Ending(in_batches, {600, 1502})
@@ -229,7 +225,7 @@ def test_all_are_ended_once_and_those_of_a_queue_in_order(in_batches: bool) -> N
     assert ending.batches == [] if not in_batches else max(ending.batches) > 100
 
 
-def test_an_end_whose_answer_is_lost_is_not_said_again() -> None:
+def test_an_end_with_a_lost_answer_is_not_repeated() -> None:
     told: list[int] = []
 
     def cut(request: Command) -> Command | None:

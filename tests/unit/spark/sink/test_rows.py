@@ -45,12 +45,12 @@ def test_rows_are_numbered_and_a_batch_write_has_no_micro_batch() -> None:
 
 
 @pytest.mark.parametrize("properties", [{"a": "1", "b": None, "c": ""}, [("a", "1"), ("b", None), ("c", "")], None, []])
-def test_properties_come_as_map_or_pairs_and_empty_ones_are_left_out(properties: Any) -> None:
+def test_properties_may_be_a_map_or_pairs(properties: Any) -> None:
     message = writer(("body", "properties"), topic="t").message(("x", properties))
     assert {"a", "b", "c"} & decode_properties(message.properties).keys() <= {"a"}
 
 
-def test_columns_win_over_properties_and_those_of_brokers_and_clients_are_not_carried_on() -> None:
+def test_columns_take_precedence_over_properties() -> None:
     copied = {
         "TAGS": "old",
         "KEYS": "kept",
@@ -80,7 +80,7 @@ def test_columns_win_over_properties_and_those_of_brokers_and_clients_are_not_ca
         (("t", "x", None, None, {"TIMER_DELAY_MS": "5"}, None, None), "asks for a delay"),
     ],
 )
-def test_a_row_no_broker_would_take_is_named(row: tuple[Any, ...], told: str) -> None:
+def test_an_illegal_row_is_named(row: tuple[Any, ...], told: str) -> None:
     rows = writer(ALL)
     rows.message(("t", "good", None, None, None, None, None))
     with pytest.raises(MessageIllegal, match=f"row 1 of partition 3: .*{told}"):
@@ -97,7 +97,7 @@ def test_a_row_no_broker_would_take_is_named(row: tuple[Any, ...], told: str) ->
         (["body", "queueId", "shardingKey"], "t", "contradict each other"),
     ],
 )
-def test_a_frame_without_what_a_sink_needs_is_refused(columns: list[str], topic: str | None, told: str) -> None:
+def test_a_frame_without_required_columns_is_refused(columns: list[str], topic: str | None, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         check_columns(columns, topic)
 
@@ -114,7 +114,7 @@ WAITS = ("body", "delayLevel", "deliverAt")
         (0, None, None),
     ],
 )
-def test_a_row_can_wait(level: int | None, at: datetime | None, property_: tuple[str, str] | None) -> None:
+def test_a_row_can_be_delayed(level: int | None, at: datetime | None, property_: tuple[str, str] | None) -> None:
     message = writer(WAITS, topic="t").message(("x", level, at))
     found = decode_properties(message.properties).items() & {("DELAY", "3"), ("TIMER_DELIVER_MS", "1767225600000")}
     assert (message.waits, found) == (property_ is not None, {property_} if property_ else set())
@@ -123,12 +123,12 @@ def test_a_row_can_wait(level: int | None, at: datetime | None, property_: tuple
 @pytest.mark.parametrize(
     ("level", "at", "told"), [(-1, None, "delayLevel is -1"), (1, datetime.now(UTC), "contradict")]
 )
-def test_a_row_cannot_wait_so(level: int, at: datetime | None, told: str) -> None:
+def test_invalid_delays_are_refused(level: int, at: datetime | None, told: str) -> None:
     with pytest.raises(MessageIllegal, match=told):
         writer(WAITS, topic="t").message(("x", level, at))
 
 
-def test_transactions_do_not_wait() -> None:
+def test_transactional_rows_cannot_be_delayed() -> None:
     with pytest.raises(ConfigError, match="column deliverAt is not for deliveryGuarantee=exactly-once"):
         check_columns(["body", "deliverAt"], "t", exactly_once=True)
 
@@ -154,7 +154,7 @@ def test_bad_rows_become_dead_letters() -> None:
     assert "illegal characters" in two["SPARK_BAD_REASON"]
 
 
-def test_bad_rows_are_left_out_or_fail(caplog: pytest.LogCaptureFixture) -> None:
+def test_bad_rows_are_skipped_or_fail(caplog: pytest.LogCaptureFixture) -> None:
     messages = list(writer(("topic", "body", "keys")).messages(BAD, BadRecordPolicy(Mode.PERMISSIVE, "")))
     assert [message.body for message in messages] == [b"good", b"good, too"]
     assert [record.getMessage().split(":")[0] for record in caplog.records] == ["a bad record is left out"] * 2
@@ -162,7 +162,7 @@ def test_bad_rows_are_left_out_or_fail(caplog: pytest.LogCaptureFixture) -> None
         list(writer(("topic", "body", "keys")).messages(BAD, BadRecordPolicy(Mode.FAILFAST, "")))
 
 
-def test_a_dead_letter_is_never_too_long_and_always_says_whose_it_is() -> None:
+def test_a_dead_letter_is_bounded_and_names_its_origin() -> None:
     properties = {"a": "x" * 30_000, **{f"p{i}": "y" * 5_000 for i in range(9)}, "SPARK_ATTEMPT": "z"}
     body, raw = dead_letter(b"x", properties, "t", "w\x01" * 5_000)
     told = decode_properties(raw)

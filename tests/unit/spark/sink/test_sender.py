@@ -65,7 +65,7 @@ def message(i: int, sharding_key: str | None = None, queue_id: int | None = None
 EXPECTED = [b"%05d" % i for i in range(300)]
 
 
-def test_messages_travel_in_batches_over_all_queues() -> None:
+def test_messages_are_sent_in_batches_to_all_queues() -> None:
     store = Store()
     with scripted(store, queues=4) as peer:
         send(peer, map(message, range(300)))
@@ -76,7 +76,7 @@ def test_messages_travel_in_batches_over_all_queues() -> None:
 
 
 @pytest.mark.parametrize("store", [Store(refuse_every=3), Store(cut_every=7)], ids=["busy", "cut"])
-def test_nothing_is_lost_where_a_broker_refuses_or_goes_away(store: Store) -> None:
+def test_refusals_and_lost_connections_lose_no_message(store: Store) -> None:
     with scripted(store, queues=4) as peer:
         send(peer, map(message, range(300)))
     assert set(store.bodies) == set(EXPECTED)
@@ -102,7 +102,7 @@ def test_a_row_can_name_its_queue() -> None:
     assert all(int(body) % 4 == queue for queue, bodies in store.stored for body in bodies)
 
 
-def test_a_broker_that_forbids_writing_ends_it_at_once_and_says_what_was_sent() -> None:
+def test_a_missing_write_permission_fails_the_write_with_the_number_of_sent_rows() -> None:
     with (
         scripted(lambda _: answer(ResponseCode.NO_PERMISSION, remark="sending is forbidden")) as peer,
         pytest.raises(PermissionDenied, match="sending is forbidden") as told,
@@ -111,7 +111,7 @@ def test_a_broker_that_forbids_writing_ends_it_at_once_and_says_what_was_sent() 
     assert told.value.__notes__ == ["while 1 messages were sent to orders@broker-a:0"]
 
 
-def test_stored_but_not_flushed_counts_as_stored() -> None:
+def test_unflushed_messages_count_as_stored() -> None:
     with scripted(lambda _: answer(ResponseCode.FLUSH_DISK_TIMEOUT, remark="slow disk")) as peer:
         send(peer, [message(0)], retries=0)
         assert len(peer.asked(RequestCode.SEND_BATCH_MESSAGE)) == 1
@@ -127,7 +127,7 @@ def too_long(request: Command) -> Command:
 
 
 @pytest.mark.parametrize("mode", [Mode.DLQ, Mode.PERMISSIVE])
-def test_what_a_broker_refuses_stops_nobody_else(mode: Mode) -> None:
+def test_a_refused_row_does_not_stop_others(mode: Mode) -> None:
     bad = BadRecordPolicy(mode, "%DLQ%g")
     rows = [message(i) for i in range(20)]
     rows[7] = rows[7]._replace(body=b"0000007", properties=b"KEYS\x01k7\x02")
@@ -154,7 +154,7 @@ def test_what_a_broker_refuses_stops_nobody_else(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize(("unknown", "queues"), [(0, {0, 1}), (1, {0, 1}), (9, {0, 1, 2, 3})])
-def test_what_a_topic_will_have_is_guessed_only_if_nobody_knows_it(unknown: int, queues: set[int]) -> None:
+def test_queues_of_a_missing_topic_are_assumed_only_if_unknown(unknown: int, queues: set[int]) -> None:
     """A name server that has just been started hears of it between the questions for the topic and for the template."""
     store = Store()
     with scripted(store, queues=2) as peer:
@@ -180,7 +180,7 @@ class Shrunk(Store):
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_queue_the_broker_does_not_have_is_no_fault_of_the_row(mode: Mode) -> None:
+def test_a_missing_queue_is_not_an_error_of_the_row(mode: Mode) -> None:
     bad, store = BadRecordPolicy(mode, "%DLQ%g"), Shrunk(2)
     with scripted(store, queues=4) as peer:
         store.peer = peer
@@ -195,7 +195,7 @@ def test_a_queue_the_broker_does_not_have_is_no_fault_of_the_row(mode: Mode) -> 
     assert bad.count == 0
 
 
-def test_a_row_whose_sharding_key_led_to_a_queue_that_is_gone_ends_the_task() -> None:
+def test_a_removed_queue_of_a_sharding_key_fails_the_task() -> None:
     store = Shrunk(2)
     gone = next(str(key) for key in count() if abs(string_hash(str(key))) % 4 == 3)
     with scripted(store, queues=4) as peer:
@@ -204,7 +204,7 @@ def test_a_row_whose_sharding_key_led_to_a_queue_that_is_gone_ends_the_task() ->
             send(peer, [message(0, sharding_key=gone)], retries=1)
 
 
-def test_a_message_that_waits_travels_alone_and_in_its_turn() -> None:
+def test_a_delayed_message_is_sent_alone_and_in_order() -> None:
     seen: list[tuple[int, bytes, str]] = []
 
     def keep(request: Command) -> Command:
@@ -222,7 +222,7 @@ def test_a_message_that_waits_travels_alone_and_in_its_turn() -> None:
     assert {code for code, *_ in seen[:2] + seen[3:]} == {RequestCode.SEND_BATCH_MESSAGE}
 
 
-def test_a_busy_broker_is_sent_less_at_a_time() -> None:
+def test_a_busy_broker_gets_smaller_batches() -> None:
     room = InflightLimit(8)
     for _ in range(5):
         room.busy()
@@ -232,7 +232,7 @@ def test_a_busy_broker_is_sent_less_at_a_time() -> None:
     assert int(room) == 8
 
 
-def test_a_broker_that_stays_busy_ends_it_and_says_what_to_try() -> None:
+def test_a_broker_that_stays_busy_fails_the_write_with_a_hint() -> None:
     with (
         scripted(lambda _: answer(ResponseCode.SYSTEM_BUSY, remark="[TIMEOUT_CLEAN_QUEUE]")) as peer,
         pytest.raises(SystemBusy, match="TIMEOUT_CLEAN_QUEUE") as told,

@@ -19,7 +19,7 @@ def queues(*members: MessageQueue) -> TopicQueues:
 
 
 @pytest.mark.parametrize(("key", "hash_code"), [("a", 97), ("abc", 96354), ("hello", 99162322), ("Aa", 2112)])
-def test_a_sharding_key_always_leads_to_the_queue_of_its_hash_in_java(key: str, hash_code: int) -> None:
+def test_a_sharding_key_selects_the_queue_of_its_java_hash(key: str, hash_code: int) -> None:
     topic = queues(*reversed(A))
     assert {topic.bound(key, None) for _ in range(8)} == {A[hash_code % 4]}
     assert topic.bound("", None) == A[0], "an empty key is one, too"
@@ -29,7 +29,7 @@ def test_a_message_without_a_key_may_go_to_any_queue() -> None:
     assert queues(*A).bound(None, None) is None
 
 
-def test_a_queue_id_wins_over_a_sharding_key() -> None:
+def test_a_queue_id_takes_precedence_over_a_sharding_key() -> None:
     topic = queues(*A, *B)
     assert topic.bound("abc", 1) == A[1]
     with pytest.raises(ConfigError, match="topic T has no queue 9"):
@@ -52,7 +52,7 @@ def test_a_queue_without_a_master_takes_no_messages() -> None:
             topic.address(queue)
 
 
-def test_a_busy_broker_halves_what_is_in_flight_and_successes_raise_it_again() -> None:
+def test_a_busy_broker_halves_the_requests_in_flight_and_successes_raise_them() -> None:
     limit = InflightLimit(8)
     limit.busy()
     assert int(limit) == 4

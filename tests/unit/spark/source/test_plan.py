@@ -33,31 +33,31 @@ offsets = st.dictionaries(queues, st.integers(0, 1000), min_size=1)
 
 
 @given(offsets)
-def test_a_document_survives_its_way_through_json(known: Offsets) -> None:
+def test_offsets_are_converted_to_json_and_back(known: Offsets) -> None:
     assert from_document(json.loads(json.dumps(to_document(known)))) == known
 
 
-def test_resolving_ends_and_numbers() -> None:
+def test_boundaries_are_resolved_to_offsets() -> None:
     bounds = {A: Bounds(5, 9), B: Bounds(0, 3)}
     assert resolve(Boundary.EARLIEST, bounds, "startingOffsets") == {A: 5, B: 0}
     assert resolve(Boundary.LATEST, bounds, "startingOffsets") == {A: 9, B: 3}
     assert resolve({A: 7, B: -1}, bounds, "startingOffsets") == {A: 7, B: 3}
 
 
-def test_resolving_needs_every_queue_and_no_other() -> None:
+def test_resolving_needs_exactly_the_existing_queues() -> None:
     with pytest.raises(ConfigError, match="startingOffsets must name every queue, missing: t@broker-a:1"):
         resolve({A: 1}, {A: Bounds(0, 9), B: Bounds(0, 9)}, "startingOffsets")
     with pytest.raises(ConfigError, match="endingOffsets names t@broker-a:2, which the subscribed topics do not have"):
         resolve({A: 1, C: 1}, {A: Bounds(0, 9)}, "endingOffsets")
 
 
-def test_a_batch_read_covers_what_is_there() -> None:
+def test_a_batch_read_covers_existing_messages() -> None:
     bounds = {A: Bounds(5, 9), B: Bounds(0, 3), C: Bounds(2, 2)}
     plan = batch_plan({A: 5, B: 1, C: 2}, {A: 9, B: 3, C: 2}, bounds)
     assert plan == ([QueueRange(A, 5, 9), QueueRange(B, 1, 3)], [])
 
 
-def test_a_batch_read_tells_what_retention_took_and_what_never_came() -> None:
+def test_a_batch_read_reports_removed_and_missing_messages() -> None:
     plan = batch_plan({A: 2, B: 0}, {A: 9, B: 7}, {A: Bounds(5, 9), B: Bounds(0, 3)})
     assert plan.ranges == [QueueRange(A, 5, 9), QueueRange(B, 0, 3)]
     assert plan.losses == [
@@ -66,7 +66,7 @@ def test_a_batch_read_tells_what_retention_took_and_what_never_came() -> None:
     ]
 
 
-def test_a_micro_batch_covers_what_lies_between_two_offsets() -> None:
+def test_a_micro_batch_covers_the_range_between_two_offsets() -> None:
     plan = stream_plan({A: 3, B: 4}, {A: 8, B: 4}, {A: 0, B: 0})
     assert plan == ([QueueRange(A, 3, 8)], [])
 
@@ -76,7 +76,7 @@ def test_a_micro_batch_reads_a_new_queue_from_its_beginning() -> None:
     assert "is new to the query and starts at offset 2" in stream_plan({A: 3}, {A: 3, B: 4}, {A: 0, B: 2}).losses[0]
 
 
-def test_a_micro_batch_tells_of_removed_vanished_and_recreated_queues() -> None:
+def test_a_micro_batch_reports_removed_and_recreated_queues() -> None:
     plan = stream_plan({A: 3, B: 9, C: 1}, {A: 8, B: 2}, {A: 6, B: 0})
     assert plan.ranges == [QueueRange(A, 6, 8), QueueRange(B, 0, 2)]
     assert [loss.split(",")[0] for loss in plan.losses] == [
@@ -86,11 +86,11 @@ def test_a_micro_batch_tells_of_removed_vanished_and_recreated_queues() -> None:
     ]
 
 
-def test_a_micro_batch_whose_broker_cannot_be_asked_is_planned_as_it_stands() -> None:
+def test_a_micro_batch_of_an_unreachable_broker_is_planned_unchanged() -> None:
     assert stream_plan({A: 3}, {A: 8}, {}) == ([QueueRange(A, 3, 8)], [])
 
 
-def test_queues_that_cannot_be_asked_stay_where_they_are() -> None:
+def test_unreachable_queues_keep_their_offsets() -> None:
     assert carry({A: 3, B: 4}, {A: 9}) == {A: 9, B: 4}
 
 
@@ -108,23 +108,23 @@ def test_admission_never_passes_the_limit_or_the_end_and_always_advances(
         assert all(taken.values()), "a queue is starved"
 
 
-def test_admission_shares_by_lag() -> None:
+def test_admission_divides_the_limit_by_lag() -> None:
     assert admit({A: 0, B: 0}, {A: 900, B: 100}, 100) == {A: 90, B: 10}
 
 
-def test_a_data_loss_error_says_what_to_do_and_can_be_pickled() -> None:
+def test_a_data_loss_error_has_a_hint_and_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(DataLossError(["one", "two"])))
     assert str(error).startswith("one; two. To go on with what is still there, set failOnDataLoss=false")
 
 
-def test_a_group_is_followed_where_it_has_offsets() -> None:
+def test_a_read_starts_at_the_offsets_of_a_group() -> None:
     bounds = {A: Bounds(5, 9), B: Bounds(0, 3)}
     assert resolve_committed("g", {A: 7}, bounds) == {A: 7, B: 0}
     with pytest.raises(ConfigError, match="group g has committed no offset of t@broker-a:0, t@broker-a:1"):
         resolve_committed("g", {}, bounds)
 
 
-def test_a_time_after_the_last_message_is_an_error_unless_the_end_is_wanted() -> None:
+def test_a_time_after_the_last_message_is_an_error_unless_configured() -> None:
     bounds = {A: Bounds(5, 9), B: Bounds(0, 3)}
     found = {A: 6, B: 3}
     assert resolve_times({A: 100, B: 100}, found, bounds, or_latest=True) == found
@@ -132,7 +132,7 @@ def test_a_time_after_the_last_message_is_an_error_unless_the_end_is_wanted() ->
         resolve_times({A: 100, B: 100}, found, bounds, or_latest=False)
 
 
-def test_a_repeated_first_micro_batch_does_not_pass_for_a_queue_made_anew() -> None:
+def test_a_repeated_first_micro_batch_is_no_recreated_queue() -> None:
     plan = repeated_first_plan({A: 20, B: 1}, {A: 12, B: 4}, {A: 0, B: 0})
     assert plan.ranges == [QueueRange(B, 1, 4)]
     (loss,) = plan.losses
@@ -165,11 +165,11 @@ def test_the_longest_queue_is_split_first() -> None:
     assert [one.size for one in split([QueueRange(A, 0, 900), QueueRange(B, 0, 10)], 4, None)] == [300, 300, 300, 10]
 
 
-def test_the_backlog_counts_what_is_ahead_only() -> None:
+def test_the_backlog_counts_only_unread_messages() -> None:
     assert backlog({A: 5, B: 9}, {A: 8, B: 2, C: 4}) == 7
 
 
-def test_a_queue_that_does_not_reach_the_start_is_told() -> None:
+def test_a_start_beyond_the_end_of_a_queue_is_reported() -> None:
     bounds = {A: Bounds(0, 9), B: Bounds(2, 3), C: Bounds(0, 0)}
     assert beyond_the_end({A: 9, B: 3, C: 0}, bounds) == [], "the end itself is where new messages come"
     [told] = beyond_the_end({A: 0, B: 4, C: 0}, bounds)

@@ -31,20 +31,20 @@ COMPARE: dict[Any, Any] = {
 }
 
 
-def test_queues_are_chosen_by_what_they_are() -> None:
+def test_conditions_on_columns_select_queues() -> None:
     pruning = prune([EqualTo(("queueId",), 1), In(("topic",), ("t", "u"))])
     assert not pruning.wants(A)
     assert pruning.wants(B)
     assert not prune([EqualTo(("queueId",), 1), EqualTo(("queueId",), 0)]).wants(A), "both must hold"
 
 
-def test_tags_are_asked_for_when_an_expression_can_name_them() -> None:
+def test_conditions_on_tags_become_tag_expressions() -> None:
     assert prune([In(("tags",), ("b", "a", None))]).tags == ("a", "b")
     assert prune([EqualTo(("tags",), "a | b")]).tags == ()
     assert prune([EqualTo(("tags",), "*")]).tags == ()
 
 
-def test_what_is_not_understood_leaves_everything() -> None:
+def test_unsupported_conditions_are_ignored() -> None:
     conditions = [
         Not(EqualTo(("queueId",), 0)), IsNotNull(("tags",)), StringStartsWith(("tags",), "a"), EqualTo(("body",), b""),
         LessThan(("storeTimestamp",), datetime(2026, 1, 1)), EqualTo(("properties", "queueId"), 1),  # noqa: DTZ001
@@ -54,7 +54,7 @@ def test_what_is_not_understood_leaves_everything() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(list(COMPARE)), st.integers(0, 20)), max_size=3))
-def test_offsets_are_narrowed_to_just_those_that_fulfil_all(conditions: list[tuple[Any, int]]) -> None:
+def test_conditions_on_offsets_narrow_the_range(conditions: list[tuple[Any, int]]) -> None:
     pruning = prune(kind(("queueOffset",), value) for kind, value in conditions)
     start, stop = pruning.narrow({A: 0}, {A: 30}, {}, {})
     wanted = [i for i in range(30) if all(COMPARE[kind](i, value) for kind, value in conditions)]
@@ -62,7 +62,7 @@ def test_offsets_are_narrowed_to_just_those_that_fulfil_all(conditions: list[tup
 
 
 @given(st.lists(st.tuples(st.sampled_from(list(COMPARE)), st.integers(0, 20_000)), max_size=3))
-def test_times_are_narrowed_to_the_milliseconds_that_fulfil_all(conditions: list[tuple[Any, int]]) -> None:
+def test_conditions_on_times_narrow_the_range(conditions: list[tuple[Any, int]]) -> None:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     pruning = prune(kind(("storeTimestamp",), epoch + timedelta(microseconds=us)) for kind, us in conditions)
     since, before = pruning.times

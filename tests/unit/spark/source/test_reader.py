@@ -58,13 +58,13 @@ def read(peer: ScriptedPeer, start: int, stop: int, queues: int = 1, **more: Any
 
 
 @pytest.mark.parametrize("queues", [1, 3])
-def test_a_task_gives_every_planned_offset_once(queues: int) -> None:
+def test_a_task_returns_every_planned_offset_once(queues: int) -> None:
     with scripted(Broker(), queues=3) as peer:
         assert read(peer, 5, 300, queues) == [(queue, offset) for queue in range(queues) for offset in range(5, 300)]
 
 
 @pytest.mark.parametrize("queues", [1, 3])
-def test_an_answer_with_a_hole_in_it_fails_the_task(queues: int) -> None:
+def test_a_gap_in_an_answer_fails_the_task(queues: int) -> None:
     """Where a file of the log is missing, a broker reads on behind it and says nothing."""
     with (
         scripted(Broker(missing=range(70, 74)), queues=3) as peer,
@@ -73,19 +73,19 @@ def test_an_answer_with_a_hole_in_it_fails_the_task(queues: int) -> None:
         read(peer, 0, 300, queues)
 
 
-def test_a_hole_is_a_warning_if_wanted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_gap_is_a_warning_if_configured(caplog: pytest.LogCaptureFixture) -> None:
     with scripted(Broker(missing=range(70, 74))) as peer, caplog.at_level(logging.WARNING):
         assert len(read(peer, 0, 300, fail_on_data_loss=False)) == 296
     assert "4 of offsets 0 to 299 of t@broker-a:0 hold no messages" in caplog.text
 
 
-def test_a_compacted_topic_has_holes() -> None:
+def test_a_compacted_topic_may_have_gaps() -> None:
     with scripted(Broker(missing=range(70, 74))) as peer:
         peer.attributes = {"cleanup.policy": "COMPACTION"}
         assert len(read(peer, 0, 300)) == 296
 
 
-def test_fewer_rows_are_what_a_filter_is_for() -> None:
+def test_a_filter_may_return_fewer_rows() -> None:
     with scripted(Broker(missing=range(70, 140))) as peer:
         assert len(read(peer, 0, 300, tags=("A",))) == 230
 
@@ -98,7 +98,7 @@ def test_messages_removed_under_a_filter_fail_the_task() -> None:
         read(peer, 0, 300, tags=("A",))
 
 
-def test_under_a_filter_a_queue_whose_beginning_nobody_knows_fails_the_task() -> None:
+def test_a_filtered_queue_with_an_unknown_beginning_fails_the_task() -> None:
     """Its broker has gone since, and the route names others."""
     with scripted(Broker(missing=range(70, 140))) as peer:
         options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), tags=("A",))

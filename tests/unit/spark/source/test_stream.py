@@ -73,7 +73,7 @@ def ranges(partitions: list[Any]) -> list[tuple[int, int]]:
     return [(partition.range.start, partition.range.stop) for partition in partitions]
 
 
-def test_brokers_are_asked_no_more_often_than_told() -> None:
+def test_brokers_are_queried_at_the_configured_interval() -> None:
     with scripted(Broker(), queues=2) as peer:
         reader = LegacyStreamReader(options(peer, offset_lookup_interval_ms=60_000), None)
         for _ in range(20):
@@ -83,7 +83,7 @@ def test_brokers_are_asked_no_more_often_than_told() -> None:
         assert len(peer.asked(RequestCode.GET_MAX_OFFSET)) == 2, "one for each queue"
 
 
-def test_where_a_new_query_starts_does_not_change() -> None:
+def test_the_start_of_a_new_query_does_not_change() -> None:
     broker = Broker(last=7)
     with scripted(broker) as peer:
         reader = LegacyStreamReader(options(peer), None)
@@ -93,7 +93,7 @@ def test_where_a_new_query_starts_does_not_change() -> None:
         reader.stop()
 
 
-def test_a_broker_that_is_away_is_waited_for() -> None:
+def test_a_broker_that_is_down_is_retried() -> None:
     broker = Broker()
     with scripted(broker) as peer:
         reader = LegacyStreamReader(options(peer), None)
@@ -105,7 +105,7 @@ def test_a_broker_that_is_away_is_waited_for() -> None:
         reader.stop()
 
 
-def test_a_broker_that_forbids_it_ends_the_query() -> None:
+def test_a_missing_permission_fails_the_query() -> None:
     broker = Broker()
     broker.code = ResponseCode.NO_PERMISSION
     with scripted(broker) as peer:
@@ -115,7 +115,7 @@ def test_a_broker_that_forbids_it_ends_the_query() -> None:
         reader.stop()
 
 
-def test_a_restarted_reader_keeps_queues_it_hears_of_from_the_checkpoint() -> None:
+def test_a_restarted_reader_keeps_the_queues_of_the_checkpoint() -> None:
     broker = Broker()
     broker.registered = False
     with scripted(broker, queues=1) as peer:
@@ -125,7 +125,7 @@ def test_a_restarted_reader_keeps_queues_it_hears_of_from_the_checkpoint() -> No
         reader.stop()
 
 
-def test_partitions_cover_two_offsets_and_know_where_to_read() -> None:
+def test_partitions_cover_the_range_between_two_offsets() -> None:
     with scripted(Broker(), queues=2) as peer:
         reader = LegacyStreamReader(options(peer), None)
         partitions = reader.partitions(offsets(10, 20), offsets(30, 20))
@@ -134,7 +134,7 @@ def test_partitions_cover_two_offsets_and_know_where_to_read() -> None:
         assert pickle.loads(pickle.dumps(partitions[0])).addresses.all == (peer.address,)
 
 
-def test_removed_messages_fail_the_plan_unless_told_otherwise() -> None:
+def test_removed_messages_fail_the_plan_unless_configured() -> None:
     with scripted(Broker(first=15)) as peer:
         reader = LegacyStreamReader(options(peer), None)
         with pytest.raises(DataLossError, match="offsets 10 to 14 of t@broker-a:0 have been removed"):
@@ -145,7 +145,7 @@ def test_removed_messages_fail_the_plan_unless_told_otherwise() -> None:
         lenient.stop()
 
 
-def test_a_reader_travels_without_its_connections() -> None:
+def test_a_reader_is_pickled_without_its_connections() -> None:
     with scripted(Broker()) as peer:
         reader = LegacyStreamReader(options(peer), None)
         reader.latestOffset()
@@ -160,7 +160,7 @@ def test_before_admission_control_a_limit_is_refused() -> None:
         LegacyStreamReader(options(peer, max_offsets_per_trigger=5), None)
 
 
-def test_routes_are_asked_for_anew_when_a_broker_does_not_answer() -> None:
+def test_routes_are_refreshed_when_a_broker_does_not_answer() -> None:
     broker = Broker()
     with scripted(broker) as peer:
         reader = LegacyStreamReader(options(peer), None)
@@ -186,13 +186,13 @@ if SUPPORTS_ADMISSION:
             assert reader.latestOffset(offsets(0, 0), ReadAllAvailable()) == offsets(100, 100)
             reader.stop()
 
-    def test_a_limit_counts_from_where_a_new_queue_begins() -> None:
+    def test_a_limit_counts_from_the_start_of_a_new_queue() -> None:
         with scripted(Broker(first=90), queues=2) as peer:
             reader = StreamReader(options(peer), None)
             assert reader.latestOffset(offsets(100), ReadMaxRows(4)) == offsets(100, 94)
             reader.stop()
 
-    def test_a_run_of_what_is_available_is_bounded_and_comes_to_its_end() -> None:
+    def test_an_available_now_run_is_limited_and_ends() -> None:
         broker = Broker()
         with scripted(broker) as peer:
             reader = StreamReader(options(peer), None)
@@ -203,7 +203,7 @@ if SUPPORTS_ADMISSION:
             assert reader.latestOffset(offsets(100), ReadMaxRows(60)) == offsets(100)
             reader.stop()
 
-    def test_a_run_of_what_is_available_does_not_begin_without_a_broker() -> None:
+    def test_an_available_now_run_needs_a_reachable_broker() -> None:
         broker = Broker()
         broker.away = True
         with scripted(broker) as peer:
@@ -212,7 +212,7 @@ if SUPPORTS_ADMISSION:
                 reader.prepareForTriggerAvailableNow()
             reader.stop()
 
-    def test_a_vanished_queue_is_told_and_then_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_removed_queue_is_logged_and_then_skipped(caplog: pytest.LogCaptureFixture) -> None:
         with scripted(Broker(), queues=2) as peer:
             reader = StreamReader(options(peer, poll_name_server_interval_ms=1, fail_on_data_loss=False), None)
             assert reader.latestOffset(offsets(10, 10), ReadAllAvailable()) == offsets(100, 100)
@@ -224,7 +224,7 @@ if SUPPORTS_ADMISSION:
             assert "t@broker-a:1, read up to offset 100, is gone" in caplog.text
             reader.stop()
 
-    def test_a_queue_whose_broker_is_not_registered_is_waited_for() -> None:
+    def test_a_queue_of_an_unregistered_broker_is_waited_for() -> None:
         broker = Broker()
         with scripted(broker, queues=2) as peer:
             reader = StreamReader(options(peer), None)
@@ -234,7 +234,7 @@ if SUPPORTS_ADMISSION:
             assert reader.latestOffset(offsets(100, 50), ReadAllAvailable()) == offsets(100, 50)
             reader.stop()
 
-    def test_a_queue_whose_broker_registers_while_that_is_looked_at_is_not_gone() -> None:
+    def test_a_queue_of_a_broker_that_registers_meanwhile_is_kept() -> None:
         """As with a name server that has just started."""
         broker = Broker()
 
@@ -252,7 +252,7 @@ if SUPPORTS_ADMISSION:
             assert reader.partitions(offsets(20, 20), offsets(100, 100)), "and nothing is lost"
             reader.stop()
 
-    def test_few_messages_wait_for_more_or_for_the_delay() -> None:
+    def test_few_messages_wait_for_the_minimum_or_the_delay() -> None:
         broker = Broker(last=5)
         with scripted(broker) as peer:
             reader = StreamReader(options(peer, min_offsets_per_trigger=10, max_trigger_delay=3600.0), None)
@@ -266,7 +266,7 @@ if SUPPORTS_ADMISSION:
             assert reader.latestOffset(offsets(15), ReadAllAvailable()) == offsets(16)
             reader.stop()
 
-    def test_a_first_micro_batch_that_is_repeated_begins_where_it_began() -> None:
+    def test_a_repeated_first_micro_batch_starts_at_the_same_offsets() -> None:
         """Spark does not keep the first offsets, and "latest" has moved to the end of the micro-batch, or beyond."""
         broker = Broker(last=10)
         with scripted(broker) as peer:
@@ -286,7 +286,7 @@ if SUPPORTS_ADMISSION:
                 assert again.latestOffset(later, ReadAllAvailable()) == later
                 again.stop()
 
-    def test_what_retention_took_from_a_repeated_first_micro_batch_is_a_loss() -> None:
+    def test_messages_removed_from_a_repeated_first_micro_batch_are_a_loss() -> None:
         broker = Broker()
         with scripted(broker) as peer:
             reader = StreamReader(options(peer, start=Boundary.EARLIEST), None)
@@ -298,7 +298,7 @@ if SUPPORTS_ADMISSION:
                 again.partitions(again.initialOffset(), end)
             again.stop()
 
-    def test_a_run_of_what_is_available_does_not_wait_for_more() -> None:
+    def test_an_available_now_run_does_not_wait_for_messages() -> None:
         with scripted(Broker(last=5)) as peer:
             reader = StreamReader(options(peer, min_offsets_per_trigger=10), None)
             reader._batch_at = float("inf")
@@ -306,7 +306,7 @@ if SUPPORTS_ADMISSION:
             assert reader.latestOffset(offsets(0), ReadAllAvailable()) == offsets(5)
             reader.stop()
 
-    def test_the_group_follows_what_spark_has_committed() -> None:
+    def test_the_group_gets_the_offsets_committed_by_spark() -> None:
         broker = Broker()
         with scripted(broker, queues=2) as peer:
             reader = StreamReader(options(peer, group="g", start=Boundary.EARLIEST), None)
@@ -321,7 +321,7 @@ if SUPPORTS_ADMISSION:
             assert len(peer.asked(RequestCode.UPDATE_CONSUMER_OFFSET)) == asked
             reader.stop()
 
-    def test_a_restart_prefers_the_checkpoint_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_restart_uses_the_checkpoint_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
         broker = Broker()
         broker.committed = {0: 40}
         with scripted(broker) as peer:
@@ -331,7 +331,7 @@ if SUPPORTS_ADMISSION:
             assert broker.committed == {0: 60}
             reader.stop()
 
-    def test_a_group_that_cannot_be_committed_to_does_not_fail_the_query(caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_failed_group_commit_does_not_fail_the_query(caplog: pytest.LogCaptureFixture) -> None:
         broker = Broker()
         with scripted(broker) as peer:
             reader = StreamReader(options(peer, group="g"), None)
@@ -345,7 +345,7 @@ if SUPPORTS_ADMISSION:
             reader.stop()
 
 
-def test_where_tools_cannot_be_shown_a_group_its_offsets_are_committed(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_progress_reports_offsets_are_committed(caplog: pytest.LogCaptureFixture) -> None:
     class Refusing:
         def __init__(self) -> None:
             self.committed: list[Any] = []
@@ -365,7 +365,7 @@ def test_where_tools_cannot_be_shown_a_group_its_offsets_are_committed(caplog: p
     assert caplog.text.count("do not find group g until a consumer joins it or topic %RETRY%g is made") == 1
 
 
-def test_before_admission_control_a_group_follows_when_the_next_micro_batch_is_asked_for() -> None:
+def test_before_admission_control_the_next_micro_batch_commits_the_group() -> None:
     broker = Broker()
     with scripted(broker) as peer:
         reader = LegacyStreamReader(options(peer, group="g", start=Boundary.EARLIEST), None)
@@ -378,7 +378,7 @@ def test_before_admission_control_a_group_follows_when_the_next_micro_batch_is_a
         reader.stop()
 
 
-def test_a_new_query_can_begin_where_a_group_stands() -> None:
+def test_a_new_query_can_start_at_the_offsets_of_a_group() -> None:
     broker = Broker()
     broker.committed = {0: 40}
     with scripted(broker, queues=2) as peer:
@@ -387,7 +387,7 @@ def test_a_new_query_can_begin_where_a_group_stands() -> None:
         reader.stop()
 
 
-def test_before_admission_control_a_repeated_first_micro_batch_begins_where_it_began_too() -> None:
+def test_before_admission_control_a_repeated_first_micro_batch_starts_at_the_same_offsets() -> None:
     broker = Broker(last=10)
     with scripted(broker) as peer:
         reader = LegacyStreamReader(options(peer), None)
@@ -402,7 +402,7 @@ def test_before_admission_control_a_repeated_first_micro_batch_begins_where_it_b
         again.stop()
 
 
-def test_a_slave_that_lags_does_not_look_like_a_queue_made_anew() -> None:
+def test_a_lagging_slave_does_not_look_like_a_recreated_queue() -> None:
     with scripted(Broker(last=80)) as slave:
         with scripted(Broker()) as master:
             pass
@@ -415,7 +415,7 @@ def test_a_slave_that_lags_does_not_look_like_a_queue_made_anew() -> None:
             reader.stop()
 
 
-def test_a_checkpoint_may_name_topics_that_are_not_selected_any_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_may_contain_deselected_topics(caplog: pytest.LogCaptureFixture) -> None:
     with scripted(Broker()) as peer:
         reader = LegacyStreamReader(options(peer), None)
         before = {**offsets(10), "left": {"broker-a": {"0": 5}}}
@@ -426,14 +426,14 @@ def test_a_checkpoint_may_name_topics_that_are_not_selected_any_more(caplog: pyt
         reader.stop()
 
 
-def test_partitions_are_cut_as_the_options_say() -> None:
+def test_partitions_are_split_by_the_options() -> None:
     with scripted(Broker()) as peer:
         reader = LegacyStreamReader(options(peer, max_records_per_partition=15, min_partitions=2), None)
         assert ranges(reader.partitions(offsets(0), offsets(30))) == [(0, 15), (15, 30)]
         reader.stop()
 
 
-def test_ends_need_a_first_answer_about_the_queues() -> None:
+def test_end_offsets_need_a_reachable_name_server_first() -> None:
     with scripted(Broker()) as peer:
         pass
     reader = LegacyStreamReader(options(peer), None)

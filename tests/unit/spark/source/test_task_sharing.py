@@ -28,23 +28,23 @@ def test_a_few_messages_of_many_queues_are_one_task() -> None:
     assert sizes(share(partitions(3, 2, 3, 2))) == [[3, 2, 3, 2]]
 
 
-def test_what_is_worth_a_task_has_its_own_and_the_rest_goes_together() -> None:
+def test_large_ranges_get_their_own_task_and_small_ones_share() -> None:
     assert sizes(share(partitions(2500, 9000, 2500, 1, 2500), 5000)) == [[9000], [2500, 2500], [1, 2500]]
 
 
-def test_alone_a_partition_stays_what_it_is() -> None:
+def test_a_single_partition_is_not_shared() -> None:
     (one,) = partitions(1)
     assert share([one]) == [one]
     assert share([]) == []
 
 
-def test_a_shared_partition_travels() -> None:
+def test_a_shared_partition_can_be_pickled() -> None:
     (shared,) = share(partitions(1, 2))
     assert sizes([pickle.loads(pickle.dumps(shared))]) == [[1, 2]]
 
 
 @given(st.lists(st.integers(1, 100), max_size=20), st.integers(1, 120))
-def test_nothing_is_lost_and_no_task_but_the_last_is_small(given_sizes: list[int], enough: int) -> None:
+def test_sharing_keeps_all_ranges_and_makes_large_tasks(given_sizes: list[int], enough: int) -> None:
     shared = sizes(share(partitions(*given_sizes), enough))
     assert sorted(size for one in shared for size in one) == sorted(given_sizes)
     assert all(sum(one) >= enough for one in shared[:-1])

@@ -12,7 +12,7 @@ NUMBERS = st.integers(0, 1 << 50)
 
 
 @given(first=NUMBERS, step=st.integers(0, 1 << 22), count=st.integers(1, 70))
-def test_progressions(first: int, step: int, count: int) -> None:
+def test_progressions_are_packed(first: int, step: int, count: int) -> None:
     assert progression(first, step, count) == pack(f">{count}q", *(first + i * step for i in range(count)))
 
 
@@ -25,7 +25,7 @@ def test_ascending_numbers_need_only_the_bytes_that_change(first: int, step: int
     )
 
 
-def test_other_bytes_stay_as_they_are() -> None:
+def test_other_bytes_are_unchanged() -> None:
     records = bytearray(b"abcdefgh" * 3)
     put(records, 3, 8, b"012345", 2)
     assert records == b"abc01fghabc23fghabc45fgh"

@@ -47,7 +47,7 @@ def fs() -> MemoryFileSystem:
     return MemoryFileSystem()
 
 
-def test_a_change_now_and_then_is_in_the_file_at_once(fs: MemoryFileSystem) -> None:
+def test_an_occasional_change_is_written_to_the_file_at_once(fs: MemoryFileSystem) -> None:
     keeper = Keeper(fs)
     for number in range(3):
         keeper.put(**{f"t{number}": number})
@@ -56,7 +56,7 @@ def test_a_change_now_and_then_is_in_the_file_at_once(fs: MemoryFileSystem) -> N
         keeper.now += WRITE_SECONDS * WHOLE_WRITES_SHARE
 
 
-def test_a_burst_writes_lines_and_the_file_follows(fs: MemoryFileSystem) -> None:
+def test_a_burst_is_written_to_the_journal_and_later_to_the_file(fs: MemoryFileSystem) -> None:
     keeper = Keeper(fs)
     for number in range(100):
         keeper.put(**{f"t{number}": number})
@@ -76,7 +76,7 @@ def test_a_burst_writes_lines_and_the_file_follows(fs: MemoryFileSystem) -> None
     assert fs.operations == writes, "there was nothing to write"
 
 
-def test_a_journal_that_is_full_ends_in_the_file(fs: MemoryFileSystem) -> None:
+def test_a_full_journal_is_merged_into_the_file(fs: MemoryFileSystem) -> None:
     keeper = Keeper(fs)
     keeper.put(a=1)
     keeper.put(b="x" * (JOURNAL_SIZE // 2))
@@ -87,7 +87,7 @@ def test_a_journal_that_is_full_ends_in_the_file(fs: MemoryFileSystem) -> None:
     assert keeper.in_file() == keeper.table == Keeper(fs).table
 
 
-def test_a_journal_of_another_content_is_ignored_with_a_warning(
+def test_a_journal_of_another_file_is_ignored_with_a_warning(
     fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeper = Keeper(fs)

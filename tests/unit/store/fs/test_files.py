@@ -23,7 +23,7 @@ def fs():
     return OsFileSystem()
 
 
-def test_a_new_file_is_zero_and_keeps_what_is_written(fs, tmp_path):
+def test_a_new_file_is_zeroed_and_keeps_written_bytes(fs, tmp_path):
     path = tmp_path / "a" / "b" / "file"
     file = fs.open(path, 10_000)
     assert file.read(0, 20_000) == bytes(10_000)
@@ -44,7 +44,7 @@ def test_a_new_file_is_zero_and_keeps_what_is_written(fs, tmp_path):
     again.close()
 
 
-def test_a_missing_file_is_created_only_on_request(fs, tmp_path):
+def test_a_missing_file_is_created_on_request_only(fs, tmp_path):
     with pytest.raises(FileNotFoundError):
         fs.open(tmp_path / "x", 10, create=False)
     assert fs.size(tmp_path / "x") is None
@@ -55,7 +55,7 @@ def test_a_missing_file_is_created_only_on_request(fs, tmp_path):
 
 
 @pytest.mark.parametrize("count", [3, 100])
-def test_files_are_synced_by_name_whether_they_still_exist_or_not(fs, tmp_path, count):
+def test_missing_files_can_be_synced_by_name(fs, tmp_path, count):
     for i in range(count):
         file = fs.open(tmp_path / str(i), 100)
         file.write(0, b"x")
@@ -65,7 +65,7 @@ def test_files_are_synced_by_name_whether_they_still_exist_or_not(fs, tmp_path, 
     assert fs.size(tmp_path / "1") is None
 
 
-def test_small_files_are_replaced_as_a_whole(fs, tmp_path):
+def test_small_files_are_replaced_atomically(fs, tmp_path):
     path = tmp_path / "config" / "x.json"
     fs.write(path, b"one")
     fs.write(path, b"two")
@@ -80,7 +80,7 @@ def test_small_files_are_replaced_as_a_whole(fs, tmp_path):
     assert 0 < fs.used_ratio(tmp_path) < 1
 
 
-def test_a_lock_excludes_this_process_and_others(fs, tmp_path):
+def test_a_lock_excludes_all_processes(fs, tmp_path):
     path = tmp_path / "store" / "lock"
     held = fs.lock(path)
     with pytest.raises(BlockingIOError):
@@ -97,7 +97,7 @@ def test_a_lock_excludes_this_process_and_others(fs, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="record locks are POSIX")
-def test_the_lock_is_the_record_lock_a_java_broker_takes(disk_stores):
+def test_the_lock_is_the_record_lock_of_java(disk_stores):
     store = disk_stores.open()
     script = (
         "import fcntl, sys\n"
@@ -111,7 +111,7 @@ def test_the_lock_is_the_record_lock_a_java_broker_takes(disk_stores):
         MessageStore(disk_stores.root, SMALL, store_host=HOST).open()
 
 
-def test_a_store_on_disk(disk_stores):
+def test_a_store_works_on_a_real_disk(disk_stores):
     for i in range(3):
         store = disk_stores.open()
         fill(store, 50, start=50 * i)
@@ -205,7 +205,7 @@ def test_nothing_is_written_when_nothing_changed(tmp_path):
 # -- names and settings
 
 
-def test_names():
+def test_file_names_are_those_of_java():
     assert segment_name(1 << 30) == "00000000001073741824"
     assert segment_start("00000000001073741824") == 1 << 30
     assert [segment_start(name) for name in ("1", "x" * 20, "٠" * 20, "0" * 21)] == [None] * 4

@@ -19,7 +19,7 @@ def make_key(chance, length):
     return "".join(chance.choice("abcXYZ019-") for _ in range(length))
 
 
-def test_hashes_are_javas_for_any_mixture_of_keys():
+def test_key_hashes_equal_those_of_java():
     chance = random.Random(1)
     topics = ["T", "flights", "漢字"]
     odd = ["", "é", "漢字", "😀", "x" * 2000, "a", "polygenelubricants"]
@@ -31,7 +31,7 @@ def test_hashes_are_javas_for_any_mixture_of_keys():
             assert found == [index_hash(f"{name}#{key}") for name, key in zip(names, keys, strict=True)]
 
 
-def test_hashes_of_keys_that_differ_little():
+def test_hashes_of_similar_keys_equal_those_of_java():
     keys = [f"7F0000010000ABCD{i:016X}" for i in range(3000, 3600)]
     prefix = string_hash("T#")
     assert key_hashes([prefix] * 600, [key.encode() for key in keys]) == [index_hash(f"T#{key}") for key in keys]
@@ -48,7 +48,7 @@ def an_index_file(tmp_path, slots=8, entries=50):
     return IndexFile(memory.open(tmp_path / "i", 40 + 4 * slots + 20 * entries), slots, entries), memory
 
 
-def test_entries_are_linked_per_slot_with_javas_bytes(tmp_path):
+def test_index_entries_equal_those_of_java(tmp_path):
     file, memory = an_index_file(tmp_path)
     file.put([3, 11, 4], [100, 200, 300], [NOW, NOW + 2500, NOW + 3000])
     file.put([3], [400], [NOW + 9999])
@@ -67,14 +67,14 @@ def test_entries_are_linked_per_slot_with_javas_bytes(tmp_path):
     file.close()
 
 
-def test_times_out_of_order_and_far_ahead(tmp_path):
+def test_times_out_of_order_and_far_ahead_are_indexed(tmp_path):
     file, _ = an_index_file(tmp_path)
     file.put([1, 2, 3], [1, 2, 3], [NOW, NOW - 5000, NOW + (1 << 45)])
     assert file.select(2, 9, NOW, NOW) == [2]
     assert file.select(3, 9, NOW + 1000 * 0x7FFFFFFF, NOW + 1000 * 0x7FFFFFFF) == [3]
 
 
-def test_damaged_links_end_a_search(tmp_path):
+def test_a_damaged_link_ends_a_search(tmp_path):
     file, memory = an_index_file(tmp_path, slots=1)
     file.put([5, 5, 5], [1, 2, 3], [NOW] * 3)
     content = memory.nodes[tmp_path / "i"].content
@@ -111,7 +111,7 @@ def test_a_disabled_index_stores_nothing(stores):
 
 
 @pytest.mark.parametrize("first", [1, 200, 0xFF00, 0x1FFF0, 0xFFFFFF - 300, 0x7FFFFF00 - 700])
-def test_entries_are_numbered_as_java_numbers_them_wherever_they_begin(tmp_path, first):
+def test_index_positions_equal_those_of_java(tmp_path, first):
     """Numbers are swapped with those in the slots byte by byte; here all of their bytes come to change."""
     slots, count = 1024, 600
     memory = MemoryFileSystem()

@@ -158,7 +158,7 @@ def test_an_idle_store_writes_nothing(stores):
     assert store._flusher.failure is None
 
 
-def test_a_disk_that_refuses_queue_files_stops_appends_but_not_reads(stores):
+def test_failed_queue_writes_stop_appends_but_not_reads(stores):
     store = stores.open()
     fill(store, 5)
     stores.fs.failing.add("write")
@@ -173,7 +173,7 @@ def test_a_disk_that_refuses_queue_files_stops_appends_but_not_reads(stores):
     assert numbers(read_queue(stores.open())) == list(range(6))
 
 
-def test_a_failed_write_of_the_log_is_no_success_and_is_retried(stores):
+def test_a_failed_log_write_fails_the_append_and_is_retried(stores):
     store = stores.open()
     fill(store, 5)
     store.append(record(5))

@@ -59,7 +59,7 @@ def units(stores) -> list[tuple[int, ...]]:
     return [unit for unit in UNIT.iter_unpack(raw) if unit[1]]
 
 
-def test_units_on_disk_and_records(stores):
+def test_units_and_records_equal_those_of_java(stores):
     store = opened(stores)
     places = fill(store)
     stores.clock.now += 9
@@ -81,7 +81,7 @@ def test_units_on_disk_and_records(stores):
 
 @pytest.mark.parametrize("config", [CONFIG, SYNC], ids=["async", "sync"])
 @pytest.mark.parametrize("end", ["open", "close", "kill"])
-def test_reading(stores, end, config):
+def test_batch_queues_can_be_read_after_every_kind_of_stop(stores, end, config):
     store = opened(stores, config)
     fill(store)
     if end == "close":
@@ -153,7 +153,7 @@ def test_units_beyond_the_log_are_truncated(stores):
     assert bases(store, 5) == ([1, 6], 7)
 
 
-def test_expired_units(stores):
+def test_units_expire_with_their_log_files(stores):
     store = opened(stores)
     while store.max_physical_offset < 3 * 4096:
         store.append_inner_batch(batch(0, 7), 7)
@@ -171,7 +171,7 @@ def test_expired_units(stores):
     assert store.get("T", 0, low - 1, 1).status is GetStatus.OFFSET_TOO_SMALL
 
 
-def test_by_time_by_tag_and_entry(stores):
+def test_units_are_found_by_time_tag_and_offset(stores):
     store = opened(stores)
     places = fill(store)
     stores.clock.now += 10
@@ -198,7 +198,7 @@ def test_a_batch_without_a_key_is_stored_message_by_message(stores):
     assert bases(store, 2) == ([2, 3, 4], 5)
 
 
-def test_only_batch_queues_take_batches_as_one(stores):
+def test_only_batch_queues_store_a_batch_as_one_record(stores):
     store = opened(stores)
     with pytest.raises(MessageIllegal, match="needs a topic with batch consume queues"):
         store.append_inner_batch(msgspec.structs.replace(batch(0, 2), topic="U"), 2)
@@ -216,7 +216,7 @@ def test_recovery_recognizes_a_batch_of_a_deleted_topic(stores):
     assert bases(store, 1) == ([0, 4], 6)
 
 
-def test_deleting_a_topic(stores):
+def test_a_deleted_topic_loses_its_batch_queues(stores):
     store = opened(stores)
     fill(store)
     store.close()

@@ -21,7 +21,7 @@ def far_behind(**changes):
     return msgspec.structs.replace(WIDE, access_message_in_memory_max_ratio=0, **changes)
 
 
-def test_statuses_outside_the_range(stores):
+def test_offsets_outside_the_range_have_the_statuses_of_java(stores):
     store = stores.open()
     assert store.get("T", 0, 0, 32).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
     assert store.get("T", 0, 7, 32).next_offset == 0
@@ -45,7 +45,7 @@ def test_statuses_outside_the_range(stores):
     assert numbers(read_queue(store)) == list(range(low, 30))
 
 
-def test_a_queue_that_never_had_a_message(stores):
+def test_an_empty_queue_has_no_messages(stores):
     store = stores.open()
     store.append(record(sys_flag=4))
     result = store.get("T", 0, 3, 32)
@@ -94,7 +94,7 @@ def test_a_bulk_read_is_limited_by_bytes_only(stores, config):
     most=st.integers(1, 300_000),
     bulk=st.booleans(),
 )
-def test_fast_reads_stop_where_java_stops(stores, sizes, asked, most, bulk):
+def test_fast_reads_stop_at_the_limits_of_java(stores, sizes, asked, most, bulk):
     store = stores.open(WIDE)
     queue = len(store.queues())
     for size in sizes:
@@ -130,7 +130,7 @@ def test_a_read_may_ask_for_fewer_bytes(stores):
 
 
 @pytest.mark.parametrize("config", [WIDE, SMALL])
-def test_a_tag_filter_gets_codes_and_skipped_messages_are_passed(stores, config):
+def test_a_tag_filter_gets_tag_codes_and_skips_messages(stores, config):
     store = stores.open(config)
     fill(store, 100, size=30)
     wanted = tags_code("odd")
@@ -192,7 +192,7 @@ def test_reads_over_file_boundaries_of_queue_and_log(stores):
     assert numbers(decode_records(store.get("T", 0, 90, 32).body)) == list(range(90, 105))
 
 
-def test_single_records(stores):
+def test_a_single_record_can_be_read(stores):
     store = stores.open()
     done = fill(store, 5)
     assert store.record_at_queue("T", 0, 3) == store.message_at(done[3].physical_offset)
@@ -220,12 +220,12 @@ def timed(stores):
     ("at", "lower", "upper"),
     [(-5, 0, 0), (0, 0, 0), (5, 1, 0), (10, 1, 3), (15, 4, 3), (20, 4, 4), (40, 5, 5), (41, 6, 5)],
 )
-def test_offsets_by_time(timed, at, lower, upper):
+def test_offsets_are_found_by_time(timed, at, lower, upper):
     assert timed.offset_by_time("T", 0, NOW + at) == lower
     assert timed.offset_by_time("T", 0, NOW + at, Boundary.UPPER) == upper
 
 
-def test_store_times(timed):
+def test_store_times_are_found_by_offset(timed):
     assert [timed.store_time("T", 0, i) - NOW for i in (0, 4, 5)] == [0, 20, 40]
     assert timed.store_time("T", 0, 6) == timed.store_time("X", 0, 0) == -1
     assert timed.earliest_store_time("T", 0) == timed.earliest_message_time() == NOW
@@ -251,5 +251,5 @@ def test_queries_find_by_key_and_time(timed):
     assert timed.query("U", "k3", 10, 0, NOW + 99).count == 0
 
 
-def test_machine_memory():
+def test_the_memory_of_the_machine_is_known():
     assert machine_memory() > 1 << 28

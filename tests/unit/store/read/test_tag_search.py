@@ -18,7 +18,7 @@ def search(store, tag, limit=64, begin=0, end=FOREVER - 1, topic="T"):
     return numbers(messages)
 
 
-def test_the_newest_of_all_queues_oldest_first(stores):
+def test_a_tag_search_returns_the_newest_messages_in_order_of_time(stores):
     store = stores.open()
     for i in range(40):
         stores.clock.now += 1000

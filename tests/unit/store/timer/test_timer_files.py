@@ -27,7 +27,7 @@ def log_of(fs: MemoryFileSystem, start: int = 0) -> tuple[TimerLog, list[tuple[i
     return log, log.recover(start, MESSAGES_END)
 
 
-def test_entries_go_over_several_files_as_java_splits_them() -> None:
+def test_entries_are_split_over_files_like_java() -> None:
     fs = MemoryFileSystem()
     log, found = log_of(fs)
     assert found == []
@@ -97,7 +97,7 @@ def test_a_file_truncated_before_the_known_end_is_read_from_its_begin() -> None:
     assert again.end == places[5]
 
 
-def test_marks_are_kept_and_missing_entries_are_none() -> None:
+def test_delivery_marks_are_kept_and_missing_entries_ignored() -> None:
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
     place = log.append(unit(1))
@@ -106,7 +106,7 @@ def test_marks_are_kept_and_missing_entries_are_none() -> None:
     assert [log.read(wrong) for wrong in (-1, place + UNIT_SIZE, 10**6)] == [None] * 3
 
 
-def test_marks_of_adjacent_entries_change_nothing_else() -> None:
+def test_delivery_marks_do_not_change_adjacent_entries() -> None:
     fs = MemoryFileSystem()
     log, _ = log_of(fs)
     places = [log.append(unit(number)) for number in range(2 * PER_FILE)]
@@ -130,7 +130,7 @@ def test_files_are_removed_when_all_their_messages_have_expired() -> None:
     assert fs.names(ROOT / "timerlog") == [f"{2 * FILE_SIZE:020d}"]
 
 
-def test_slots_and_those_of_another_round() -> None:
+def test_slots_of_another_round_are_empty() -> None:
     fs = MemoryFileSystem()
     wheel = TimerWheel(fs, ROOT / "timerwheel", 10, 1_000)
     assert wheel.get(3_000) is None
@@ -142,7 +142,7 @@ def test_slots_and_those_of_another_round() -> None:
         TimerWheel(fs, ROOT / "timerwheel", 11, 1_000)
 
 
-def test_slots_that_point_beyond_the_log_are_found() -> None:
+def test_slots_that_point_beyond_the_log_are_detected() -> None:
     wheel = TimerWheel(MemoryFileSystem(), ROOT / "timerwheel", 70_000, 1_000)
     for time, last in ((3_000, 52), (69_999_000, 104), (40_000_000, 0)):
         wheel.put(time, Slot(0, last, 1))
@@ -153,7 +153,7 @@ def test_slots_that_point_beyond_the_log_are_found() -> None:
     assert wheel.pointing_beyond(0) == {69_999_000, 40_000_000}
 
 
-def test_the_checkpoint_is_read_as_it_was_written() -> None:
+def test_the_checkpoint_is_read_unchanged() -> None:
     fs = MemoryFileSystem()
     check = TimerCheckpoint(fs, ROOT / "timercheck")
     assert not check.exists

@@ -54,7 +54,7 @@ def first(directory):
     return min(path for path in directory.rglob("*") if path.is_file())
 
 
-def test_our_store_is_valid(disk_stores):
+def test_a_store_of_ours_is_valid(disk_stores):
     root = written(disk_stores)
     before = content(root)
     report = check(root)
@@ -68,7 +68,7 @@ def test_our_store_is_valid(disk_stores):
     assert content(root) == before
 
 
-def test_java_s_store_is_valid():
+def test_a_store_of_java_is_valid():
     before = content(files.STORE)
     report = check(files.STORE)
     assert report.findings.listed() == []
@@ -77,7 +77,7 @@ def test_java_s_store_is_valid():
     assert content(files.STORE) == before
 
 
-def test_batches_transactions_and_ipv6(disk_stores):
+def test_a_store_with_batches_transactions_and_ipv6_is_valid(disk_stores):
     store = disk_stores.open()
     messages = [(0, b"x%d" % i, f"UNIQ_KEY\x01U{i:03d}\x02KEYS\x01a{i} b\x02".encode()) for i in range(20)]
     store.append_batch(NewBatch("T", 0, encode_batch(messages[:10]), born_host=CLIENT))
@@ -127,12 +127,12 @@ def test_no_broker_can_open_the_store_during_a_check(disk_stores):
     disk_stores.open().close()
 
 
-def test_a_directory_that_is_no_store(tmp_path):
+def test_a_directory_without_a_store_is_refused(tmp_path):
     with pytest.raises(StoreError, match="no directory commitlog"):
         OfflineStore(tmp_path)
 
 
-def test_an_empty_store(disk_stores):
+def test_an_empty_store_is_valid(disk_stores):
     disk_stores.open().close()
     (disk_stores.root / "commitlog").mkdir(exist_ok=True)
     report = check(disk_stores.root)
@@ -268,7 +268,7 @@ def test_verify_finds_every_damage(disk_stores, harm, said):
     assert content(root) == before
 
 
-def test_bytes_that_are_wrong_anywhere_never_stop_the_check(disk_stores):
+def test_wrong_bytes_never_stop_the_check(disk_stores):
     root = written(disk_stores)
     chance = random.Random(7)
     good = content(root)
@@ -283,7 +283,7 @@ def test_bytes_that_are_wrong_anywhere_never_stop_the_check(disk_stores):
         path.write_bytes(good[path])
 
 
-def test_a_topic_that_was_deleted_and_created_again(disk_stores):
+def test_a_recreated_topic_is_valid(disk_stores):
     store = disk_stores.open()
     fill(store, 30)
     store.delete_topic("T")
@@ -322,7 +322,7 @@ def test_the_number_of_hash_slots_can_be_passed(disk_stores):
     assert check(disk_stores.root, hash_slots=7).is_valid
 
 
-def test_a_log_file_that_is_removed_during_the_check(disk_stores):
+def test_a_log_file_removed_during_the_check_is_skipped(disk_stores):
     root = written(disk_stores)
     with OfflineStore(root) as store:
         max((root / "commitlog").iterdir()).unlink()
@@ -330,7 +330,7 @@ def test_a_log_file_that_is_removed_during_the_check(disk_stores):
             verify(store)
 
 
-def test_queue_files_that_are_removed_during_the_check(disk_stores):
+def test_queue_files_removed_during_the_check_are_skipped(disk_stores):
     root = written(disk_stores)
     with OfflineStore(root) as store:
         store._queue_files.close()

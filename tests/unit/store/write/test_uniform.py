@@ -59,7 +59,7 @@ def test_uniform_messages_have_the_fields_of_the_batch() -> None:
 
 @pytest.mark.parametrize("host", [CLIENT, SIX], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("prepared", [(), tuple(range(700, 708))], ids=["plain", "of half messages"])
-def test_uniform_messages_are_stored_like_single_ones(stores: Stores, prepared: tuple[int, ...], host: bytes) -> None:
+def test_uniform_messages_equal_single_ones_on_disk(stores: Stores, prepared: tuple[int, ...], host: bytes) -> None:
     store = stores.open(ROOMY)
     fill(store, 1)
     longer = shape().extended(b"__ID__\x01", shape().uniq_keys, b"\x02x\x01y\x02")

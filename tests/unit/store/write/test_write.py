@@ -43,7 +43,7 @@ def test_offsets_are_dense_per_queue_and_physical_offsets_follow_each_other(stor
         assert numbers(read_queue(store, queue_id=queue_id)) == list(range(queue_id, 30, 3))
 
 
-def test_the_consume_queue_file_has_javas_entries(stores):
+def test_consume_queue_entries_equal_those_of_java(stores):
     store = stores.open()
     done = fill(store, 25)
     store.close()
@@ -87,7 +87,7 @@ def test_a_record_needs_eight_bytes_behind_it(stores, rest):
         assert numbers(read_queue(store)[1:]) == [1]
 
 
-def test_long_topics_make_v2_records_and_ipv6_hosts_wider_ones(stores):
+def test_long_topics_need_v2_records_and_ipv6_hosts_wider_ones(stores):
     store = stores.open()
     long, six = record(1, topic="t" * 200), record(2, born_host=pack_host("2001:db8::7", 1234))
     at = [store.append(long), store.append(six)]
@@ -97,7 +97,7 @@ def test_long_topics_make_v2_records_and_ipv6_hosts_wider_ones(stores):
     assert store.store_time("T", 0, 0) == NOW
 
 
-def test_a_store_with_an_ipv6_address(stores):
+def test_a_store_can_have_an_ipv6_address(stores):
     store_host = pack_host("2001:db8::1", 10911)
     stores.open().close()
     from rocketmq_py.store import MessageStore
@@ -124,7 +124,7 @@ def test_prepared_and_rolled_back_messages_have_no_queue_entry(stores, flag, que
     assert decode_records(store.message_at(done.physical_offset))[0].sys_flag == flag
 
 
-def test_the_limits_of_a_message(stores):
+def test_messages_beyond_the_limits_are_refused(stores):
     store = stores.open()
     store.append(record(body=b"x" * 2000))
     for wrong in (record(body=b"x" * 2001), record(properties=b"x" * 32768), record(body=b"x" * 5000)):
@@ -186,7 +186,7 @@ def test_uniform_batches_are_recognized(name):
 
 @pytest.mark.parametrize("common", [b"", b"CLUSTER\x01c\x02"])
 @pytest.mark.parametrize("name", BATCHES)
-def test_a_batch_is_stored_as_its_messages_would_be_one_by_one(stores, name, common):
+def test_a_batch_equals_single_messages_on_disk(stores, name, common):
     config = StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=97, max_index_num=999)
     store = stores.open(config)
     fill(store, 1)
@@ -219,7 +219,7 @@ def test_a_batch_rolls_over_as_a_whole(stores):
     assert {at // 4096 for at in varied.physical_offsets} == {2}
 
 
-def test_nothing_of_a_bad_batch_is_stored(stores):
+def test_no_message_of_an_invalid_batch_is_stored(stores):
     store = stores.open()
     good = encode_batch(alike(8))
     for bad in (good[:-1], good + b"xx", good[:16] + b"\xff" + good[17:], b"\0" * 200):
@@ -232,7 +232,7 @@ def test_nothing_of_a_bad_batch_is_stored(stores):
     assert store.max_physical_offset == 0
 
 
-def test_arrivals_have_the_messages_that_became_readable(stores):
+def test_arrivals_name_the_newly_readable_messages(stores):
     seen = []
     store = stores.open(on_arrival=seen.extend)
     done = [store.append(record(i, queue_id=i % 2)) for i in range(3)]
@@ -246,7 +246,7 @@ def test_arrivals_have_the_messages_that_became_readable(stores):
     assert first.entries[0:2] == [done[0].physical_offset, done[0].size]
 
 
-def test_a_listener_may_read_what_has_arrived(stores):
+def test_a_listener_can_read_the_arrived_messages(stores):
     seen = []
     store = stores.open(
         on_arrival=lambda arrivals: seen.extend(

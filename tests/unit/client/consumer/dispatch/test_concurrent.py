@@ -107,7 +107,7 @@ def test_messages_of_one_slice_spread_over_all_workers_when_listeners_are_slow(i
         assert not bench.sent_back
 
 
-def test_a_stuck_message_holds_up_neither_the_others_nor_their_results():
+def test_a_stuck_message_delays_no_other_messages_or_results():
     release = threading.Event()
 
     def listen(message):
@@ -129,7 +129,7 @@ def test_a_stuck_message_holds_up_neither_the_others_nor_their_results():
         assert (bench.stats.ok.count, bench.stats.failed.count) == (9, 1)
 
 
-def test_what_cannot_be_sent_back_is_consumed_again_here(monkeypatch):
+def test_a_message_that_cannot_be_sent_back_is_consumed_again_locally(monkeypatch):
     monkeypatch.setattr(concurrent, "RESUBMIT_DELAY", 0.0)
     times = []
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_sent_back_is_consumed_again_here(monkeypatch):
         assert bench.offsets.get(QUEUE) == 8
 
 
-def test_results_for_a_dropped_queue_do_not_count():
+def test_results_for_a_dropped_queue_are_ignored():
     begun, release, seen = threading.Event(), threading.Event(), []
 
     def listen(message):
@@ -170,7 +170,7 @@ def test_results_for_a_dropped_queue_do_not_count():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_close_lets_running_listeners_finish_and_begins_nothing_more(is_async):
+def test_close_waits_for_running_listeners_and_starts_no_others(is_async):
     begun, release, finished = threading.Event(), threading.Event(), []
 
     def listen(message):
@@ -198,13 +198,13 @@ def test_close_lets_running_listeners_finish_and_begins_nothing_more(is_async):
         assert bench.sent_back == ([(0, 0)] if is_async else [])
 
 
-def test_close_without_any_work():
+def test_close_of_an_idle_dispatcher_returns():
     @scenario(lambda m: None)
     async def _(bench):
         assert not bench.dispatcher.threads.owns(threading.current_thread())
 
 
-def test_a_retry_queue_serves_several_topics_and_unheard_ones_go_back():
+def test_a_retry_queue_serves_several_topics_and_sends_back_unsubscribed_ones():
     seen = []
 
     @scenario(lambda m: seen.append(m.topic), topics=["A", "B"])
@@ -218,7 +218,7 @@ def test_a_retry_queue_serves_several_topics_and_unheard_ones_go_back():
         assert bench.sent_back == [(3, 0)]
 
 
-def test_threads_that_sleep_are_used_again():
+def test_idle_threads_are_reused():
     names = set()
 
     @scenario(lambda m: names.add(threading.current_thread().name))

@@ -54,13 +54,13 @@ BOTH = pytest.mark.parametrize("face", [lambda f: f, as_async], ids=["plain", "a
 
 
 @BOTH
-def test_nothing_returned_and_success_are_done(face):
+def test_none_and_success_mean_consumed(face):
     assert consume(face(lambda m: None)) == (3, [0, 1, 2], [])
     assert consume(face(lambda m: OK)) == (3, [0, 1, 2], [])
 
 
 @BOTH
-def test_one_failed_message_fails_alone(face, caplog):
+def test_a_failed_message_does_not_fail_others(face, caplog):
     def odd(message):
         if message.queue_offset == 1:
             raise ValueError("no odd ones")
@@ -72,7 +72,7 @@ def test_one_failed_message_fails_alone(face, caplog):
 
 @BOTH
 @pytest.mark.parametrize("result", [True, OrderlyResult.SUCCESS, OrderlyResult.COMMIT])
-def test_true_and_the_results_of_orderly_listeners_are_a_success(face, result, caplog):
+def test_true_and_results_of_orderly_listeners_mean_success(face, result, caplog):
     assert consume(face(lambda m: result)) == (3, [0, 1, 2], [])
     assert consume(face(lambda m, context: result), batch_size=2) == (2, [0, 1, 2], [])
     assert not caplog.records
@@ -80,14 +80,14 @@ def test_true_and_the_results_of_orderly_listeners_are_a_success(face, result, c
 
 @BOTH
 @pytest.mark.parametrize("result", [LATER, OrderlyResult.SUSPEND, OrderlyResult.ROLLBACK])
-def test_results_that_ask_for_redelivery_fail_without_a_log_line(face, result, caplog):
+def test_results_that_request_redelivery_are_not_logged(face, result, caplog):
     assert consume(face(lambda m: result)) == (3, [], [(0, 0), (1, 0), (2, 0)])
     assert not caplog.records
 
 
 @BOTH
 @pytest.mark.parametrize("result", [17, False, 1, "SUCCESS"])
-def test_any_other_result_is_an_error_that_is_logged_at_the_first_call(face, result, caplog, monkeypatch):
+def test_another_result_is_an_error_that_is_logged_once(face, result, caplog, monkeypatch):
     assert consume(face(lambda m: result)) == (3, [], [(0, 0), (1, 0), (2, 0)])
     [record] = caplog.records
     assert record.levelno == logging.ERROR
@@ -110,7 +110,7 @@ def test_a_plain_listener_that_returns_a_coroutine_is_an_error(caplog):
 
 
 @BOTH
-def test_a_listener_that_exits_fails_and_its_worker_lives_on(face):
+def test_a_listener_that_raises_system_exit_does_not_end_its_worker(face):
     def leave(message):
         raise SystemExit(message)
 
@@ -141,7 +141,7 @@ def test_a_batch_that_raises_fails_as_a_whole(face, caplog):
     assert "down" in caplog.text
 
 
-def test_what_an_async_listener_awaits_may_be_cancelled():
+def test_a_cancellation_inside_an_async_listener_is_a_failure():
     async def waits(message):
         future = asyncio.get_running_loop().create_future()
         future.cancel()
@@ -150,7 +150,7 @@ def test_what_an_async_listener_awaits_may_be_cancelled():
     assert consume(waits, count=1) == (1, [], [(0, 0)])
 
 
-def test_the_end_of_the_worker_itself_is_not_a_result():
+def test_the_cancellation_of_the_worker_is_no_result():
     async def waits(message):
         await asyncio.sleep(60)
 
@@ -175,7 +175,7 @@ class Handler:
     async def __call__(self, message): ...
 
 
-def test_any_callable_of_the_right_shape_will_do():
+def test_any_callable_with_matching_parameters_is_a_listener():
     assert not make_listener(Handler().method, 1).is_async
     assert make_listener(Handler().batch, 9).is_async
     assert make_listener(Handler(), 1).is_async
@@ -193,12 +193,12 @@ def test_any_callable_of_the_right_shape_will_do():
         ("text", 1, "must be callable"),
     ],
 )
-def test_a_listener_of_another_shape_is_refused(function, batch_size, says):
+def test_a_listener_with_other_parameters_is_refused(function, batch_size, says):
     with pytest.raises(ConfigError, match=says):
         make_listener(function, batch_size)
 
 
-def test_a_cancelled_request_forgets_the_calls_that_did_not_begin():
+def test_a_cancelled_request_drops_calls_that_have_not_started():
     request = ConsumeRequest(ProcessQueue(QUEUE, 0.0), "T", messages(5), make_listener(lambda batch, context: None, 2))
     begun = next(request.pending)
     assert [m.queue_offset for m in request.cancel_pending()] == [2, 3, 4]
@@ -206,7 +206,7 @@ def test_a_cancelled_request_forgets_the_calls_that_did_not_begin():
     assert request.running_calls() == [begun]
 
 
-def test_new_results_are_returned_once_and_a_cancelled_request_begins_no_call():
+def test_results_are_returned_once_and_a_cancelled_request_starts_no_call():
     request = ConsumeRequest(ProcessQueue(QUEUE, 0.0), "T", messages(3), make_listener(lambda m: None, 1))
     first = next(request.pending)
     request.done.append(first)
@@ -219,6 +219,6 @@ def test_new_results_are_returned_once_and_a_cancelled_request_begins_no_call():
     assert request.finished == 2
 
 
-def test_a_context_leaves_the_choice_to_the_broker_unless_told():
+def test_a_context_has_no_delay_level_by_default():
     context = ConsumeContext(QUEUE)
     assert (context.delay_level, context.ack_index, context.queue) == (0, 2**31 - 1, QUEUE)

@@ -79,7 +79,7 @@ def scenario(listener, **options):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_messages_that_come_in_meanwhile_follow_in_order(is_async):
+def test_messages_that_arrive_meanwhile_follow_in_order(is_async):
     seen = []
 
     async def listen(message):
@@ -99,7 +99,7 @@ def test_messages_that_come_in_meanwhile_follow_in_order(is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_queues_are_consumed_side_by_side(is_async):
+def test_queues_are_consumed_concurrently(is_async):
     together = threading.Barrier(3)
     present, all_here = [], asyncio.Event()
 
@@ -130,7 +130,7 @@ def test_more_queues_than_threads_take_turns():
         assert bench.stats.ok.count == 50
 
 
-def test_what_a_slow_listener_has_done_is_committed_before_it_is_through():
+def test_results_of_a_slow_listener_are_committed_before_its_run_ends():
     release = threading.Event()
 
     def listen(message):
@@ -147,7 +147,7 @@ def test_what_a_slow_listener_has_done_is_committed_before_it_is_through():
         await bench.until(lambda: queue.count == 0)
 
 
-def test_a_message_that_cannot_be_buried_is_consumed_again():
+def test_a_message_that_cannot_become_a_dead_letter_is_consumed_again():
     tries = []
 
     def listen(message):
@@ -167,7 +167,7 @@ def test_a_message_that_cannot_be_buried_is_consumed_again():
         assert bench.stats.failed.count == len(tries)
 
 
-def test_of_a_batch_only_what_has_used_up_its_deliveries_is_buried():
+def test_only_exhausted_messages_of_a_batch_become_dead_letters():
     calls = []
 
     def listen(batch, context):
@@ -186,7 +186,7 @@ def test_of_a_batch_only_what_has_used_up_its_deliveries_is_buried():
         assert calls == [[0, 1], [0]]
 
 
-def test_without_auto_commit_a_buried_message_moves_no_offset():
+def test_without_auto_commit_a_dead_letter_moves_no_offset():
     def listen(batch, context):
         context.auto_commit = False
         return OrderlyResult.SUSPEND if batch[0].queue_offset == 1 else OrderlyResult.SUCCESS
@@ -200,7 +200,7 @@ def test_without_auto_commit_a_buried_message_moves_no_offset():
         assert bench.offsets.get(queue.queue) is None
 
 
-def test_an_expired_lock_is_reported_and_consumption_goes_on_when_it_is_back():
+def test_an_expired_lock_is_reported_and_consumption_resumes_with_a_new_lock():
     seen = []
 
     @scenario(lambda m: seen.append(m.queue_offset))
@@ -215,7 +215,7 @@ def test_an_expired_lock_is_reported_and_consumption_goes_on_when_it_is_back():
         assert seen == [0, 1]
 
 
-def test_a_minute_of_one_queue_gives_way_to_the_others(monkeypatch):
+def test_a_queue_yields_its_worker_after_a_minute(monkeypatch):
     monkeypatch.setattr(orderly, "MAX_CONTINUOUS", -1.0)
     seen = []
 
@@ -228,7 +228,7 @@ def test_a_minute_of_one_queue_gives_way_to_the_others(monkeypatch):
         assert seen == [0]
 
 
-def test_a_dropped_queue_is_quiet_when_its_listener_has_ended_and_its_result_counts():
+def test_a_dropped_queue_is_idle_after_its_listener_and_keeps_its_result():
     begun, release, seen = threading.Event(), threading.Event(), []
 
     def listen(message):
@@ -255,7 +255,7 @@ def test_a_dropped_queue_is_quiet_when_its_listener_has_ended_and_its_result_cou
         assert bench.dispatcher.is_idle(queue)
 
 
-def test_a_dropped_queue_that_rests_begins_nothing_more():
+def test_a_dropped_queue_in_a_pause_starts_no_listener():
     tries = []
 
     def listen(message):
@@ -279,7 +279,7 @@ async def _failed(bench):
             await asyncio.sleep(0.001)
 
 
-def test_retried_messages_go_to_the_listener_of_their_own_topic_and_those_without_one_away():
+def test_retried_messages_go_to_the_listener_of_their_topic_or_are_sent_back():
     seen = []
 
     @scenario(lambda m: seen.append((m.topic, m.queue_offset)), topics=("A", "B"))
@@ -293,7 +293,7 @@ def test_retried_messages_go_to_the_listener_of_their_own_topic_and_those_withou
         assert bench.dead_lettered == [3]
 
 
-def test_closing_begins_no_further_batch():
+def test_close_starts_no_further_batch():
     begun, release, seen = threading.Event(), threading.Event(), []
 
     def listen(message):

@@ -52,7 +52,7 @@ def now(monkeypatch):
     return clock
 
 
-def test_nothing_is_there_before_the_loop_puts_it_out(now):
+def test_poll_returns_only_prefetched_messages(now):
     bench = Bench(2)
     assert bench.poll() == []
     bench.handoff.fill(bench.cache)
@@ -61,7 +61,7 @@ def test_nothing_is_there_before_the_loop_puts_it_out(now):
     assert bench.consumed == [QUEUE, QUEUE]
 
 
-def test_what_nobody_took_comes_again_in_order_and_does_not_count(now):
+def test_reclaimed_messages_are_returned_again_in_order(now):
     bench = Bench(3)
     bench.handoff.fill(bench.cache)
     assert bench.poll() == [0, 1]
@@ -69,7 +69,7 @@ def test_what_nobody_took_comes_again_in_order_and_does_not_count(now):
     assert [bench.cache.take()[0].queue_offset for _ in range(2)] == [2, 4]
 
 
-def test_after_a_while_the_loop_has_to_be_asked(now):
+def test_prefetched_messages_expire(now):
     bench = Bench(2)
     bench.handoff.fill(bench.cache)
     assert bench.poll() == [0, 1]
@@ -90,7 +90,7 @@ def test_the_rest_of_a_batch_comes_before_the_next(now):
     assert (bench.poll(), bench.poll()) == ([1], [2, 3])
 
 
-def test_a_queue_that_is_gone_is_passed_over(now):
+def test_messages_of_a_removed_queue_are_skipped(now):
     bench = Bench(2)
     bench.handoff.fill(bench.cache)
     bench.process.dropped = True

@@ -107,7 +107,7 @@ def scenario(function):
     asyncio.run(run())
 
 
-def test_a_pull_is_a_lite_one_with_its_subscription_and_without_a_commit():
+def test_a_pull_has_the_lite_flag_and_the_subscription_and_no_commit():
     async def run(broker):
         member = broker.consumer()
         member.subscribe(TOPIC, "a || b")
@@ -130,7 +130,7 @@ def test_a_pull_is_a_lite_one_with_its_subscription_and_without_a_commit():
 
 
 @pytest.mark.parametrize(("mode", "start"), [("LAST_OFFSET", 40), ("FIRST_OFFSET", 0), ("TIMESTAMP", 25)])
-def test_where_a_group_without_offsets_starts(mode, start):
+def test_a_group_without_offsets_starts_at_the_configured_position(mode, start):
     async def run(broker):
         broker.stored = None
         broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
@@ -143,7 +143,7 @@ def test_where_a_group_without_offsets_starts(mode, start):
     scenario(run)
 
 
-def test_what_is_committed_here_counts_more_than_what_the_broker_has():
+def test_local_commits_take_precedence_over_offsets_of_the_broker():
     async def run(broker):
         broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
         async with broker.assigned() as member:
@@ -174,7 +174,7 @@ def test_an_answer_that_comes_after_a_seek_is_not_delivered():
     scenario(run)
 
 
-def test_an_offset_outside_of_the_queue_is_given_up_for_the_brokers(caplog):
+def test_an_offset_outside_the_queue_is_replaced_by_that_of_the_broker(caplog):
     async def run(broker):
         broker.stored = 3
         broker.pulls[3] = [pulled(ResponseCode.PULL_OFFSET_MOVED, 7)]
@@ -185,7 +185,7 @@ def test_an_offset_outside_of_the_queue_is_given_up_for_the_brokers(caplog):
     scenario(run)
 
 
-def test_a_queue_that_is_set_back_is_delivered_from_there_and_what_was_held_is_not():
+def test_a_reset_queue_is_delivered_from_its_new_offset():
     async def run(broker):
         broker.pulls[0] = [pulled(0, 5, b"".join(record(i) for i in range(5)))]
         async with broker.assigned() as member:
@@ -199,7 +199,7 @@ def test_a_queue_that_is_set_back_is_delivered_from_there_and_what_was_held_is_n
     scenario(run)
 
 
-def test_brokers_may_ask_for_its_state_and_set_it_back():
+def test_brokers_can_query_its_state_and_reset_it():
     async def run(broker):
         broker.pulls[0] = [pulled(0, 2, record(0) + record(1))]
         async with broker.assigned() as member:
@@ -218,7 +218,7 @@ def test_brokers_may_ask_for_its_state_and_set_it_back():
     scenario(run)
 
 
-def test_the_next_pull_leaves_before_the_messages_of_the_last_are_taken():
+def test_the_next_pull_is_sent_before_the_messages_are_polled():
     async def run(broker):
         broker.pulls[0] = [pulled(0, 1, record(0))]
         broker.pulls[1] = [pulled(0, 2, record(1))]
@@ -239,7 +239,7 @@ def test_a_full_queue_is_pulled_again_when_it_is_polled():
     scenario(run)
 
 
-def test_hash_collisions_are_filtered_away_and_the_queue_moves_on():
+def test_hash_collisions_are_filtered_and_the_offset_moves():
     async def run(broker):
         broker.pulls[0] = [pulled(0, 1, record(0, b"TAGS\x01BB"))]
         member = broker.consumer()
@@ -267,7 +267,7 @@ def test_an_sql_filter_is_checked_first_and_pulled_with_its_version():
     scenario(run)
 
 
-def test_a_broker_that_does_not_filter_by_sql_is_told_of_at_the_start():
+def test_a_broker_without_sql_filters_fails_the_start():
     async def run(broker):
         broker.special[Code.CHECK_CLIENT_CONFIG] = lambda request: Command(1, remark="not enabled")
         member = broker.consumer()
@@ -278,7 +278,7 @@ def test_a_broker_that_does_not_filter_by_sql_is_told_of_at_the_start():
     scenario(run)
 
 
-def test_trouble_is_told_once_and_tried_again(caplog):
+def test_a_failed_pull_is_logged_once_and_retried(caplog):
     async def run(broker):
         refused = Command(ResponseCode.NO_PERMISSION, remark="lite pull is forbidden")
         broker.pulls[0] = [refused, Command(16, remark="still"), pulled(0, 1, b"garbage"), pulled(0, 1, record(0))]
@@ -292,7 +292,7 @@ def test_trouble_is_told_once_and_tried_again(caplog):
     scenario(run)
 
 
-def test_a_start_that_cannot_be_found_out_is_asked_for_again():
+def test_an_unknown_start_offset_is_requested_again():
     async def run(broker):
         answers = [Command(1, remark="not now"), Command(0, ext={"offset": "5"})]
         broker.special[Code.QUERY_CONSUMER_OFFSET] = lambda request: answers.pop(0)
@@ -302,7 +302,7 @@ def test_a_start_that_cannot_be_found_out_is_asked_for_again():
     scenario(run)
 
 
-def test_a_commit_that_no_broker_stores_is_an_error():
+def test_a_failed_commit_raises():
     async def run(broker):
         broker.special[Code.UPDATE_CONSUMER_OFFSET] = lambda request: Command(1, remark="disk full")
         async with broker.assigned() as member:
@@ -313,7 +313,7 @@ def test_a_commit_that_no_broker_stores_is_an_error():
     scenario(run)
 
 
-def test_a_start_that_fails_leaves_nothing_behind():
+def test_a_failed_start_releases_everything():
     async def run(broker):
         broker.network.unreachable.add(NS)
         member = broker.assigned()
@@ -324,7 +324,7 @@ def test_a_start_that_fails_leaves_nothing_behind():
     scenario(run)
 
 
-def test_offsets_are_persisted_from_time_to_time_also_of_queues_that_are_gone():
+def test_offsets_are_persisted_periodically_and_for_lost_queues():
     async def run(broker):
         broker.pulls[0] = [pulled(0, 1, record(0))]
         async with broker.assigned() as member:
@@ -352,7 +352,7 @@ def test_offsets_are_persisted_from_time_to_time_also_of_queues_that_are_gone():
         {"consume_timestamp": "yesterday"},
     ],
 )
-def test_options_that_can_never_work(option):
+def test_invalid_options_are_refused(option):
     async def run(broker):
         with pytest.raises(ConfigError, match=next(iter(option))):
             broker.consumer(**option)
@@ -415,7 +415,7 @@ def test_a_start_without_a_name_server_raises():
 # -- the pull loop
 
 
-def test_a_wake_ends_the_pause_of_a_loop_that_waits():
+def test_a_wake_ends_the_pause_of_a_pull_loop():
     async def run(broker):
         member = broker.consumer(pull_threshold_for_queue=1)
         member.assign([QUEUE])

@@ -12,7 +12,7 @@ PATIENCE = 30.0
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_change_is_told_once_whatever_happened_before(is_async, caplog):
+def test_a_queue_change_is_notified_once_after_failures(is_async, caplog):
     async def run():
         topics = {"T": {"b": 1}}
         network = ScriptedNetwork(cluster(topics))

@@ -35,12 +35,12 @@ def scenario(directory, function):
     asyncio.run(run())
 
 
-def test_the_bytes_are_javas():
+def test_the_file_equals_that_of_java():
     assert encode({A1: 17, A0: 5}) == JAVA
     assert decode(JAVA) == {A0: 5, A1: 17}
 
 
-def test_keys_on_one_line_and_as_strings_are_read_too():
+def test_keys_on_one_line_and_as_strings_are_read():
     assert decode(b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"t"}:5}}') == {A0: 5}
     text = rb'{"offsetTable":{"{\"brokerName\":\"broker-a\",\"queueId\":0,\"topic\":\"t\"}":5}}'
     assert decode(text) == {A0: 5}
@@ -58,7 +58,7 @@ def test_the_path_is_that_of_a_java_client(tmp_path, monkeypatch):
     scenario(None, test)
 
 
-def test_what_was_persisted_is_fetched_again_and_the_state_before_is_kept(tmp_path):
+def test_persisted_offsets_are_loaded_and_a_backup_is_kept(tmp_path):
     async def test(offsets, _):
         assert await offsets.fetch(A0) is None
         offsets.update(A0, 5)
@@ -74,7 +74,7 @@ def test_what_was_persisted_is_fetched_again_and_the_state_before_is_kept(tmp_pa
     scenario(tmp_path, test)
 
 
-def test_queues_that_are_not_ours_now_stay_in_the_file(tmp_path):
+def test_queues_of_other_members_stay_in_the_file(tmp_path):
     async def test(offsets, _):
         offsets.path.parent.mkdir(parents=True)
         offsets.path.write_bytes(encode({B0: 3}))
@@ -99,7 +99,7 @@ def test_nothing_is_written_when_nothing_has_changed(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"offsetTable":{"x":1}}', None])
-def test_a_file_that_is_broken_or_gone_is_replaced_by_the_one_before(tmp_path, damage):
+def test_a_damaged_or_missing_file_is_replaced_by_its_backup(tmp_path, damage):
     path = tmp_path / "offsets.json"
     path.with_name("offsets.json.bak").write_bytes(encode({A0: 5}))
     if damage is not None:
@@ -107,7 +107,7 @@ def test_a_file_that_is_broken_or_gone_is_replaced_by_the_one_before(tmp_path, d
     assert load(path) == {A0: 5}
 
 
-def test_offsets_that_cannot_be_read_are_an_error_and_are_not_written_over(tmp_path, caplog):
+def test_unreadable_offsets_raise_and_are_not_overwritten(tmp_path, caplog):
     async def test(offsets, _):
         offsets.path.parent.mkdir(parents=True)
         offsets.path.write_bytes(b"{")
@@ -122,7 +122,7 @@ def test_offsets_that_cannot_be_read_are_an_error_and_are_not_written_over(tmp_p
 
 
 @pytest.mark.parametrize("name", ["../../victim", "..", "/abs", "a/b", "a\\b", ""])
-def test_neither_group_nor_client_leads_out_of_the_directory(tmp_path, name):
+def test_group_and_client_names_do_not_leave_the_directory(tmp_path, name):
     async def run():
         instance = ClientInstance("127.0.0.1:1", instance_name="DEFAULT")
         with pytest.raises(ConfigError, match="cannot be the name of a file or folder"):
@@ -136,7 +136,7 @@ def test_neither_group_nor_client_leads_out_of_the_directory(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_client_whose_instance_name_leads_elsewhere_does_not_start_to_broadcast(tmp_path):
+def test_an_instance_name_that_leaves_the_directory_fails_the_start(tmp_path):
     async def run():
         instance = ClientInstance("127.0.0.1:1", instance_name="x/../../../victim")
         with pytest.raises(ConfigError, match="path separator"):

@@ -14,7 +14,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.client.scripted import ScriptedNetwork, cluster
 
 
-def test_a_broker_that_takes_no_offsets_is_told_once_and_again_after_it_took_some(
+def test_failed_commits_are_logged_once_per_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main() -> None:

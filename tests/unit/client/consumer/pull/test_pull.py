@@ -88,7 +88,7 @@ def test_a_pull_from_a_broker_that_is_away_or_refuses_raises():
     scenario(run)
 
 
-def test_a_registered_topic_that_does_not_exist_is_a_problem_until_it_does():
+def test_a_missing_registered_topic_is_a_problem_until_it_exists():
     async def run(broker):
         del broker.routes[TOPIC]
         async with consumer(broker, topics=[TOPIC], rebalance_interval=0.01) as member:

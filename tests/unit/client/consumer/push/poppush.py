@@ -37,7 +37,7 @@ class Listener:
 def consumer(brokers: PopBrokers, listener, assigned=POP, **options):
     brokers.assigned = {TOPIC: assigned, RETRY: []}
     brokers.topics.add(RETRY)
-    options = {"pull_delay_after_error": 0.001, **options}
+    options = {"pull_delay_after_error": 0.001, "first_pull_delay": 0.001, **options}
     made = PushConsumer(GROUP, instance=brokers.instance, client_rebalance=False, **options)
     made.subscribe(TOPIC, listener=listener)
     return made

@@ -96,7 +96,7 @@ def said(caplog, text):
 
 @pytest.mark.parametrize("orderly", [False, True])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_stuck_listener_is_told_of_once_with_its_place_and_queue(is_async, orderly, caplog):
+def test_a_stuck_listener_is_logged_once_with_its_stack_and_queue(is_async, orderly, caplog):
     go, ago = threading.Event(), asyncio.Event()
 
     def where_it_hangs(message):
@@ -130,7 +130,7 @@ def test_a_stuck_listener_is_told_of_once_with_its_place_and_queue(is_async, ord
     assert ("in waits_here" if is_async else "in where_it_hangs") in warning
 
 
-def test_a_batch_is_told_of_by_its_first_message(caplog):
+def test_a_stuck_batch_is_logged_with_its_first_message(caplog):
     go = threading.Event()
 
     def hangs(batch, context):
@@ -146,7 +146,7 @@ def test_a_batch_is_told_of_by_its_first_message(caplog):
     assert "at 0 (4 messages" in warning
 
 
-def test_nothing_is_said_of_listeners_that_go_on(caplog):
+def test_fast_listeners_are_not_logged(caplog):
     count = 0
 
     async def listen(message):
@@ -163,7 +163,7 @@ def test_nothing_is_said_of_listeners_that_go_on(caplog):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_an_async_listener_that_blocks_the_loop_is_shown_while_it_does(orderly, caplog):
+def test_an_async_listener_that_blocks_the_loop_is_logged_meanwhile(orderly, caplog):
     seen = []
 
     def waits_for_the_warning():
@@ -188,7 +188,7 @@ def test_an_async_listener_that_blocks_the_loop_is_shown_while_it_does(orderly, 
     assert "asyncio.to_thread" in warning
 
 
-def test_a_loop_that_something_else_blocks_is_no_listeners_fault(caplog):
+def test_a_loop_blocked_by_other_code_is_not_logged_as_a_listener(caplog):
     async def run():
         guard = LoopGuard("g", 0.001, 0.001)
         checked = threading.Event()
@@ -207,7 +207,7 @@ def test_a_loop_that_something_else_blocks_is_no_listeners_fault(caplog):
     assert not said(caplog, "blocked")
 
 
-def test_what_takes_longer_than_the_consume_timeout_is_sent_back_and_the_offset_moves(caplog):
+def test_a_message_that_exceeds_the_consume_timeout_is_sent_back(caplog):
     go, ended = threading.Event(), threading.Event()
 
     def hangs(message):

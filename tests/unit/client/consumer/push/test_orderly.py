@@ -10,7 +10,16 @@ from rocketmq_py.model import MessageModel, OrderlyResult
 from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
-from tests.unit.client.consumer.push.test_push import GROUP, QUEUE, RETRY, TOPIC, ask, pulled, record, scenario
+from tests.unit.client.consumer.push.test_push import (
+    GROUP,
+    QUEUE,
+    RETRY,
+    TOPIC,
+    ask,
+    pulled,
+    record,
+    scenario,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +92,7 @@ def test_a_queue_that_cannot_be_locked_is_not_pulled_until_it_can(why, caplog):
         assert [text.split(" at ")[0] for text in told] == ["1 queues cannot be locked", "queues can be locked"], "once"
 
 
-def test_the_offset_goes_back_when_a_reset_says_so_and_the_queue_is_locked_again():
+def test_a_reset_moves_the_offset_and_the_queue_is_locked_again():
     async def run(broker):
         locks_for(broker)
         broker.pulls[TOPIC, 0] = [pulled(ResponseCode.PULL_OFFSET_MOVED, 7)]
@@ -97,7 +106,7 @@ def test_the_offset_goes_back_when_a_reset_says_so_and_the_queue_is_locked_again
     scenario(run)
 
 
-def test_brokers_are_told_about_locks_and_kept_messages():
+def test_running_info_shows_locks_and_uncommitted_messages():
     def listen(messages, context):
         context.auto_commit = False
         return OrderlyResult.SUCCESS
@@ -123,7 +132,7 @@ def test_brokers_are_told_about_locks_and_kept_messages():
     ("returns", "result"), [(None, "CR_SUCCESS"), (OrderlyResult.SUSPEND, "CR_LATER"), ("nonsense", "CR_LATER")]
 )
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_message_is_consumed_directly(returns, result, is_async):
+def test_a_broker_can_request_direct_consumption(returns, result, is_async):
     async def listen(message):
         return returns
 
@@ -138,7 +147,7 @@ def test_a_message_is_consumed_directly(returns, result, is_async):
     scenario(run)
 
 
-def test_a_broadcasting_consumer_asks_for_neither_members_nor_offsets_nor_retries(tmp_path):
+def test_a_broadcasting_consumer_requests_no_members_offsets_or_retries(tmp_path):
     async def run(broker):
         broker.pulls[TOPIC, 0] = [pulled(ResponseCode.SUCCESS, 1, record(0))]
         options = {"message_model": MessageModel.BROADCASTING, "local_offset_dir": tmp_path}

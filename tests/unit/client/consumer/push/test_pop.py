@@ -34,7 +34,7 @@ def fast(monkeypatch):
     hurry(monkeypatch)
 
 
-def test_it_asks_what_is_assigned_and_pops_there():
+def test_it_queries_assignments_and_pops_them():
     async def run(brokers):
         async with consumer(brokers, Listener(), consume_from=ConsumeFromWhere.FIRST_OFFSET) as member:
             asked = {request.body for request in brokers.asked(Code.QUERY_ASSIGNMENT)}
@@ -50,7 +50,7 @@ def test_it_asks_what_is_assigned_and_pops_there():
     scenario(run)
 
 
-def test_done_messages_are_acked_and_the_next_pop_is_under_way():
+def test_consumed_messages_are_acked_while_the_next_pop_is_sent():
     async def run(brokers):
         brokers.has["b"] = [[record(0), record(1, queue_id=1)], [record(2)]]
         listener = Listener()
@@ -64,7 +64,7 @@ def test_done_messages_are_acked_and_the_next_pop_is_under_way():
 
 
 @pytest.mark.parametrize(("properties", "seconds"), [(b"", 10), (b"RECONSUME", 60)])
-def test_failed_messages_come_again_later_each_time(properties, seconds):
+def test_failed_messages_are_redelivered_with_growing_delays(properties, seconds):
     async def run(brokers):
         ck = b"POP_CK\x010 1000000 60000 1 1 b 0 0\x02" if properties else b""
         brokers.has["b"] = [[record(0, properties=ck, times=2 if properties else 0)]]
@@ -79,7 +79,7 @@ def test_failed_messages_come_again_later_each_time(properties, seconds):
     scenario(run)
 
 
-def test_a_listener_says_when_a_batch_comes_again_and_which_of_it_is_done():
+def test_a_listener_sets_the_delay_and_the_consumed_part_of_a_batch():
     async def run(brokers):
         brokers.has["b"] = [[record(0), record(1), record(2)]]
 
@@ -95,7 +95,7 @@ def test_a_listener_says_when_a_batch_comes_again_and_which_of_it_is_done():
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_message_whose_deliveries_are_used_up_goes_to_the_dead_letters_and_is_acked(times):
+def test_an_exhausted_message_becomes_a_dead_letter_and_is_acked(times):
     """One that has come too often, as other members let it visible_at, is not even consumed again."""
 
     async def run(brokers):
@@ -113,7 +113,7 @@ def test_a_message_whose_deliveries_are_used_up_goes_to_the_dead_letters_and_is_
     scenario(run)
 
 
-def test_a_message_that_cannot_be_buried_is_delivered_again():
+def test_a_message_that_cannot_become_a_dead_letter_is_delivered_again():
     async def run(brokers):
         brokers.special[Code.SEND_MESSAGE_V2] = lambda request: Command(ResponseCode.NO_PERMISSION, remark="no")
         brokers.has["b"] = [[record(0, times=16)]]
@@ -148,7 +148,7 @@ def test_a_result_after_the_invisible_time_is_ignored(monkeypatch, caplog):
     assert "ended before their listener was called" in caplog.text
 
 
-def test_too_much_held_keeps_it_from_popping():
+def test_it_stops_popping_at_the_limit_of_held_messages():
     async def run(brokers):
         release = asyncio.Event()
 
@@ -166,7 +166,7 @@ def test_too_much_held_keeps_it_from_popping():
     scenario(run)
 
 
-def test_acks_a_broker_did_not_take_are_sent_again():
+def test_failed_acks_are_retried():
     async def run(brokers):
         answers = [Command(ResponseCode.SYSTEM_BUSY, remark="later"), None]
 
@@ -183,7 +183,7 @@ def test_acks_a_broker_did_not_take_are_sent_again():
     scenario(run)
 
 
-def test_a_broker_that_cannot_be_asked_is_asked_again():
+def test_a_pop_of_an_unreachable_broker_is_retried():
     async def run(brokers):
         answers = [Command(1, remark="broken"), Command(ResponseCode.POLLING_FULL), Command(ResponseCode.FLOW_CONTROL)]
         brokers.special[Code.POP_MESSAGE] = lambda request: answers.pop(0) if answers else brokers._pop("b", request)
@@ -194,7 +194,7 @@ def test_a_broker_that_cannot_be_asked_is_asked_again():
     scenario(run)
 
 
-def test_a_corrupt_answer_loses_no_message(caplog):
+def test_a_corrupt_pop_answer_loses_no_message(caplog):
     async def run(brokers):
         answers = [Command(0, ext={"popTime": "1"}), Command(0, ext={"popTime": "x"}, body=b"garbage")]
         brokers.special[Code.POP_MESSAGE] = lambda request: answers.pop(0) if answers else brokers._pop("b", request)
@@ -205,7 +205,7 @@ def test_a_corrupt_answer_loses_no_message(caplog):
     scenario(run)
 
 
-def test_closing_acks_what_is_done_and_gives_back_what_was_not_begun():
+def test_close_acks_consumed_messages_and_returns_the_others():
     async def run(brokers):
         begun, release = threading.Event(), threading.Event()
 
@@ -226,7 +226,7 @@ def test_closing_acks_what_is_done_and_gives_back_what_was_not_begun():
     scenario(run)
 
 
-def test_what_a_pop_brings_after_the_end_is_given_back():
+def test_messages_popped_after_close_are_returned():
     async def run(brokers):
         async with consumer(brokers, Listener()) as member:
             await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
@@ -253,7 +253,7 @@ def test_messages_whose_ack_fails_are_delivered_again(code, caplog):
     scenario(run)
 
 
-def test_messages_that_cannot_be_returned_come_again_after_their_invisible_time(caplog):
+def test_messages_that_cannot_be_returned_are_redelivered_after_their_invisible_time(caplog):
     async def run(brokers):
         begun, release = asyncio.Event(), asyncio.Event()
 
@@ -275,7 +275,7 @@ def test_messages_that_cannot_be_returned_come_again_after_their_invisible_time(
         scenario(run)
 
 
-def test_a_broker_without_a_master_is_waited_for(caplog):
+def test_a_broker_without_a_master_is_retried(caplog):
     async def run(brokers):
         async with consumer(brokers, Listener()) as member:
             await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
@@ -315,7 +315,7 @@ def test_a_pop_that_is_refused_leaves_the_route():
     scenario(run)
 
 
-def test_a_topic_that_is_left_takes_its_retry_topic_along():
+def test_an_unassigned_topic_removes_its_retry_topic():
     async def run(brokers):
         brokers.topics |= {POP_RETRY, "U"}
         async with consumer(brokers, Listener(), assigned=PULL) as member:
@@ -331,7 +331,7 @@ def test_a_topic_that_is_left_takes_its_retry_topic_along():
 
 
 @pytest.mark.parametrize("answer", [Command(1, remark="broken"), Command(ResponseCode.SYSTEM_BUSY, remark="broken")])
-def test_a_broker_that_cannot_say_what_is_assigned_is_asked_again(answer, caplog):
+def test_a_failed_assignment_query_is_retried(answer, caplog):
     async def run(brokers):
         brokers.special[Code.QUERY_ASSIGNMENT] = lambda _: answer
         async with consumer(brokers, Listener()) as member:
@@ -342,7 +342,7 @@ def test_a_broker_that_cannot_say_what_is_assigned_is_asked_again(answer, caplog
     scenario(run)
 
 
-def test_suspended_it_does_not_pop():
+def test_a_suspended_consumer_does_not_pop():
     async def run(brokers):
         listener = Listener()
         async with consumer(brokers, listener) as member:
@@ -357,7 +357,7 @@ def test_suspended_it_does_not_pop():
     scenario(run)
 
 
-def test_brokers_and_people_can_look_at_it():
+def test_its_state_is_visible_to_brokers_and_applications():
     async def run(brokers):
         release = asyncio.Event()
 
@@ -384,7 +384,7 @@ def test_brokers_and_people_can_look_at_it():
 # -- assignments
 
 
-def test_a_broker_may_change_from_pop_to_pull_and_back():
+def test_a_broker_can_switch_between_pop_and_pull():
     async def run(brokers):
         listener = Listener()
         brokers.topics.add(POP_RETRY)
@@ -404,7 +404,7 @@ def test_a_broker_may_change_from_pop_to_pull_and_back():
     scenario(run)
 
 
-def test_what_was_popped_before_the_change_is_acked_after_it():
+def test_messages_popped_before_the_switch_are_acked_after_it():
     async def run(brokers):
         begun, release = asyncio.Event(), asyncio.Event()
 
@@ -424,7 +424,7 @@ def test_what_was_popped_before_the_change_is_acked_after_it():
     scenario(run)
 
 
-def test_what_a_pop_brings_after_the_change_is_consumed():
+def test_messages_popped_after_the_switch_are_consumed():
     async def run(brokers):
         listener = Listener()
         async with consumer(brokers, listener) as member:
@@ -440,7 +440,7 @@ def test_what_a_pop_brings_after_the_change_is_consumed():
     scenario(run)
 
 
-def test_no_answer_keeps_what_there_is_and_an_empty_one_drops_it():
+def test_a_missing_assignment_keeps_queues_and_an_empty_one_drops_them():
     async def run(brokers):
         async with consumer(brokers, Listener()) as member:
             brokers.assigned[TOPIC] = None
@@ -455,7 +455,7 @@ def test_no_answer_keeps_what_there_is_and_an_empty_one_drops_it():
     scenario(run)
 
 
-def test_a_broker_that_has_forgotten_us_hears_from_us(monkeypatch):
+def test_a_broker_without_our_subscription_gets_a_heartbeat(monkeypatch):
     async def run(brokers):
         async with consumer(brokers, Listener()) as member:
             beats = len(brokers.asked(Code.HEART_BEAT))
@@ -499,6 +499,6 @@ def test_a_broker_that_assigns_nothing_is_logged(caplog):
 
 
 @pytest.mark.parametrize("options", [{"pop_invisible_time": 4}, {"pop_batch_size": 33}, {"pop_threshold_for_queue": 0}])
-def test_options_that_can_never_work_are_refused(options):
+def test_invalid_options_are_refused(options):
     with pytest.raises(ConfigError):
         PushConsumer(GROUP, "ns:1", **options)

@@ -37,7 +37,7 @@ def test_each_queue_is_consumed_and_acked_message_by_message():
     scenario(run)
 
 
-def test_a_message_that_fails_comes_again_here_and_nothing_of_its_queue_before():
+def test_a_failed_message_is_retried_before_the_rest_of_its_queue():
     async def run(brokers):
         failing = [OrderlyResult.SUSPEND, OrderlyResult.SUSPEND]
         brokers.has["b"] = [[record(0), record(1), record(2)]]
@@ -49,7 +49,7 @@ def test_a_message_that_fails_comes_again_here_and_nothing_of_its_queue_before()
     scenario(run)
 
 
-def test_what_takes_long_is_kept_invisible(monkeypatch):
+def test_messages_of_a_slow_listener_are_kept_invisible(monkeypatch):
     async def run(brokers):
         release = asyncio.Event()
 
@@ -67,7 +67,7 @@ def test_what_takes_long_is_kept_invisible(monkeypatch):
     scenario(run)
 
 
-def test_what_is_not_begun_at_the_end_is_given_back():
+def test_unconsumed_messages_are_returned_at_close():
     async def run(brokers):
         begun, release = threading.Event(), threading.Event()
 
@@ -88,7 +88,9 @@ def test_what_is_not_begun_at_the_end_is_given_back():
     scenario(run)
 
 
-def test_a_listener_that_does_not_end_holds_up_no_end():
+def test_close_does_not_wait_for_a_listener_that_does_not_end(monkeypatch):
+    monkeypatch.setattr("rocketmq_py.client.consumer.push.pop_orderly.CLOSE_TIMEOUT", 0.01)
+
     async def run(brokers):
         begun, release = threading.Event(), threading.Event()
 
@@ -108,7 +110,7 @@ def test_a_listener_that_does_not_end_holds_up_no_end():
     scenario(run)
 
 
-def test_a_pop_whose_answer_was_lost_is_made_again_in_its_name():
+def test_a_pop_with_a_lost_answer_is_repeated_with_its_attempt_id():
     async def run(brokers):
         async with consumer(brokers, Listener(), orderly=True):
             await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
@@ -122,7 +124,7 @@ def test_a_pop_whose_answer_was_lost_is_made_again_in_its_name():
     scenario(run)
 
 
-def test_what_cannot_be_kept_is_left_to_others(monkeypatch, caplog):
+def test_messages_that_cannot_be_kept_invisible_are_dropped(monkeypatch, caplog):
     async def run(brokers):
         seen, release = [], asyncio.Event()
 
@@ -145,7 +147,7 @@ def test_what_cannot_be_kept_is_left_to_others(monkeypatch, caplog):
     scenario(run)
 
 
-def test_success_is_final():
+def test_a_success_cannot_be_rolled_back():
     async def run(brokers):
         results = [OrderlyResult.SUCCESS, OrderlyResult.ROLLBACK, OrderlyResult.SUCCESS]
         seen = []
@@ -163,7 +165,7 @@ def test_success_is_final():
     scenario(run)
 
 
-def test_what_is_given_up_goes_to_the_dead_letters():
+def test_exhausted_messages_become_dead_letters():
     async def run(brokers):
         take_sends(brokers)
         brokers.has["b"] = [[record(0), record(1)]]

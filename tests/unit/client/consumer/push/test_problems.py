@@ -15,7 +15,14 @@ from rocketmq_py.protocol.bodies.client import ConsumerConnection, SubscriptionD
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.consumer.popbroker import eventually
-from tests.unit.client.consumer.push.test_push import BROKER, RETRY, TOPIC, pulled, record, scenario
+from tests.unit.client.consumer.push.test_push import (
+    BROKER,
+    RETRY,
+    TOPIC,
+    pulled,
+    record,
+    scenario,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +217,7 @@ def test_a_message_with_retries_left_is_no_dead_letter(caplog):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_close_that_waits_says_for_what(orderly, caplog, monkeypatch):
+def test_a_waiting_close_logs_the_reason(orderly, caplog, monkeypatch):
     monkeypatch.setattr(runtime, "CLOSE_NOTICE", 0.01)
     begun, go = threading.Event(), threading.Event()
 

@@ -56,7 +56,7 @@ class Broker:
         self.arrived = asyncio.Event()
 
     def consumer(self, listener=None, **options):
-        options = {"pull_delay_after_error": 0.001, **options}
+        options = {"pull_delay_after_error": 0.001, "first_pull_delay": 0.001, **options}
         made = PushConsumer(GROUP, instance=self.instance, **options)
         made.subscribe(TOPIC, listener=listener or self.take)
         return made
@@ -119,7 +119,7 @@ def scenario(function, **stored):
     asyncio.run(run())
 
 
-def test_it_says_who_it_is_before_it_asks_who_is_there_and_pulls_with_the_version_it_announced():
+def test_it_sends_a_heartbeat_before_it_rebalances_and_pulls_with_the_same_version():
     async def run(broker):
         async with broker.consumer():
             pull = (await broker.until(lambda: broker.asked(Code.PULL_MESSAGE)))[0]
@@ -145,7 +145,7 @@ def test_it_says_who_it_is_before_it_asks_who_is_there_and_pulls_with_the_versio
     ("mode", "main", "retry"),
     [("LAST_OFFSET", 40, 0), ("FIRST_OFFSET", 0, 0), ("TIMESTAMP", 25, 40)],
 )
-def test_where_a_group_without_offsets_starts(mode, main, retry):
+def test_a_group_without_offsets_starts_at_the_configured_position(mode, main, retry):
     async def run(broker):
         broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "40"})
         broker.special[Code.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: Command(0, ext={"offset": "25"})
@@ -157,7 +157,7 @@ def test_where_a_group_without_offsets_starts(mode, main, retry):
     scenario(run, **{TOPIC: None, RETRY: None})
 
 
-def test_offsets_travel_with_pulls_and_are_stored_at_the_end():
+def test_pulls_commit_offsets_and_close_stores_them():
     async def run(broker):
         broker.pulls[TOPIC, 0] = [pulled(0, 2, record(0) + record(1))]
         async with broker.consumer() as member:
@@ -181,7 +181,7 @@ def late_answer(broker, answer, topic=TOPIC):
     return encode_command(answer)
 
 
-def test_messages_filtered_away_move_the_offset_as_long_as_nothing_is_held():
+def test_filtered_messages_move_the_offset_of_an_empty_queue():
     async def run(broker):
         broker.pulls[TOPIC, 0] = [pulled(20, 7)]
         async with broker.consumer() as member:
@@ -191,7 +191,7 @@ def test_messages_filtered_away_move_the_offset_as_long_as_nothing_is_held():
     scenario(run)
 
 
-def test_it_reads_from_the_slave_the_broker_suggests_and_commits_nothing_there():
+def test_it_reads_from_the_suggested_slave_without_committing_there():
     async def run(broker):
         data = TopicRouteData(
             queue_datas=[QueueData(broker_name="b", read_queue_nums=1, write_queue_nums=1, perm=6)],
@@ -207,7 +207,7 @@ def test_it_reads_from_the_slave_the_broker_suggests_and_commits_nothing_there()
     scenario(run, **{TOPIC: 5})
 
 
-def test_a_broker_that_has_forgotten_us_hears_from_us():
+def test_a_broker_without_our_subscription_gets_a_heartbeat():
     async def run(broker):
         broker.pulls[TOPIC, 0] = [Command(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark="who?")]
         async with broker.consumer() as member:
@@ -220,7 +220,7 @@ def test_a_broker_that_has_forgotten_us_hears_from_us():
 
 
 @pytest.mark.parametrize("code", [ResponseCode.FLOW_CONTROL, ResponseCode.SYSTEM_ERROR])
-def test_a_failed_pull_is_tried_again(code, caplog):
+def test_a_failed_pull_is_retried(code, caplog):
     async def run(broker):
         broker.pulls[TOPIC, 0] = [Command(code, remark="not now"), pulled(0, 1, record(0))]
         async with broker.consumer():
@@ -230,7 +230,7 @@ def test_a_failed_pull_is_tried_again(code, caplog):
     scenario(run)
 
 
-def test_garbage_in_a_pull_costs_no_message(caplog):
+def test_a_corrupt_pull_answer_loses_no_message(caplog):
     async def run(broker):
         broker.pulls[TOPIC, 0] = [pulled(0, 1, b"garbage"), pulled(0, 1, record(0))]
         async with broker.consumer():
@@ -241,7 +241,7 @@ def test_garbage_in_a_pull_costs_no_message(caplog):
     scenario(run)
 
 
-def test_a_notice_about_the_group_makes_it_look_again():
+def test_a_group_change_notification_triggers_a_rebalance():
     async def run(broker):
         async with broker.consumer() as member:
             await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
@@ -257,7 +257,7 @@ def test_a_notice_about_the_group_makes_it_look_again():
     scenario(run)
 
 
-def test_a_member_the_broker_does_not_know_announces_itself_and_keeps_its_queues():
+def test_an_unknown_member_sends_a_heartbeat_and_keeps_its_queues():
     async def run(broker):
         async with broker.consumer() as member:
             await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
@@ -343,7 +343,7 @@ def test_a_broker_can_have_one_message_consumed(fails, result):
     scenario(run)
 
 
-def test_requests_for_a_group_that_is_not_here_are_answered():
+def test_requests_for_an_unknown_group_are_answered():
     async def run(broker):
         async with broker.consumer():
             await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
@@ -367,7 +367,7 @@ def test_tags_can_be_changed_while_it_runs():
     scenario(run)
 
 
-def test_offsets_are_persisted_from_time_to_time_without_waiting_for_an_answer():
+def test_offsets_are_persisted_periodically_without_waiting_for_an_answer():
     async def run(broker):
         async with broker.consumer() as member:
             await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
@@ -380,7 +380,7 @@ def test_offsets_are_persisted_from_time_to_time_without_waiting_for_an_answer()
     scenario(run, **{TOPIC: 8})
 
 
-def test_a_broker_no_route_names_is_looked_up_anew():
+def test_a_broker_without_a_route_triggers_a_lookup():
     async def run(broker):
         elsewhere = MessageQueue(TOPIC, "c", 0)
         await broker.instance.routes.get(TOPIC)
@@ -392,7 +392,7 @@ def test_a_broker_no_route_names_is_looked_up_anew():
     scenario(run)
 
 
-def test_it_pulls_from_the_replica_that_is_chosen():
+def test_it_pulls_from_the_chosen_replica():
     """Java: connectBrokerByUser and defaultBrokerId."""
 
     def route(request):

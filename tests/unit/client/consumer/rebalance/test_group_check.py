@@ -37,22 +37,22 @@ def checked(rounds, theirs, *, answers=True):
     return asyncio.run(run())
 
 
-def test_it_asks_when_members_change_and_there_are_others(caplog):
+def test_members_are_compared_when_they_change(caplog):
     assert checked([["me"], ["me"], ["me", "you"], ["you", "me"], ["me"], ["me", "you"]], {"T": "b || a"}) == 2
     assert not caplog.records
 
 
-def test_a_difference_is_said_once(caplog):
+def test_a_difference_is_logged_once(caplog):
     checked([["me", "you"], ["me", "you", "x"], ["me", "you"]], {"T": "c", "U": "*"})
     [record] = caplog.records
     assert "topic T: 'a || b' here, 'c' there; topic U: not subscribed here, '*' there" in record.getMessage()
 
 
-def test_a_broker_that_does_not_tell_is_asked_again():
+def test_a_failed_comparison_is_repeated():
     assert checked([["me", "you"], ["me", "you"]], {}, answers=False) == 2
 
 
-def test_members_count_once_and_an_id_that_is_used_twice_is_said(caplog):
+def test_members_count_once_and_a_duplicate_client_id_is_logged(caplog):
     assert checked([["me", "you", "me"], ["me", "me", "you"]], {"T": "a||b"}) == 1
     [record] = caplog.records
     assert "client id me is used by more than one" in record.getMessage()

@@ -43,7 +43,7 @@ def offsets(messages):
     return [message.queue_offset for message in messages]
 
 
-def test_it_announces_itself_and_pops_what_there_is():
+def test_it_sends_a_heartbeat_and_pops_available_messages():
     async def run(brokers):
         brokers.has["b"] = [[record(0), record(1)]]
         async with consumer(brokers, tags="a || b", consume_from=ConsumeFromWhere.FIRST_OFFSET) as member:
@@ -61,7 +61,7 @@ def test_it_announces_itself_and_pops_what_there_is():
     scenario(run)
 
 
-def test_messages_come_with_receipts_and_are_acked_one_request_a_broker():
+def test_messages_are_acked_with_one_request_per_broker():
     async def run(brokers):
         brokers.has["a"] = [[record(0), record(1)]]
         brokers.has["b"] = [[record(5)]]
@@ -86,7 +86,7 @@ def test_brokers_take_turns():
     scenario(run, "a", "b", "c")
 
 
-def test_a_source_that_is_full_gives_all_that_is_asked_for():
+def test_a_receive_returns_as_many_messages_as_requested():
     async def run(brokers):
         brokers.has["b"] = [[record(i) for i in range(32)], [record(i) for i in range(32, 40)]]
         async with consumer(brokers) as member:
@@ -96,7 +96,7 @@ def test_a_source_that_is_full_gives_all_that_is_asked_for():
     scenario(run)
 
 
-def test_it_waits_for_word_of_messages_at_all_brokers_at_once():
+def test_it_waits_for_notifications_of_all_brokers_at_once():
     async def run(brokers):
         async with consumer(brokers) as member:
             waiting = asyncio.ensure_future(member.receive(timeout=None))
@@ -113,7 +113,7 @@ def test_it_waits_for_word_of_messages_at_all_brokers_at_once():
     scenario(run, "a", "b")
 
 
-def test_a_broker_that_has_nothing_to_tell_is_asked_again():
+def test_a_notification_without_messages_is_requested_again():
     async def run(brokers):
         async with consumer(brokers) as member:
             waiting = asyncio.ensure_future(member.receive(timeout=None))
@@ -127,7 +127,7 @@ def test_a_broker_that_has_nothing_to_tell_is_asked_again():
     scenario(run)
 
 
-def test_word_of_messages_that_others_got_is_no_reason_to_run_in_circles():
+def test_notifications_without_messages_cause_no_busy_loop():
     async def run(brokers):
         brokers.special[Code.NOTIFICATION] = lambda _: Command(0, ext={"hasMsg": "true"})
         async with consumer(brokers) as member:
@@ -137,7 +137,7 @@ def test_word_of_messages_that_others_got_is_no_reason_to_run_in_circles():
     scenario(run)
 
 
-def test_messages_with_another_tag_of_the_same_hash_are_acked_unseen():
+def test_messages_with_another_tag_of_the_same_hash_are_acked():
     async def run(brokers):
         brokers.has["b"] = [[record(0, properties=b"TAGS\x01BB\x02"), record(1, properties=b"TAGS\x01Aa\x02")]]
         async with consumer(brokers, tags="Aa") as member:
@@ -177,7 +177,7 @@ def test_a_message_of_a_retry_topic_is_acked_there():
     scenario(run)
 
 
-def test_what_is_overdue_is_an_error_that_names_it_and_the_rest_is_acked():
+def test_an_expired_message_is_named_in_the_error_and_the_rest_is_acked():
     async def run(brokers):
         brokers.has["b"] = [[record(0)], [record(1)]]
         async with consumer(brokers) as member:
@@ -209,7 +209,7 @@ def test_a_receipt_the_broker_does_not_know_is_an_error(code):
     scenario(run)
 
 
-def test_a_broker_that_cannot_ack_keeps_others_from_nothing():
+def test_a_failing_broker_does_not_prevent_acks_at_others():
     async def run(brokers):
         brokers.has["a"] = [[record(0)]]
         brokers.has["b"] = [[record(5)]]
@@ -239,7 +239,7 @@ def test_only_what_was_received_can_be_acked():
     scenario(run)
 
 
-def test_what_a_cancelled_call_was_about_to_get_is_the_next_one_s():
+def test_messages_of_a_cancelled_receive_go_to_the_next():
     async def run(brokers):
         held = []
         brokers.special[Code.POP_MESSAGE] = held.append
@@ -257,7 +257,7 @@ def test_what_a_cancelled_call_was_about_to_get_is_the_next_one_s():
     scenario(run)
 
 
-def test_what_nobody_got_before_the_end_is_given_back():
+def test_unreceived_messages_are_returned_at_close():
     async def run(brokers):
         held = []
         brokers.special[Code.POP_MESSAGE] = held.append
@@ -276,7 +276,7 @@ def test_what_nobody_got_before_the_end_is_given_back():
     scenario(run)
 
 
-def test_a_broker_in_trouble_does_not_hide_the_others(caplog):
+def test_a_failing_broker_does_not_hide_the_others(caplog):
     async def run(brokers):
         brokers.has["a"] = [[record(1)]]
         brokers.network.unreachable.add("b:1")
@@ -292,7 +292,7 @@ def test_a_broker_in_trouble_does_not_hide_the_others(caplog):
         scenario(run, "a", "b")
 
 
-def test_when_no_broker_can_be_asked_the_reason_is_told():
+def test_the_reason_is_raised_when_no_broker_can_be_reached():
     async def run(brokers):
         brokers.special[Code.POP_MESSAGE] = lambda _: Command(ResponseCode.POLLING_FULL, remark="too many")
         async with consumer(brokers) as member:
@@ -306,7 +306,7 @@ def test_when_no_broker_can_be_asked_the_reason_is_told():
     scenario(run)
 
 
-def test_what_will_not_get_better_is_told_at_once():
+def test_a_permanent_error_is_raised_at_once():
     async def run(brokers):
         brokers.special[Code.POP_MESSAGE] = lambda _: Command(ResponseCode.NO_PERMISSION, remark="not for you")
         async with consumer(brokers) as member:
@@ -316,7 +316,7 @@ def test_what_will_not_get_better_is_told_at_once():
     scenario(run)
 
 
-def test_a_broker_where_too_many_wait_is_asked_again():
+def test_a_broker_with_too_many_held_pops_is_retried():
     async def run(brokers):
         full = [Command(0, ext={"hasMsg": "false", "pollingFull": "true"})]
         brokers.special[Code.NOTIFICATION] = lambda request: full.pop() if full else brokers._hold("b", request)
@@ -329,7 +329,7 @@ def test_a_broker_where_too_many_wait_is_asked_again():
     scenario(run)
 
 
-def test_a_start_that_fails_leaves_nothing_behind():
+def test_a_failed_start_releases_everything():
     async def run(brokers):
         brokers.special[Code.CHECK_CLIENT_CONFIG] = lambda _: Command(1, remark="no SQL here")
         member = SimpleConsumer(GROUP, instance=brokers.instance)
@@ -343,7 +343,7 @@ def test_a_start_that_fails_leaves_nothing_behind():
     scenario(run)
 
 
-def test_a_topic_may_come_into_being_later():
+def test_a_topic_can_be_created_later():
     async def run(brokers):
         brokers.topics.clear()
         async with consumer(brokers) as member:
@@ -371,7 +371,7 @@ def test_a_start_without_a_name_server_raises():
     scenario(run)
 
 
-def test_topics_can_be_subscribed_and_left_while_it_runs():
+def test_topics_can_be_subscribed_and_unsubscribed_while_it_runs():
     async def run(brokers):
         brokers.topics.add("U")
         brokers.has["b"] = [[record(1)]]
@@ -401,7 +401,7 @@ def test_iterating_ends_when_it_is_closed():
     scenario(run)
 
 
-def test_brokers_that_take_acks_one_by_one_only_get_them_so():
+def test_brokers_without_batch_acks_get_single_acks():
     async def run(brokers):
         brokers.special[Code.BATCH_ACK_MESSAGE] = lambda _: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
         brokers.has["b"] = [[record(0), record(1)]]
@@ -412,7 +412,7 @@ def test_brokers_that_take_acks_one_by_one_only_get_them_so():
     scenario(run)
 
 
-def test_in_order_calls_side_by_side_have_names_of_their_own():
+def test_concurrent_orderly_receives_have_their_own_attempt_ids():
     async def run(brokers):
         brokers.has["b"] = [[record(0)], [record(1)]]
         async with consumer(brokers, orderly=True) as member:
@@ -424,7 +424,7 @@ def test_in_order_calls_side_by_side_have_names_of_their_own():
     scenario(run)
 
 
-def test_in_order_it_says_so():
+def test_an_orderly_consumer_requests_orderly_pops():
     async def run(brokers):
         async with consumer(brokers, orderly=True) as member:
             waiting = asyncio.ensure_future(member.receive(timeout=None))
@@ -436,7 +436,7 @@ def test_in_order_it_says_so():
     scenario(run)
 
 
-def test_it_must_be_running():
+def test_a_consumer_that_is_not_started_raises():
     async def run(brokers):
         member = consumer(brokers)
         with pytest.raises(ClosedError, match="not started"):
@@ -458,12 +458,12 @@ def test_it_must_be_running():
 @pytest.mark.parametrize(
     "options", [{"invisible_duration": 0.5}, {"poll_time": 0}, {"consume_from": ConsumeFromWhere.TIMESTAMP}]
 )
-def test_options_that_can_never_work_are_refused(options):
+def test_invalid_options_are_refused(options):
     with pytest.raises(ConfigError):
         SimpleConsumer(GROUP, "ns:1", **options)
 
 
-def test_arguments_that_can_never_work_are_refused():
+def test_invalid_arguments_are_refused():
     async def run(brokers):
         brokers.has["b"] = [[record(0)]]
         async with consumer(brokers) as member:

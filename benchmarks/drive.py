@@ -1,0 +1,125 @@
+"""The compiled load generator in ``benchmarks/generator``: building it, running it, what it says.
+
+It is Rust. Where cargo is missing nothing is measured with something else instead: whoever asks for it gets an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from benchmarks.errors import BenchError
+from benchmarks.loads import Load
+
+SOURCE = Path(__file__).with_name("generator")
+_NAME = "rocketmq-load"
+_RUN_SECONDS = 900.0
+
+
+class Driven(msgspec.Struct, frozen=True):
+    """What one run has measured; every answer in it was right.
+
+    Times are microseconds from the writing of a request to the reading of its answer. ``own_cores`` is what the
+    generator itself has used, ``server_cores`` the processes it was told to watch. ``sent`` has messages by address and
+    queue.
+    """
+
+    requests: int
+    messages: int
+    seconds: float
+    rate: float
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    max_us: float
+    own_cores: float
+    own_cpu_us_per_message: float
+    server_cpu_seconds: list[float]
+    server_cores: float
+    server_cpu_us_per_message: float
+    sent: list[list[int]]
+
+
+def missing() -> str | None:
+    """Why the generator cannot be built here, or None when it can."""
+    if shutil.which("cargo") is None:
+        return "the load generator is written in Rust and cargo is not on PATH; https://rustup.rs installs it"
+    return None
+
+
+class Generator:
+    """The built generator; ``program`` is its file."""
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+
+    @classmethod
+    def build(cls) -> Self:
+        """Builds it, which takes a minute the first time, and nothing while its source stays the same.
+
+        The result is in the user's cache directory, for each checkout another. Without a network it is built, too, once
+        its few dependencies were fetched.
+
+        :raises BenchError: cargo is missing or fails.
+        """
+        lacking = missing()
+        if lacking is not None:
+            raise BenchError(lacking)
+        target = _cache() / f"generator-{hashlib.sha256(str(SOURCE).encode()).hexdigest()[:12]}"
+        command = ["cargo", "build", "--release", "--locked", "--quiet", "--target-dir", str(target)]
+        built = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)
+        if built.returncode:
+            raise BenchError(f"the load generator cannot be built: {built.stderr.strip()}")
+        return cls(target / "release" / _NAME)
+
+    def drive(
+        self, addresses: str | Sequence[str], load: Load, count: int, *, pids: Iterable[int] = (),
+        until: int | None = None, group: str | None = None, verify: bool = False, seconds: float | None = None,
+    ) -> Driven:  # fmt: skip
+        """``count`` requests to one broker or spread over several; see ``rocketmq-load --help``.
+
+        :param addresses: ``host:port``, or ``name@host:port`` of a broker that is not broker-a.
+        :param pids: servers whose CPU time is told.
+        :param until: where pulls of a queue begin again at its start.
+        :raises BenchError: an answer is missing, doubled, no success, or holds other messages than asked for.
+        """
+        where = [addresses] if isinstance(addresses, str) else addresses
+        command = [str(self.program), *_words(load, len(where)), "--count", str(count)]
+        command += [word for address in where for word in ("--address", address)]
+        command += [word for pid in pids for word in ("--pid", str(pid))]
+        command += ["--until", str(until)] if until is not None else []
+        command += ["--group", group] if group is not None else []
+        command += ["--seconds", str(seconds)] if seconds is not None else []
+        command += ["--verify"] if verify else []
+        limit = _RUN_SECONDS + (seconds or 0.0)
+        try:
+            said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"{load.kind} to {', '.join(where)} did not end within {limit:.0f} s") from None
+        if said.returncode:
+            raise BenchError(said.stderr.strip())
+        return msgspec.json.decode(said.stdout, type=Driven)
+
+
+def _words(load: Load, brokers: int) -> list[str]:
+    named = {
+        "inflight": max(load.inflight, brokers), "connections": max(load.connections, brokers), "topic": load.topic,
+        "queues": load.queues, "size": load.size, "each": load.each, "run": load.run, "headers": load.headers,
+    }  # fmt: skip
+    words: list[str] = [load.kind]
+    words += [word for name, value in named.items() for word in (f"--{name}", str(value))]
+    words += ["--topics", str(load.topics)] if load.topics is not None else []
+    words += [word for name, value in load.properties.items() for word in ("--property", f"{name}={value}")]
+    return words
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "rocketmq-py"

@@ -1,0 +1,91 @@
+"""The loads that brokers are judged by: what is asked, how much of it, and how much lies there beforehand.
+
+Knows numbers only. ``drive`` sends them, ``rows.broker`` and ``ab`` compare brokers with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+Kind = Literal["send", "batch", "pull", "pop", "transaction"]
+
+TOPIC = "bench"
+QUEUES = 8
+KIB = 1024
+CYCLE = 8192
+"""Backlogs are multiples of it: of each queue there are 1024, so that no pull ends between two blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests of one kind. ``size`` is bytes of a body, ``each`` messages of a batch, a pull or a pop.
+
+    :param run: so many messages go to a queue, and then as many to the next.
+    :param topics: so many topics of one queue in turn, instead of one topic of eight queues.
+    :param properties: of every message, beside the usual ones.
+    """
+
+    kind: Kind
+    inflight: int = 1
+    connections: int = 1
+    topic: str = TOPIC
+    queues: int = QUEUES
+    size: int = KIB
+    each: int = 32
+    run: int = 1
+    headers: Literal["json", "rocketmq"] = "json"
+    topics: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def messages_each(self) -> int:
+        """Messages of one request."""
+        return 1 if self.kind in ("send", "transaction") else self.each
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a row measures: ``count`` requests of a load, or one pass over ``backlog`` messages stored beforehand.
+
+    :param settings: of the broker, beside the stock ones.
+    :param warm: part of the usual warm-up that comes first.
+    :param passes: runs that come before the first measured one.
+    """
+
+    load: Load
+    count: int = 0
+    backlog: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
+    warm: float = 1.0
+    passes: int = 0
+
+    @property
+    def fill(self) -> Load:
+        """The sends that warm the broker up, and store the backlog."""
+        if self.load.kind in ("send", "batch"):
+            return self.load if self.load.inflight > 1 else replace(self.load, inflight=256)
+        return Load("send", 256, queues=self.load.queues, run=self.load.run)
+
+
+_LARGE = {"maxTransferCountOnMessageInMemory": "1024", "maxTransferBytesOnMessageInMemory": str(4 << 20)}
+"""Stock brokers answer a pull with 32 messages or 256 KiB at most."""
+
+WORKS: dict[str, Work] = {
+    "send-1": Work(Load("send"), 20_000, passes=1),
+    "send-64": Work(Load("send", 64), 160_000),
+    "send-256": Work(Load("send", 256), 160_000),
+    "send-256-c16": Work(Load("send", 256, 16), 160_000),
+    "send-1024-c64": Work(Load("send", 1024, 64), 160_000),
+    "send-256-rocketmq": Work(Load("send", 256, headers="rocketmq"), 160_000),
+    # Three times as many messages as elsewhere: a JIT counts calls, and here one call takes 32.
+    "batch": Work(Load("batch", 16, size=128), 20_000, warm=3.0),
+    "sync-flush": Work(Load("send", 64), 40_000, settings={"flushDiskType": "SYNC_FLUSH"}, warm=1 / 3),
+    "pull-32": Work(Load("pull", QUEUES), backlog=40 * CYCLE, passes=4),
+    "pull-1024": Work(Load("pull", QUEUES, each=1024), backlog=40 * CYCLE, settings=_LARGE, passes=4),
+    "pull-contiguous": Work(Load("pull", QUEUES, run=CYCLE // QUEUES), backlog=40 * CYCLE, passes=4),
+    "pop": Work(Load("pop", QUEUES), backlog=20 * CYCLE, passes=2),
+    "transaction-1": Work(Load("transaction"), 10_000, passes=1),
+    "transaction-64": Work(Load("transaction", 64), 40_000, passes=1),
+}

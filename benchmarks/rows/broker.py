@@ -1,0 +1,42 @@
+"""Rows that judge the broker by the loads of :mod:`benchmarks.loads`: ours and Java's, the same work in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.figures import Figure, Floor, at_least, at_most
+from benchmarks.loads import WORKS
+from benchmarks.rows.sides import both, judge_work
+from benchmarks.session import Session
+
+CPU_FLOOR = at_most(0.35)
+FLOORS: dict[str, Floor] = {
+    "send-1": at_most(0.5),
+    "send-64": at_least(2.0),
+    "send-256": at_least(2.0),
+    "send-256-c16": at_least(2.0),
+    "send-1024-c64": at_least(2.0),
+    "send-256-rocketmq": at_least(2.0),
+    "batch": at_least(1.5),
+    "sync-flush": at_least(2.0),
+    "pull-32": at_least(1.5),
+    "pull-1024": at_least(1.5),
+    "pull-contiguous": at_least(3.0),
+    "pop": at_least(2.0),
+    "transaction-1": at_most(1.0),
+    "transaction-64": at_least(2.0),
+}
+
+
+def row(name: str) -> Callable[[Session], list[Figure]]:
+    """The row of a load: its rate, or its median time when it goes one by one, and the broker's CPU per message."""
+    work = WORKS[name]
+
+    def measure(session: Session) -> list[Figure]:
+        with both(session, name, work.settings) as sides:
+            for side in sides:
+                session.tell(f"{name}: warming {side.server.name}")
+                side.prepare(work, session.scale)
+            return judge_work(session, name, FLOORS[name], CPU_FLOOR, sides, work)
+
+    return measure

@@ -1,0 +1,83 @@
+"""An event loop that doesn't wait for timers: when only a timer can wake it, its clock jumps to that timer.
+
+Timeouts and back-offs of seconds take no time in tests, and are exact on a busy machine. The clock is
+``time.monotonic`` plus what was skipped. A loop that a socket or another thread can wake waits like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+_PATCHED = ("rocketmq_py", "tests")
+"""Packages whose modules import ``monotonic`` by name."""
+
+
+class Clock:
+    """``time.monotonic`` and what was skipped, in seconds. Loops skip waits while ``skips_waits`` is true."""
+
+    def __init__(self) -> None:
+        self._real = time.monotonic
+        self._skipped = 0.0
+        self.skips_waits = False
+
+    def monotonic(self) -> float:
+        return self._real() + self._skipped
+
+    def skip(self, seconds: float) -> None:
+        self._skipped += seconds
+
+
+class _Selector(selectors.DefaultSelector):
+    """Skips the time to the next timer if no socket and no thread can end the wait before."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout <= 0 or not self._clock.skips_waits or self._others_can_wake():
+            return super().select(timeout)
+        events = super().select(0)
+        if not events:
+            self._clock.skip(timeout)
+        return events
+
+    def _others_can_wake(self) -> bool:
+        sockets = len(self.get_map()) - 1  # without the loop's own
+        return sockets > 0 or threading.active_count() > 1
+
+
+@contextmanager
+def virtual_time() -> Iterator[Clock]:
+    """Event loops made inside skip waits while the clock says so, and ``time.monotonic`` agrees with them."""
+    clock = Clock()
+
+    def new_event_loop() -> asyncio.AbstractEventLoop:
+        return asyncio.SelectorEventLoop(_Selector(clock))
+
+    real = time.monotonic
+    with mock.patch.object(asyncio.events, "new_event_loop", new_event_loop), _clocks(real, clock.monotonic):
+        yield clock
+
+
+@contextmanager
+def _clocks(old: object, new: object) -> Iterator[None]:
+    """Replaces ``time.monotonic``, also where a module imported it by name."""
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] in _PATCHED]
+    places = [(time, "monotonic")] + [
+        (module, name) for module in modules for name, value in list(vars(module).items()) if value is old
+    ]
+    for module, name in places:
+        setattr(module, name, new)
+    try:
+        yield
+    finally:
+        for module, name in places:
+            setattr(module, name, old)
