@@ -8,7 +8,36 @@ const RESPONSE: i32 = 1;
 const ONEWAY: i32 = 2;
 
 /// Header fields by their letters, `a` to `n`.
-type Fields<'a> = [Option<Text<'a>>; 14];
+type Letters<'a> = [Option<Text<'a>>; 14];
+
+const ACCESS_KEY: &[u8] = b"AccessKey";
+const SIGNATURE: &[u8] = b"Signature";
+
+/// All header fields.
+#[derive(Default)]
+struct Fields<'a> {
+    letters: Letters<'a>,
+    others: Vec<(&'a [u8], Text<'a>)>,
+}
+
+impl<'a> Fields<'a> {
+    /// Note a field; refuses a letter that comes twice.
+    fn note(&mut self, name: &'a [u8], value: Text<'a>) -> Option<()> {
+        match name {
+            [letter @ b'a'..=b'n'] => once(&mut self.letters[usize::from(letter - b'a')], value),
+            _ => {
+                self.others.push((name, value));
+                Some(())
+            }
+        }
+    }
+}
+
+/// Who signed a request, and what.
+pub struct Signed<'a> {
+    pub access_key: &'a [u8],
+    pub signature: &'a [u8],
+}
 
 pub struct Header<'a> {
     pub opaque: i32,
@@ -20,6 +49,7 @@ pub struct Header<'a> {
     pub flag: i32,
     pub properties: Text<'a>,
     pub reconsume_times: i32,
+    fields: Fields<'a>,
 }
 
 impl<'a> Header<'a> {
@@ -32,7 +62,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    fn of(opaque: i32, flag: i32, fields: &Fields<'a>) -> Option<Self> {
+    fn of(opaque: i32, flag: i32, fields: Fields<'a>) -> Option<Self> {
         let [
             group,
             topic,
@@ -48,7 +78,7 @@ impl<'a> Header<'a> {
             most,
             batch,
             name,
-        ] = fields;
+        ] = &fields.letters;
         // What is required or has a type must be there or of it, although it is not used.
         group.as_ref()?.plain()?;
         default_topic.as_ref()?.plain()?;
@@ -70,6 +100,42 @@ impl<'a> Header<'a> {
             flag: whole(message_flag.as_ref()?.plain()?)?,
             properties: (*properties)?,
             reconsume_times: optional(times, whole)?.unwrap_or(0),
+            fields,
+        })
+    }
+
+    /// Append what a signature covers but the body: the values of the fields in the order of their names.
+    ///
+    /// None if nobody signed, or a field is not plain.
+    pub fn signed_content(&self, to: &mut Vec<u8>) -> Option<Signed<'a>> {
+        if self.fields.others.is_empty() {
+            return None;
+        }
+        const LETTERS: &[u8; 14] = b"abcdefghijklmn";
+        let letters = self.fields.letters.iter().enumerate();
+        let mut all: Vec<(&[u8], Text)> = letters
+            .filter_map(|(i, value)| value.map(|value| (&LETTERS[i..=i], value)))
+            .collect();
+        all.extend(&self.fields.others);
+        all.sort_unstable_by_key(|(name, _)| *name);
+        if all.windows(2).any(|two| two[0].0 == two[1].0) {
+            return None;
+        }
+        let (mut access_key, mut signature) = (None, None);
+        for (name, value) in all {
+            match name {
+                SIGNATURE => {
+                    signature = value.plain();
+                    continue;
+                }
+                ACCESS_KEY => access_key = value.plain(),
+                _ => {}
+            }
+            value.unescape(to)?;
+        }
+        Some(Signed {
+            access_key: access_key.filter(|key| !key.is_empty())?,
+            signature: signature?,
         })
     }
 }
@@ -117,7 +183,7 @@ fn read_json(header: &[u8]) -> Option<Header<'_>> {
     if !reader.is_at_end() {
         return None;
     }
-    Header::of(opaque.unwrap_or(0), flag.unwrap_or(0), &fields?)
+    Header::of(opaque.unwrap_or(0), flag.unwrap_or(0), fields?)
 }
 
 /// Note a member that must not come twice.
@@ -132,10 +198,10 @@ fn read_fields<'a>(reader: &mut Reader<'a>) -> Option<Fields<'a>> {
         let name = reader.string()?.plain()?;
         reader.expect(b':')?;
         let value = reader.string()?;
-        match name {
-            [letter @ b'a'..=b'n'] => once(&mut fields[usize::from(letter - b'a')], value)?,
-            _ => value.unescape(&mut Vec::new())?,
+        if value.is_escaped {
+            value.unescape(&mut Vec::new())?;
         }
+        fields.note(name, value)?;
         if !reader.has_more()? {
             return Some(fields);
         }
@@ -173,15 +239,13 @@ fn read_binary(header: &[u8]) -> Option<Header<'_>> {
         {
             return None;
         }
-        if let [letter @ b'a'..=b'n'] = name {
-            once(
-                &mut fields[usize::from(letter - b'a')],
-                Text {
-                    raw,
-                    is_escaped: false,
-                },
-            )?;
-        }
+        fields.note(
+            name,
+            Text {
+                raw,
+                is_escaped: false,
+            },
+        )?;
     }
-    Header::of(opaque, flag, &fields)
+    Header::of(opaque, flag, fields)
 }

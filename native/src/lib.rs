@@ -13,6 +13,7 @@ pub mod json;
 pub mod properties;
 pub mod record;
 pub mod sends;
+pub mod signing;
 
 #[cfg(feature = "python")]
 mod python;

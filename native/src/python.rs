@@ -140,6 +140,7 @@ struct Answers {
     opaques: Vec<i32>,
 }
 
+type SendKind<'a> = (&'a str, i32, i32, &'a str, &'a str);
 type Place = Option<(usize, i32, i64)>;
 type Destination<'py> = (i32, i32, Bound<'py, PyBytes>, i64, i64);
 
@@ -149,8 +150,8 @@ impl Sends {
         self.run.sends.len()
     }
 
-    /// Topic, queue id, system flags, and properties without unique key and keys, of each kind of sends.
-    fn kinds(&self) -> PyResult<Vec<(&str, i32, i32, &str)>> {
+    /// Topic, queue id, system flags, properties without unique key and keys, and access key of each kind of sends.
+    fn kinds(&self) -> PyResult<Vec<SendKind<'_>>> {
         self.run
             .kinds
             .iter()
@@ -160,9 +161,26 @@ impl Sends {
                     kind.queue_id,
                     kind.sys_flag,
                     text(&kind.others)?,
+                    text(&kind.access_key)?,
                 ))
             })
             .collect()
+    }
+
+    /// The sends that are signed with the key of their kind; the others are of no kind any more.
+    #[pyo3(signature = (keys, /))]
+    fn verified(&self, py: Python<'_>, keys: Vec<Option<Bound<'_, PyBytes>>>) -> PyResult<Self> {
+        calm(|| {
+            let keys: Vec<Option<&[u8]>> = keys
+                .iter()
+                .map(|key| key.as_ref().map(|key| key.as_bytes()))
+                .collect();
+            let run = self.run.verified(self.data.bind(py).as_bytes(), &keys);
+            Ok(Sends {
+                data: self.data.clone_ref(py),
+                run,
+            })
+        })
     }
 
     /// Serialize type, header and body of the frame of a send.

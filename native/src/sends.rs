@@ -7,6 +7,7 @@ use memchr::memmem::Finder;
 use crate::header::Header;
 use crate::properties::ENTRY_END;
 use crate::record::u32_at;
+use crate::signing::SigningKey;
 
 /// Sends of one run; more of them are the next run.
 const MOST_SENDS: usize = 1024;
@@ -14,15 +15,21 @@ const MOST_SENDS: usize = 1024;
 const MOST_KINDS: usize = 64;
 
 /// What a decision about a send depends on.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Kind {
     pub topic: Vec<u8>,
     pub queue_id: i32,
     pub sys_flag: i32,
     /// The properties without unique key and keys.
     pub others: Vec<u8>,
+    /// Who signed it; empty if nobody did.
+    pub access_key: Vec<u8>,
 }
 
+/// The kind of a send that is not admitted with the others.
+const NOBODYS: usize = usize::MAX;
+
+#[derive(Clone)]
 pub struct Send {
     pub kind: usize,
     pub opaque: i32,
@@ -37,9 +44,11 @@ pub struct Send {
     pub properties: Range<usize>,
     pub uniq_key: Range<usize>,
     pub keys: Option<Range<usize>>,
+    /// What its signature covers beside the body, and the signature, in the text of the run.
+    pub signed: Option<(Range<usize>, Range<usize>)>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Run {
     pub kinds: Vec<Kind>,
     pub sends: Vec<Send>,
@@ -52,13 +61,34 @@ impl Run {
         self.text.get(place.clone()).unwrap_or_default()
     }
 
+    /// The same sends; those of kinds without a key, or whose signature is not of that key, are of no kind any more.
+    pub fn verified(&self, data: &[u8], keys: &[Option<&[u8]>]) -> Self {
+        let keys: Vec<Option<SigningKey>> =
+            keys.iter().map(|key| key.map(SigningKey::new)).collect();
+        let mut run = self.clone();
+        for send in &mut run.sends {
+            let key = keys.get(send.kind).and_then(Option::as_ref);
+            let is_admitted =
+                key.zip(send.signed.as_ref())
+                    .is_some_and(|(key, (content, signature))| {
+                        let body = data.get(send.body.clone()).unwrap_or_default();
+                        key.has_signed(self.text_of(content), body, self.text_of(signature))
+                    });
+            if !is_admitted {
+                send.kind = NOBODYS;
+            }
+        }
+        run
+    }
+
     /// The number of a kind; None if there are too many.
-    fn kind(&mut self, header: &Header, others: &[u8]) -> Option<usize> {
+    fn kind(&mut self, header: &Header, others: &[u8], access_key: &[u8]) -> Option<usize> {
         let known = self.kinds.iter().position(|kind| {
             kind.queue_id == header.queue_id
                 && kind.sys_flag == header.sys_flag
                 && kind.topic == header.topic
                 && kind.others == others
+                && kind.access_key == access_key
         });
         known.or_else(|| {
             (self.kinds.len() < MOST_KINDS).then(|| {
@@ -67,6 +97,7 @@ impl Run {
                     queue_id: header.queue_id,
                     sys_flag: header.sys_flag,
                     others: others.to_vec(),
+                    access_key: access_key.to_vec(),
                 });
                 self.kinds.len() - 1
             })
@@ -209,8 +240,24 @@ impl Scanner {
                 Some(begin + place.start + moved..begin + place.end + moved)
             }
         };
+        let end = self.run.text.len();
+        let found = header.signed_content(&mut self.run.text);
+        let (access_key, signed) = match &found {
+            None => {
+                self.run.text.truncate(end);
+                (&b""[..], None)
+            }
+            Some(found) => {
+                let content = end..self.run.text.len();
+                self.run.text.extend_from_slice(found.signature);
+                (
+                    found.access_key,
+                    Some((content.clone(), content.end..self.run.text.len())),
+                )
+            }
+        };
         let others = std::mem::take(&mut self.others);
-        let kind = self.run.kind(header, &others);
+        let kind = self.run.kind(header, &others, access_key);
         self.others = others;
         self.run.sends.push(Send {
             kind: kind?,
@@ -221,9 +268,10 @@ impl Scanner {
             reconsume_times: header.reconsume_times,
             frame,
             body,
-            properties: begin..self.run.text.len(),
+            properties: begin..end,
             uniq_key: begin + uniq_key.start..begin + uniq_key.end,
             keys,
+            signed,
         });
         Some(())
     }

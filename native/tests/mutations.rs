@@ -64,7 +64,7 @@ fn json(properties: &str) -> Vec<u8> {
     format!(
         concat!(
             r#"{{"code":310,"extFields":{{"a":"g","b":"t","c":"TBW102","d":"8","e":"3","f":"0","g":"1700000000000","#,
-            r#""h":"0","i":"{}","j":"0","k":"false","m":"false","n":"b","more":"x\n"}},"flag":0,"language":"JAVA","#,
+            r#""h":"0","i":"{}","j":"0","k":"false","m":"false","n":"b","more":"x\n","AccessKey":"root","Signature":"AAAA"}},"flag":0,"language":"JAVA","#,
             r#""opaque":77,"serializeTypeCurrentRPC":"JSON","version":513}}"#
         ),
         properties
@@ -194,6 +194,8 @@ fn reads() {
                         );
                         assert!(send.kind < run.kinds.len());
                     }
+                    let keys = vec![Some(&b"secret"[..]); random.below(run.kinds.len() + 1)];
+                    assert_eq!(run.verified(&data, &keys).sends.len(), run.sends.len());
                     append(run, &data, &mut random);
                 }
             }
@@ -205,6 +207,7 @@ fn reads() {
 #[test]
 fn headers() {
     let mut random = Random(2);
+    let mut signed = 0;
     let seeds = [
         (
             0,
@@ -217,9 +220,15 @@ fn headers() {
         let mutated = random.mutate(seed);
         if let Some(header) = Header::read(*kind, &mutated) {
             assert!(std::str::from_utf8(header.topic).is_ok());
+            let mut content = Vec::new();
+            if header.signed_content(&mut content).is_some() {
+                signed += 1;
+                assert!(std::str::from_utf8(&content).is_ok());
+            }
         }
         key_hash(random.next() as u32, &mutated);
     }
+    assert!(signed > ROUNDS / 10, "only {signed} headers were signed");
 }
 
 fn batch() -> Vec<u8> {

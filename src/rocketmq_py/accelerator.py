@@ -39,8 +39,9 @@ class RunAnswers(Protocol):
         ...
 
 
-SendKind = tuple[str, int, int, str]
-"""What decisions about a send depend on: topic, queue id, system flags, properties without unique key and keys."""
+SendKind = tuple[str, int, int, str, str]
+"""What decisions about a send depend on: topic, queue id, system flags, properties without unique key and keys, and the
+access key it is signed with ("" for none)."""
 
 RunTarget = tuple[int, int, int]
 """Where the sends of a kind go: position of the queue, system flags, tags code."""
@@ -63,6 +64,13 @@ class SendRun(Protocol):
 
     def kinds(self) -> list[SendKind]:
         """The kinds of sends it has; each send is of one of them."""
+        ...
+
+    def verified(self, keys: Sequence[bytes | None], /) -> SendRun:
+        """The same sends, of which those that are not admitted have no kind: :meth:`append` stops before each of them.
+
+        :param keys: the secret key that each kind must be signed with; None for a kind that is not admitted.
+        """
         ...
 
     def frame(self, number: int, /) -> tuple[int, bytes, bytes]:

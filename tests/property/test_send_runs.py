@@ -11,15 +11,20 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
+from rocketmq_py.core.access.permissions import User
 from rocketmq_py.errors import CorruptFrame
+from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import Peer
-from rocketmq_py.server.requests.dispatcher import Item
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.access.settings import AccessSettings
+from rocketmq_py.server.requests.dispatcher import Dispatcher, Item
 from rocketmq_py.store import MessageStore
 from rocketmq_py.store.index.key_hash import key_hashes
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.frame import JSON, MAX_FRAME, ROCKETMQ, Frame, FrameDecoder, RunDecoder, encode_frame
+from rocketmq_py.wire.signing import Credentials
 from tests.accelerated import accelerator, needs_accelerator
 from tests.examples import examples
 from tests.unit.broker.harness import InProcess
@@ -151,7 +156,11 @@ class Pair:
         self._frames, self._runs = FrameDecoder(), RunDecoder(MAX_FRAME, accelerator())
         self.peer = Peer(PEER, ("127.0.0.1", 10_911))
         self.runs = 0
-        self.feed(b"".join(plain_send(queue, "FIRST") for queue in range(3)))
+        self.feed(b"".join(self.first()))
+
+    def first(self) -> list[bytes]:
+        """Sends that make the topic."""
+        return [plain_send(queue, "FIRST") for queue in range(3)]
 
     def _broker(self) -> InProcess:
         store = {"max_message_size": MAX_BODY, "mapped_file_size_commit_log": LOG_FILE, "timer_wheel_enable": False}
@@ -199,9 +208,87 @@ def waiting(store: MessageStore) -> list[tuple[object, ...]]:
     return sorted(zip(*(flat[i::4] for i in range(4)), strict=True))
 
 
+ROOT, GUEST = Credentials("root", "root-secret"), Credentials("guest", "guest-secret")
+SIGNERS = [ROOT, ROOT, ROOT, GUEST, GUEST, Credentials("root", "wrong"), Credentials("nobody", "x"), None]
+
+
+class GuardedPair(Pair):
+    """The same with access control: root may do everything, guest may send to topic t."""
+
+    def __init__(self, **settings: str) -> None:
+        self.settings = settings
+        super().__init__()
+
+    def _broker(self) -> InProcess:
+        made = super()._broker()
+        settings = {
+            "authenticationEnabled": "true", "authorizationEnabled": "true",
+            "initAuthenticationUser": '{"username": "root", "password": "root-secret"}', **self.settings,
+        }  # fmt: skip
+        access = AuthDispatcher(AccessSettings.of(settings), lambda: None, lambda _: None, "c")
+        access.table.create_user(User(name="guest", password="guest-secret"))
+        entry = EntryInfo(resource="Topic:t", actions=["Pub"], decision="Allow")
+        policy = PolicyInfo(policy_type="Custom", entries=[entry])
+        access.table.put_acl("User:guest", AclInfo(subject="User:guest", policies=[policy]))
+        made.dispatcher = Dispatcher(
+            made.services.router(), after_read=made.services.store.commit_pending, on_hold=made.services.keep_hold,
+            authorize=access.admit, authorize_run=access.admit_run,
+        )  # fmt: skip
+        return made
+
+    def first(self) -> list[bytes]:
+        return [plain_send(queue, "FIRST", signer=ROOT) for queue in range(3)]
+
+
+@st.composite
+def signed_sends(draw: st.DrawFn) -> bytes:
+    """The frame of a signed send: mostly right, sometimes changed afterwards."""
+    ext = FIELDS | draw(st.one_of(plain_fields, plain_fields, fields)) | {"i": draw(properties)}
+    body = draw(st.binary(max_size=100))
+    signer = draw(st.sampled_from(SIGNERS))
+    if signer is not None:
+        ext = signer.signed(ext, body)
+        ext |= draw(st.sampled_from([{}, {}, {}, {"e": "2"}, {"zz": "x"}, {"Signature": "AA=="}, {"AccessKey": ""}]))
+    flag, opaque = draw(st.sampled_from([0, 0, 0, 2])), draw(st.integers(0, 99))
+    command = Command(RequestCode.SEND_MESSAGE_V2, opaque, flag, ext=ext, body=body)
+    return encode_command(command, draw(st.sampled_from([JSON, JSON, ROCKETMQ])))
+
+
+@given(
+    st.lists(st.lists(signed_sends(), max_size=6), max_size=3),
+    st.sampled_from(
+        [
+            {},
+            {},
+            {"authorizationEnabled": "false"},
+            {"authorizationWhitelist": "310"},
+            {"authenticationWhitelist": "310"},
+        ]
+    ),
+)
+@settings(max_examples=examples(300))
+def test_only_what_is_signed_and_permitted_is_stored(reads: list[list[bytes]], lists: dict[str, str]) -> None:
+    with pair(GuardedPair(**lists)) as both:
+        for frames in reads:
+            both.feed(b"".join(frames))
+
+
+def test_signed_sends_are_stored_at_once() -> None:
+    with pair(GuardedPair()) as both:
+        calls = [0]
+        store = both.fast.services.store
+        append = store._writer.append
+        store._writer.append = lambda record: (calls.append(1), append(record))[1]
+        both.feed(b"".join(plain_send(i % 3, str(i), signer=GUEST) for i in range(9)))
+        assert calls == [0]
+        both.feed(b"".join(plain_send(i % 3, str(i), signer=None if i == 7 else GUEST) for i in range(9)))
+        assert calls == [0]
+        assert store.queue_range("t", 0)[1] == 7
+
+
 @contextmanager
-def pair() -> Iterator[Pair]:
-    both = Pair()
+def pair(both: Pair | None = None) -> Iterator[Pair]:
+    both = both or Pair()
     try:
         yield both
     finally:
@@ -237,8 +324,10 @@ def test_whatever_bytes_are_wrong(frames: list[bytes], wrong: list[tuple[int, in
         both.feed(bytes(data))
 
 
-def plain_send(queue: int, key: str, more: str = "", body: bytes = b"body") -> bytes:
+def plain_send(queue: int, key: str, more: str = "", body: bytes = b"body", signer: Credentials | None = None) -> bytes:
     ext = FIELDS | {"e": str(queue), "i": f"UNIQ_KEY\x01{key}\x02TAGS\x01A\x02{more}"}
+    if signer is not None:
+        ext = signer.signed(ext, body)
     return encode_command(Command(RequestCode.SEND_MESSAGE_V2, queue, ext=ext, body=body))
 
 
@@ -273,5 +362,5 @@ def test_an_ordinary_send_is_plain() -> None:
     """That the properties above compare something."""
     [run] = RunDecoder(MAX_FRAME, accelerator()).feed(plain_send(0, "A") + plain_send(1, "B"))
     assert not isinstance(run, Frame)
-    assert run.kinds() == [("t", 0, 0, "TAGS\x01A\x02"), ("t", 1, 0, "TAGS\x01A\x02")]
+    assert run.kinds() == [("t", 0, 0, "TAGS\x01A\x02", ""), ("t", 1, 0, "TAGS\x01A\x02", "")]
     assert run.frame(1)[2] == b"body"

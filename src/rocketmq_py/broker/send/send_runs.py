@@ -47,7 +47,7 @@ class SendRuns:
         return RunReply(stop, answers.opaques, partial(answers.encode, self._pieces, self._host))
 
     def _target(self, kind: SendKind) -> KindTarget | None:
-        topic, queue_id, sys_flag, others = kind
+        topic, queue_id, sys_flag, others, _ = kind
         target = self._known.get((topic, queue_id))
         if target is None or target.is_retry or sys_flag & UNCOMMON_FLAGS:
             return None

@@ -35,6 +35,9 @@ Item = Frame | SendRun
 
 _Answer = tuple[int, Reply] | RunReply
 
+AuthorizeRun = Callable[[Peer, SendRun], SendRun]
+"""Returns the sends without kind where :data:`Authorize` has to decide on each by itself."""
+
 Authorize = Callable[[Peer, Command], Reply | None]
 """Returns the refusal of a request, or None to admit it."""
 
@@ -83,6 +86,7 @@ class Dispatcher:
     :param slow_turns: gets the reads that took long.
     :param authorize: returns the refusal of a request, or None to admit it; None admits all requests. It gets the same
         decoded command as the handler.
+    :param authorize_run: the same for runs; with ``authorize`` but without this there are no runs.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class Dispatcher:
         on_hold: OnHold | None = None,
         lanes: Mapping[str, LaneLimit] | None = None,
         authorize: Authorize | None = None,
+        authorize_run: AuthorizeRun | None = None,
         slow_turns: SlowTurns | None = None,
     ) -> None:
         self.slow_turns = slow_turns or SlowTurns()
@@ -102,6 +107,7 @@ class Dispatcher:
         self._after_read = after_read
         self._on_hold = on_hold
         self._authorize = authorize
+        self._authorize_run = authorize_run
         self._store_read = after_read
         self.lanes = Lanes(lanes)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -111,11 +117,9 @@ class Dispatcher:
         """Seconds of the longest ``after_read`` since :meth:`time_writes`."""
 
     def frame_decoder(self, max_frame: int) -> FrameDecoder | RunDecoder:
-        """A decoder for a connection; with the accelerator if handlers take what it finds.
-
-        With access control each request is looked at, so that there are no runs then.
-        """
-        takes_runs = self._authorize is None and any(route.run is not None for route in self._all_routes.values())
+        """A decoder for a connection; with the accelerator if handlers take what it finds."""
+        authorizes_runs = self._authorize is None or self._authorize_run is not None
+        takes_runs = authorizes_runs and any(route.run is not None for route in self._all_routes.values())
         accelerator = installed() if takes_runs else None
         return FrameDecoder(max_frame) if accelerator is None else RunDecoder(max_frame, accelerator)
 
@@ -163,6 +167,8 @@ class Dispatcher:
         answers: list[_Answer] = []
         route = self._routes.get(RequestCode.SEND_MESSAGE_V2)
         handle = route.run if route is not None else None
+        if handle is not None and self._authorize_run is not None:
+            run = self._authorize_run(peer, run)
         begin, end = 0, len(run)
         while begin < end:
             found = handle(peer, run, begin) if handle is not None else None
@@ -172,8 +178,12 @@ class Dispatcher:
                 continue
             frame = Frame(*run.frame(begin))
             begin += 1
-            request = self._decode(frame)
-            reply = self._call(peer, request, frame.body)
+            request: Request | Command
+            if self._authorize is not None:
+                request, reply = self._admit(peer, decode_command(frame))
+            else:
+                request = self._decode(frame)
+                reply = self._call(peer, request, frame.body)
             if reply is not None and not request.flag & ONEWAY_FLAG:
                 answers.append((request.opaque, reply))
         return answers
