@@ -84,6 +84,10 @@ chaos: $(VENV)/.dev ## failures under load, judged (ARGS="--minutes 10 --scenari
 fuzz: $(VENV)/.dev ## 200,000 mutated requests to broker, name server and HA port (ARGS="--seed 7 --target broker --sockets")
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
+.PHONY: simulate
+simulate: $(VENV)/.dev ## 10,000 schedules of a simulated cluster, judged (ARGS="--schedules 500 --seed 7 --scenario orderly")
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation $(ARGS)
+
 .PHONY: crashes
 crashes: $(VENV)/.dev ## Spark's processes and servers killed (ARGS="--runs 100 --seed 7") and stopped (STOPS="--runs 100 --java")
 	$(BIN)/python -m tests.spark.crashes $(ARGS)

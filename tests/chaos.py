@@ -21,9 +21,9 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.cluster import ExchangeHaInfo
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
+from tests.chaoskit.audit import Figures
 from tests.chaoskit.chaos import Chaos, Outcome
-from tests.chaoskit.ledger import Figures
-from tests.chaoskit.machines import OurServers, Servers
+from tests.chaoskit.processes import OurServers, Servers
 from tests.chaoskit.scenarios import ALL, NEED_SEAMS, PAIRED
 from tests.interop.javapeer import PEER, QUICK, QUICK_CONF, JavaPeer, options
 

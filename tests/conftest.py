@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import gc
+import inspect
 import os
 import signal
 from collections.abc import Iterator
@@ -53,6 +55,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 raise pytest.UsageError(f"CI=true and interop tests cannot run: {reason}")
             item.add_marker(pytest.mark.skip(reason=reason))
     quarantine.apply(quarantine.load(quarantine.FILE.read_text()), items, datetime.datetime.now(tz=datetime.UTC).date())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs an ``async def`` test in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True
 
 
 def pytest_collection_finish() -> None:

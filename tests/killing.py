@@ -2,8 +2,8 @@
 
 Each round starts the ``rocketmq`` command with SYNC_FLUSH on the store the last one left, holds it against what was
 acknowledged so far, loads it from several connections and kills it at a random moment, sometimes while it still
-starts. Files are small, so that each round rolls over many. Knows what was acknowledged (``Ledger``). Believes nothing
-the broker says about it: messages are pulled over the wire, queue by queue.
+starts. Files are small, so that each round rolls over many. ``SentMessages`` has what was acknowledged; it is compared
+with what pulls return, queue by queue.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Queue = tuple[str, int]
 
 
 @dataclass
-class Ledger:
+class SentMessages:
     """What has been acknowledged: the number of each message by queue and offset, and what readers have seen."""
 
     acknowledged: dict[Queue, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -199,9 +199,9 @@ async def send(address: str, numbers: Iterable[int], to: list[Queue] | None = No
 class Load:
     """Producers and a reader on one broker, until it is gone."""
 
-    def __init__(self, address: str, ledger: Ledger, chance: random.Random) -> None:
+    def __init__(self, address: str, sent_messages: SentMessages, chance: random.Random) -> None:
         self._address = address
-        self._ledger = ledger
+        self._ledger = sent_messages
         self._chance = chance
         self._callers = [RpcClient() for _ in range(CONNECTIONS)]
         self.began = asyncio.Event()
@@ -217,11 +217,11 @@ class Load:
                 caller.close()
 
     async def _produce(self, caller: RpcClient, queue: Queue) -> None:
-        ledger = self._ledger
+        sent_messages = self._ledger
         with contextlib.suppress(ConnectionLost, ConnectError):  # how each round ends
             while True:
                 is_batch = self._chance.random() < 0.2
-                numbers = [ledger.number() for _ in range(BATCH if is_batch else 1)]
+                numbers = [sent_messages.number() for _ in range(BATCH if is_batch else 1)]
                 content = (
                     encode_batch([(0, body(n), b"KEYS\x01k%d" % n) for n in numbers]) if is_batch else body(numbers[0])
                 )
@@ -230,29 +230,29 @@ class Load:
                 assert answer.code == 0, answer
                 first = int(answer.ext["queueOffset"])
                 for offset, number in enumerate(numbers, first):
-                    assert offset not in ledger.acknowledged[queue], f"{queue}: offset {offset} was given twice"
-                    ledger.acknowledged[queue][offset] = number
+                    assert offset not in sent_messages.acknowledged[queue], f"{queue}: offset {offset} was given twice"
+                    sent_messages.acknowledged[queue][offset] = number
                 self.began.set()
 
     async def _consume(self, caller: RpcClient) -> None:
         """Reads on where it stands, and commits what it has."""
-        ledger, place = self._ledger, {queue: ledger_end(self._ledger.seen[queue]) for queue in queues()}
+        sent_messages, place = self._ledger, {queue: contiguous_end(self._ledger.seen[queue]) for queue in queues()}
         await self.began.wait()
         with contextlib.suppress(ConnectionLost, ConnectError):
             while True:
                 for queue in queues():
                     found = await read(caller, self._address, queue, place[queue])
-                    ledger.seen[queue].update(found)
+                    sent_messages.seen[queue].update(found)
                     place[queue] += len(found)
                     header = UpdateConsumerOffset(
                         consumer_group=GROUP, topic=queue[0], queue_id=queue[1], commit_offset=place[queue]
                     )
-                    ledger.committed[queue] = place[queue]
+                    sent_messages.committed[queue] = place[queue]
                     await ask(caller, self._address, Command(Code.UPDATE_CONSUMER_OFFSET, ext=header.to_ext()))
                 await asyncio.sleep(0.001)
 
 
-def ledger_end(found: dict[int, int]) -> int:
+def contiguous_end(found: dict[int, int]) -> int:
     return max(found) + 1 if found else 0
 
 
@@ -264,7 +264,7 @@ class Rounds:
 
     def __init__(self, work: Path, seed: int) -> None:
         self.store = work / "store"
-        self.ledger = Ledger()
+        self.sent_messages = SentMessages()
         self._chance = random.Random(seed)
         self._checked: dict[Queue, int] = dict.fromkeys(queues(), 0)
 
@@ -284,8 +284,8 @@ class Rounds:
 
     async def _make_topics(self) -> None:
         server = Served(self.store)
-        sent = await send(server.address(), [self.ledger.number() for _ in queues()])
-        self.ledger.acknowledged.update(sent)
+        sent = await send(server.address(), [self.sent_messages.number() for _ in queues()])
+        self.sent_messages.acknowledged.update(sent)
         server.end(signal.SIGKILL)
 
     async def _round(self, number: int) -> None:
@@ -296,7 +296,7 @@ class Rounds:
             server = Served(self.store)
         address = await asyncio.to_thread(server.address)
         await self.check(address)
-        load = Load(address, self.ledger, self._chance)
+        load = Load(address, self.sent_messages, self._chance)
         running = asyncio.create_task(load.run())
         began = asyncio.create_task(load.began.wait())
         await asyncio.wait((running, began), return_when=asyncio.FIRST_COMPLETED)
@@ -312,7 +312,7 @@ class Rounds:
         for queue in queues():
             begin = self._checked[queue]
             found = await read(caller, address, queue, begin)
-            for known in (self.ledger.acknowledged[queue], self.ledger.seen[queue]):
+            for known in (self.sent_messages.acknowledged[queue], self.sent_messages.seen[queue]):
                 wanted = {offset: number for offset, number in known.items() if offset >= begin}
                 missing = {offset: number for offset, number in wanted.items() if found.get(offset) != number}
                 assert not missing, f"{queue}: not there, or something else is: {missing}"
@@ -326,7 +326,7 @@ class Rounds:
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return
         offset = int(answer.ext["offset"])
-        assert 0 <= offset <= self.ledger.committed.get(queue, 0) <= end, (queue, offset, end)
+        assert 0 <= offset <= self.sent_messages.committed.get(queue, 0) <= end, (queue, offset, end)
 
     def verify(self) -> None:
         with OfflineStore(self.store) as store:
@@ -346,7 +346,7 @@ def main() -> None:
     print(f"{arguments.rounds} rounds in {work}, seed {arguments.seed}, pid {os.getpid()}", flush=True)
     asyncio.run(rounds.run(arguments.rounds, verify_every=max(1, arguments.rounds // 20)))
     took = time.monotonic() - begin
-    print(f"{arguments.rounds} kills, {rounds.ledger.count} acknowledged messages, none lost, in {took:.0f} s")
+    print(f"{arguments.rounds} kills, {rounds.sent_messages.count} acknowledged messages, none lost, in {took:.0f} s")
     if arguments.store is None:
         shutil.rmtree(work)
 

@@ -103,7 +103,7 @@ class Load:
                 rounds.acknowledged[queue, int(answer.ext["queueOffset"])] = number
                 self.progress.set()
 
-    async def goes_on(self) -> None:
+    async def writes_again(self) -> None:
         """Until something more has been acknowledged."""
         self.progress.clear()
         async with asyncio.timeout(SECONDS):
@@ -164,13 +164,13 @@ class PairRounds:
     async def _round(self, victim: str) -> None:
         load = Load(self.master.address, self)
         running = asyncio.create_task(load.run())
-        await load.goes_on()
+        await load.writes_again()
         await asyncio.sleep(self._chance.uniform(0, 0.3))
         self.kills[victim] += 1
         if victim == "slave":
             self.slave.end(signal.SIGKILL)
             await self.slave.start()
-            await load.goes_on()
+            await load.writes_again()
             load.is_over = True
             await running
         else:
@@ -195,7 +195,7 @@ class PairRounds:
     async def _finish(self) -> None:
         load = Load(self.master.address, self)
         running = asyncio.create_task(load.run())
-        await load.goes_on()
+        await load.writes_again()
         load.is_over = True
         await running
         for member in (self.master, self.slave):

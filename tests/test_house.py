@@ -27,6 +27,8 @@ FUNCTION_LINES = 60
 MEDIAN_FUNCTION_LINES = 10
 OUTSIDE = re.compile(r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven")
 """Paths of one machine, registry hosts, and words of unfinished work."""
+ASPECTS = {"faults", "full_disk", "golden", "hostile_names", "imports", "make", "namespace", "responses"}
+"""What files in ``tests/unit`` may be named after besides a module: an aspect of the whole package of their folder."""
 DOCSTRING = re.compile(r'(#.*\n|\s)*r?"""')
 
 
@@ -128,3 +130,15 @@ def test_the_pinned_versions_are_allowed_ones() -> None:
 def test_the_public_names_exist() -> None:
     for public in getattr(rocketmq_py, "__all__", []):
         assert hasattr(rocketmq_py, public), public
+
+
+def test_unit_tests_are_named_after_their_module() -> None:
+    """``tests/unit/a/test_b.py`` tests ``a/b.py`` of the package, of ``tests`` or of the repository."""
+    unit = ROOT / "tests" / "unit"
+
+    def has_module(path: Path) -> bool:
+        name, folder = path.stem.removeprefix("test_"), path.parent.relative_to(unit)
+        modules = {m.stem for root in ("src/rocketmq_py", "tests", ".") for m in (ROOT / root / folder).glob("*.py")}
+        return name in ASPECTS or any(name == module or name.startswith(f"{module}_") for module in modules)
+
+    assert [str(path) for path in unit.rglob("test_*.py") if not has_module(path)] == []

@@ -213,6 +213,7 @@ fn headers() {
             0,
             json(r"UNIQ_KEY\u0001ABC\u0002TAGS\u0001\u00e4\ud83d\ude00\u0002"),
         ),
+        (0, json(r"UNIQ_KEY\u0001ABC\u0002TAGS\u0001\u00e4\u0002")),
         (1, binary()),
     ];
     for round in 0..2 * ROUNDS {

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from rocketmq_py.client.producer.blocking_transaction import TransactionProducer as TransactionProducer
     from rocketmq_py.client.producer.request_reply import reply as reply
     from rocketmq_py.client.producer.transaction import TransactionListener as TransactionListener
+    from rocketmq_py.client.send.queue_selectors import (
+        SelectByHash as SelectByHash,
+        SelectByMachineRoom as SelectByMachineRoom,
+        SelectByQueueId as SelectByQueueId,
+        SelectRandomly as SelectRandomly,
+    )
     from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance as LatencyFaultTolerance
     from rocketmq_py.errors import (
         BrokerError as BrokerError,
@@ -94,6 +100,10 @@ __all__ = [
     "PushConsumer",
     "RequestTimeout",
     "RocketMQError",
+    "SelectByHash",
+    "SelectByMachineRoom",
+    "SelectByQueueId",
+    "SelectRandomly",
     "SendHook",
     "SendResult",
     "SendStatus",
@@ -122,6 +132,7 @@ _HOMES = {
     "client.producer.transaction": ("TransactionListener",),
     "client.producer.blocking_transaction": ("TransactionProducer",),
     "core.producer.latency_fault": ("LatencyFaultTolerance",),
+    "client.send.queue_selectors": ("SelectByHash", "SelectByMachineRoom", "SelectByQueueId", "SelectRandomly"),
     "errors": (
         "BrokerError", "ClosedError", "ConfigError", "ForkedError", "InvalidReceipt", "MessageIllegal", "NetworkError",
         "NoRouteError", "NotAssigned", "OffsetIllegal", "RequestTimeout", "RocketMQError",

@@ -16,6 +16,12 @@ from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.client.producer.request_reply import reply
 from rocketmq_py.client.producer.transaction import TransactionListener
 from rocketmq_py.client.producer.transaction_producer import TransactionProducer
+from rocketmq_py.client.send.queue_selectors import (
+    SelectByHash,
+    SelectByMachineRoom,
+    SelectByQueueId,
+    SelectRandomly,
+)
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.errors import (
     BrokerError,
@@ -86,6 +92,10 @@ __all__ = [
     "PushConsumer",
     "RequestTimeout",
     "RocketMQError",
+    "SelectByHash",
+    "SelectByMachineRoom",
+    "SelectByQueueId",
+    "SelectRandomly",
     "SendHook",
     "SendResult",
     "SendStatus",

@@ -84,7 +84,11 @@ class CorruptRecord(ProtocolError):
     """A stored message whose bytes contradict themselves."""
 
 
-class DecompressionLimit(CorruptRecord):
+class CorruptBody(CorruptRecord):
+    """A stored message whose body cannot be decompressed or unwrapped; the records around it can be read."""
+
+
+class DecompressionLimit(CorruptBody):
     """A compressed body that would take more memory than its reader allows."""
 
 
@@ -241,6 +245,14 @@ class GroupNotExist(BrokerError):
     """The consumer group does not exist on the server (26)."""
 
     codes = (26,)
+
+
+class NotLeader(BrokerError):
+    """Another broker leads this queue of a static topic (501); the route says which."""
+
+    codes = (501,)
+    retryable = True
+    refresh_route = True
 
 
 class InvalidReceipt(BrokerError):

@@ -18,7 +18,7 @@ class Background:
     __slots__ = ("_tasks",)
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # cancelled in the order they were started
 
     @property
     def runs(self) -> bool:
@@ -29,7 +29,7 @@ class Background:
         """Start coroutines as tasks."""
         for one in work:
             task = asyncio.get_running_loop().create_task(one)
-            self._tasks.add(task)
+            self._tasks[task] = None
             task.add_done_callback(self._ended)
 
     def replace(self, *work: Work) -> None:
@@ -50,7 +50,7 @@ class Background:
         await asyncio.gather(*tasks, return_exceptions=True)  # failures are logged when they happen
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (fault := task.exception()) is not None:
             _log.error("%s failed: %s", task.get_coro(), fault, exc_info=fault)
 

@@ -116,7 +116,7 @@ _ALERTS = {
     "ALERT_BAD_CERTIFICATE": "the {} does not accept our certificate",
     "ALERT_CERTIFICATE_EXPIRED": "our certificate has expired",
     "ALERT_HANDSHAKE_FAILURE": "the {} refuses the handshake; it may require a client certificate",
-    "WRONG_VERSION_NUMBER": "the {} does not speak TLS there",
+    "WRONG_VERSION_NUMBER": "the {} does not use TLS there",
 }
 
 
@@ -133,7 +133,7 @@ def tls_fault(error: OSError, other: str = "server") -> str | None:
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or str(error)).upper().replace(" ", "_")
         if "UNEXPECTED_EOF" in reason:
-            hint = "; it may not speak TLS there" if other == "server" else ""
+            hint = "; it may not use TLS there" if other == "server" else ""
             return f"TLS: the {other} ended the handshake without a reason{hint}"
         known = next((words for part, words in _ALERTS.items() if part in reason), None)
         return f"TLS: {known.format(other) if known else error.reason or error}"

@@ -1,1 +1,1 @@
-"""The chaos kit: clusters of processes under load, injected failures, and a judge of what came of them."""
+"""The chaos kit: clusters of processes under load, injected failures, and an audit of the results."""

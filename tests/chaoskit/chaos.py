@@ -1,13 +1,13 @@
-"""Scenarios of failure on a cluster under load, and the proof that nothing was lost, disordered or skipped.
+"""Scenarios of failure on a cluster under load, and the check that nothing was lost, disordered or skipped.
 
 A scenario is a function that says what happens to whom::
 
     def broker_killed(chaos: Chaos) -> None:
         broker = chaos.any_broker()
         broker.kill()
-        chaos.flows()
+        chaos.wait_for_progress()
         broker.start()
-        chaos.flows(through=broker)
+        chaos.wait_for_progress(through=broker)
 
 Knows the order of a run: load, scenario, healing, rest, judgement. Refuses to know what may fail: that is for
 scenarios to say.
@@ -31,10 +31,10 @@ import msgspec
 
 from rocketmq_py.core.consumer import orderly
 from rocketmq_py.remoting.portal import Portal
-from tests.chaoskit.ledger import Figures, Ledger, Report, Step
+from tests.chaoskit.audit import Audit, Figures, Report, Step
 from tests.chaoskit.load import ORDERED, PLAIN, READERS, Load
-from tests.chaoskit.machines import Machines, Program, Server, Servers, Slave
-from tests.chaoskit.member import Orders, report_of
+from tests.chaoskit.member import MemberOptions, report_of
+from tests.chaoskit.processes import ClusterProcesses, Program, Server, Servers, Slave
 
 PATIENCE_SECONDS = 300.0
 """How long to wait for what must come; far above what it takes, since no clock decides a verdict."""
@@ -47,10 +47,10 @@ class Stalled(AssertionError):
 class Member:
     """A consumer in a process of its own."""
 
-    def __init__(self, ledger: Ledger, orders: Orders, log: Path) -> None:
-        self.name = orders.name
-        self._ledger = ledger
-        self._orders = orders
+    def __init__(self, audit: Audit, options: MemberOptions, log: Path) -> None:
+        self.name = options.name
+        self._audit = audit
+        self._orders = options
         self._log = log
         self._lives = 0
         self._program: Program | None = None
@@ -65,10 +65,10 @@ class Member:
         if self._program is None:
             self._lives += 1
             life = f"{self.name}.{self._lives}"
-            orders = msgspec.structs.replace(self._orders, name=life)
-            command = [sys.executable, "-m", "tests.chaoskit.member", msgspec.json.encode(orders).decode()]
+            options = msgspec.structs.replace(self._orders, name=life)
+            command = [sys.executable, "-m", "tests.chaoskit.member", msgspec.json.encode(options).decode()]
             self.name = life
-            self._program = Program(command, self._log, lambda line: self._ledger.report(report_of(line, life)))
+            self._program = Program(command, self._log, lambda line: self._audit.report(report_of(line, life)))
 
     def await_ready(self) -> None:
         """Wait until it has joined its group, after :meth:`begin`."""
@@ -97,13 +97,13 @@ class Member:
         if self._program is not None:
             self._program.signal(SIGSTOP)
 
-    def thaw(self) -> None:
+    def unfreeze(self) -> None:
         """SIGCONT. Harmless when it is not frozen."""
         if self._program is not None:
             self._program.signal(SIGCONT)
 
     def _gone(self) -> None:
-        self._ledger.report(Report(time.monotonic(), self.name, Step.GONE))
+        self._audit.report(Report(time.monotonic(), self.name, Step.GONE))
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class Chaos:
 
     :param brokers: how many masters.
     :param name_servers: how many name servers.
-    :param slaves: how many of the masters have a slave; see :class:`~rocketmq_py.testing.Machines`.
+    :param slaves: how many of the masters have a slave; see :class:`~tests.chaoskit.processes.ClusterProcesses`.
     :param members: consumers of each of the two groups: one takes plain messages as they come, the other ordered ones.
     :param rate: messages a second.
     :param seed: of everything that is random in scenarios; the same seed takes the same decisions.
@@ -166,11 +166,11 @@ class Chaos:
         """What scenarios draw from."""
         self._pace = pace
         self._lock_seconds = lock_seconds
-        self._ledger = Ledger(ordered=[ORDERED])
-        self._machines = Machines(
+        self._audit = Audit(ordered=[ORDERED])
+        self._machines = ClusterProcesses(
             work, brokers=brokers, name_servers=name_servers, slaves=slaves, servers=servers, settings=settings
         )
-        self._load = Load(self._ledger, rate=rate)
+        self._load = Load(self._audit, rate=rate)
         self._members = members
         self._work = work
         self._portal: Portal | None = None
@@ -207,52 +207,52 @@ class Chaos:
 
     # -- what scenarios wait for
 
-    def flows(self, messages: int = 50, *, through: Server | None = None) -> None:
+    def wait_for_progress(self, messages: int = 50, *, through: Server | None = None) -> None:
         """Wait until so many more plain messages have been sent and consumed.
 
         :param through: so many of this broker, instead of anywhere.
         :raises Stalled: they have not.
         """
-        ledger, what = self._ledger, PLAIN if through is None else through.name
-        with ledger.changed:
-            acknowledged, consumed = ledger.acknowledged_by[what], ledger.consumed_from[what]
+        audit, what = self._audit, PLAIN if through is None else through.name
+        with audit.changed:
+            acknowledged, consumed = audit.acknowledged_by[what], audit.consumed_from[what]
         self._await(
             lambda: (
-                ledger.acknowledged_by[what] >= acknowledged + messages
-                and ledger.consumed_from[what] >= consumed + messages
+                audit.acknowledged_by[what] >= acknowledged + messages
+                and audit.consumed_from[what] >= consumed + messages
             ),
             lambda: (
-                f"of {messages} messages of {what}, {ledger.acknowledged_by[what] - acknowledged} were acknowledged "
-                f"and {ledger.consumed_from[what] - consumed} consumed"
+                f"of {messages} messages of {what}, {audit.acknowledged_by[what] - acknowledged} were acknowledged "
+                f"and {audit.consumed_from[what] - consumed} consumed"
             ),
         )
 
-    def flows_in_order(self, messages: int = 5) -> None:
+    def wait_for_ordered_progress(self, messages: int = 5) -> None:
         """Wait until so many more messages of every ordered lane have been consumed.
 
         :raises Stalled: they have not.
         """
-        consumed, lanes = self._ledger.consumed_from, self._load.ordered_lanes
-        with self._ledger.changed:
+        consumed, lanes = self._audit.consumed_from, self._load.ordered_lanes
+        with self._audit.changed:
             before = {lane: consumed[lane] for lane in lanes}
         self._await(
             lambda: all(consumed[lane] >= before[lane] + messages for lane in lanes),
             lambda: f"messages consumed of each lane: {[consumed[lane] - before[lane] for lane in lanes]}",
         )
 
-    def lasts(self, seconds: float) -> None:
-        """Let things be as they are for so long, times the pace."""
+    def keep_for(self, seconds: float) -> None:
+        """Keep the present state for ``seconds`` times the pace."""
         time.sleep(seconds * self._pace)
 
-    def _await(self, so: Callable[[], bool], otherwise: Callable[[], str]) -> None:
-        with self._ledger.changed:
-            if not self._ledger.changed.wait_for(so, PATIENCE_SECONDS):
+    def _await(self, condition: Callable[[], bool], otherwise: Callable[[], str]) -> None:
+        with self._audit.changed:
+            if not self._audit.changed.wait_for(condition, PATIENCE_SECONDS):
                 raise Stalled(f"{otherwise()} within {PATIENCE_SECONDS:.0f} s")
 
     # -- a run
 
     def run(self, scenario: Scenario) -> Outcome:
-        """Let a scenario happen under load, mend what it broke, wait until all is consumed, and judge.
+        """Run a scenario under load, repair its damage, wait until everything is consumed, and check the audit.
 
         Never raises because of what the servers or clients do wrong: that is in the outcome.
         """
@@ -261,34 +261,34 @@ class Chaos:
         self._load.longest_send = 0.0
         self._call(self._load.resume)
         try:
-            self.flows()
+            self.wait_for_progress()
             scenario(self)
             self._heal()
-            self.flows()
+            self.wait_for_progress()
         except (Stalled, RuntimeError) as e:
             faults.append(str(e))
             self._heal()
-        self._rest()
-        found, figures = self._ledger.judge()
+        self._drain()
+        found, figures = self._audit.finish()
         figures.sent = self._load.sent - before
         figures.longest_send = self._load.longest_send
         return Outcome(scenario.__name__, figures, faults + found, time.monotonic() - began)
 
     def _heal(self) -> None:
         self._machines.heal()
-        everybody = [*self.plain_consumers, *self.orderly_consumers]
-        for member in everybody:
-            member.thaw()
+        members = [*self.plain_consumers, *self.orderly_consumers]
+        for member in members:
+            member.unfreeze()
             member.begin()
-        for member in everybody:
+        for member in members:
             member.await_ready()
 
-    def _rest(self) -> None:
-        """Send nothing more, and wait until everything is consumed; what is not by then the judge will tell."""
+    def _drain(self) -> None:
+        """Pause the load and wait until everything is consumed; the audit reports what is not."""
         assert self._portal is not None
         self._portal.run(self._load.pause())
-        with self._ledger.changed:
-            self._ledger.changed.wait_for(lambda: not self._ledger.open, PATIENCE_SECONDS)
+        with self._audit.changed:
+            self._audit.changed.wait_for(lambda: not self._audit.open, PATIENCE_SECONDS)
 
     # -- life
 
@@ -323,11 +323,11 @@ class Chaos:
         self._heal()
 
     def _member(self, name: str, topic: str) -> Member:
-        orders = Orders(
+        options = MemberOptions(
             name, self._machines.namesrv, READERS[topic], topic, self._machines.address_map,
             orderly=topic == ORDERED, lock_seconds=self._lock_seconds, work_seconds=0.002,
         )  # fmt: skip
-        return Member(self._ledger, orders, self._work / f"{name}.log")
+        return Member(self._audit, options, self._work / f"{name}.log")
 
     def stop(self) -> None:
         """End everything. May be called more than once."""

@@ -1,4 +1,4 @@
-"""Load that keeps books: producers note what was acknowledged, and how far each group has committed is looked up.
+"""Load of a chaos run: producers record acknowledgements, and committed offsets of the groups are polled.
 
 Knows the clients. Refuses to know what happens to the servers meanwhile, and what of it is right.
 """
@@ -21,7 +21,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.group import GetConsumeStats
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
-from tests.chaoskit.ledger import Acknowledged, Committed, Ledger, Mark
+from tests.chaoskit.audit import Acknowledged, Audit, Committed, MessageId
 from tests.chaoskit.member import FREQUENT
 
 PLAIN, ORDERED = "chaos-plain", "chaos-ordered"
@@ -42,8 +42,8 @@ class Load:
     :param rate: messages a second, all lanes together; half of them are ordered.
     """
 
-    def __init__(self, ledger: Ledger, *, rate: float = 200.0, lanes: int = 8) -> None:
-        self._ledger = ledger
+    def __init__(self, audit: Audit, *, rate: float = 200.0, lanes: int = 8) -> None:
+        self._audit = audit
         self._lanes = lanes
         self.ordered_lanes = [f"o{number}" for number in range(lanes)]
         self._interval = 2 * lanes / rate
@@ -120,16 +120,16 @@ class Load:
         while True:
             number += 1
             await self._turn()
-            await self._send(producer, Message(PLAIN, str(Mark(lane, number))), Mark(lane, number), None)
+            await self._send(producer, Message(PLAIN, str(MessageId(lane, number))), MessageId(lane, number), None)
 
     async def _ordered(self, producer: Producer, lane: str, queue: MessageQueue) -> None:
         number = 1
         began: float | None = None
         while True:
             await self._turn()
-            message = Message(ORDERED, str(Mark(lane, number)), sharding_key=lane)
+            message = Message(ORDERED, str(MessageId(lane, number)), sharding_key=lane)
             began = began or time.monotonic()
-            if await self._send(producer, message, Mark(lane, number), queue, began):
+            if await self._send(producer, message, MessageId(lane, number), queue, began):
                 number, began = number + 1, None
 
     async def _turn(self) -> None:
@@ -138,7 +138,12 @@ class Load:
         await self._flowing.wait()
 
     async def _send(
-        self, producer: Producer, message: Message, mark: Mark, queue: MessageQueue | None, began: float | None = None
+        self,
+        producer: Producer,
+        message: Message,
+        message_id: MessageId,
+        queue: MessageQueue | None,
+        began: float | None = None,
     ) -> bool:
         """Whether it was acknowledged."""
         began = began or time.monotonic()
@@ -155,7 +160,7 @@ class Load:
             return False  # not where it is safe: not on disk, or not at a slave
         now = time.monotonic()
         self.longest_send = max(self.longest_send, now - began)
-        self._ledger.acknowledge(Acknowledged(now, mark, result.queue, result.queue_offset))
+        self._audit.acknowledge(Acknowledged(now, message_id, result.queue, result.queue_offset))
         return True
 
     # -- offsets
@@ -175,7 +180,7 @@ class Load:
             return  # nothing committed yet, or on its way up or down
         for queue, state in ConsumeStatsTable.read(answer.body).queues().items():
             if queue.topic == topic:
-                self._ledger.commit(Committed(now, queue, state.consumer_offset))
+                self._audit.commit(Committed(now, queue, state.consumer_offset))
 
 
 def _stats_command(group: str, topic: str) -> Command:

@@ -1,8 +1,8 @@
 """A consumer in a process of its own, which may be killed: ``python -m tests.chaoskit.member``.
 
-Takes its orders as one JSON object on the command line (:class:`Orders`), says READY, and then reports every message
-it begins and ends on standard output, a line each (:class:`~tests.chaoskit.ledger.Report`). Ends in good order on
-SIGTERM and when its standard input ends.
+Takes its options as one JSON object on the command line (:class:`MemberOptions`), prints READY, and then
+reports the start and end of every message on standard output, a line each (:class:`~tests.chaoskit.audit.Report`).
+Stops cleanly on SIGTERM and when its standard input ends.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.core.consumer import orderly as locking
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.server.runner import run
-from tests.chaoskit.ledger import Mark, Report, Step
+from tests.chaoskit.audit import MessageId, Report, Step
 
 STDOUT = 1
 FREQUENT = 1.0
 """Seconds between looks at the routes and writes of offsets, so that little time is lost in small tests."""
 
 
-class Orders(msgspec.Struct):
+class MemberOptions(msgspec.Struct):
     """What a member is to do.
 
     :param name: how it calls itself in its reports.
@@ -49,41 +49,49 @@ class Orders(msgspec.Struct):
 
 def line_of(report: Report) -> bytes:
     """A report as a line of text."""
-    queue, mark = report.queue, report.mark
-    words = (report.step.value, f"{report.at:.6f}", queue.topic, queue.broker_name, queue.queue_id, report.offset, mark)
+    queue, message_id = report.queue, report.message_id
+    words = (
+        report.step.value,
+        f"{report.at:.6f}",
+        queue.topic,
+        queue.broker_name,
+        queue.queue_id,
+        report.offset,
+        message_id,
+    )
     return " ".join(map(str, words)).encode() + b"\n"
 
 
 def report_of(line: str, member: str) -> Report:
     """The report that is in a line of text."""
-    step, at, topic, broker, queue_id, offset, mark = line.split()
+    step, at, topic, broker, queue_id, offset, message_id = line.split()
     queue = MessageQueue(topic, broker, int(queue_id))
-    return Report(float(at), member, Step(step), queue, int(offset), Mark.of(mark))
+    return Report(float(at), member, Step(step), queue, int(offset), MessageId.of(message_id))
 
 
-async def consume(orders: Orders) -> None:
+async def consume(options: MemberOptions) -> None:
     """Consume and report until cancelled."""
 
     def tell(step: Step, message: MessageExt) -> None:
         queue = MessageQueue(message.topic, message.queue.broker_name, message.queue_id)
-        report = Report(time.monotonic(), orders.name, step, queue, message.queue_offset, Mark.of(message.body))
+        report = Report(time.monotonic(), options.name, step, queue, message.queue_offset, MessageId.of(message.body))
         os.write(STDOUT, line_of(report))  # in one piece, and out of this process before the listener is done
 
     async def listen(message: MessageExt) -> None:
         tell(Step.BEGIN, message)
-        if orders.work_seconds:
-            await asyncio.sleep(orders.work_seconds)
+        if options.work_seconds:
+            await asyncio.sleep(options.work_seconds)
         tell(Step.END, message)
 
     instance = ClientInstance(
-        orders.namesrv, instance_name=orders.name, address_map=orders.address_map, route_interval=FREQUENT,
+        options.namesrv, instance_name=options.name, address_map=options.address_map, route_interval=FREQUENT,
         offset_interval=FREQUENT,
     )  # fmt: skip
     consumer = PushConsumer(
-        orders.group, listener=listen, instance=instance, orderly=orders.orderly,
+        options.group, listener=listen, instance=instance, orderly=options.orderly,
         consume_from=ConsumeFromWhere.FIRST_OFFSET,
     )  # fmt: skip
-    consumer.subscribe(orders.topic)
+    consumer.subscribe(options.topic)
     try:
         async with consumer:
             os.write(STDOUT, b"READY\n")
@@ -105,11 +113,11 @@ def _end_with_stdin() -> None:
 
 
 def main() -> None:
-    """Obey the orders on the command line."""
-    orders = msgspec.json.decode(sys.argv[1], type=Orders)
-    shorten_locks(orders.lock_seconds)
+    """Obey the options on the command line."""
+    options = msgspec.json.decode(sys.argv[1], type=MemberOptions)
+    shorten_locks(options.lock_seconds)
     threading.Thread(target=_end_with_stdin, daemon=True).start()
-    run(consume(orders))
+    run(consume(options))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class ShiftedClock:
         return wall_clock() + self.shift_ms
 
 
-class CrampedFileSystem(OsFileSystem):
+class FullDiskFileSystem(OsFileSystem):
     """Files of this machine, on a disk that is full when a test says so.
 
     As on a full disk, what has room already may be written again; nothing new is made and nothing grows.
@@ -64,7 +64,7 @@ class CrampedFileSystem(OsFileSystem):
     def open(self, path: Path, size: int, *, create: bool = True) -> File:  # type: ignore[override]
         if create and not path.exists():
             self.check(path)
-        return _CrampedFile(super().open(path, size, create=create), self)
+        return _FullDiskFile(super().open(path, size, create=create), self)
 
     def write(self, path: Path, data: bytes) -> None:
         self.check(path)
@@ -74,10 +74,10 @@ class CrampedFileSystem(OsFileSystem):
         return 1.0 if self.is_full else min(super().used_ratio(path), 0.5)  # whatever this machine's disk is like
 
 
-class _CrampedFile:
+class _FullDiskFile:
     """A file whose unwritten parts cannot be had while the disk is full."""
 
-    def __init__(self, file: OsFile, disk: CrampedFileSystem) -> None:
+    def __init__(self, file: OsFile, disk: FullDiskFileSystem) -> None:
         self._file = file
         self._disk = disk
         self.path, self.size = file.path, file.size
@@ -101,7 +101,7 @@ class Node:
 
     def __init__(self) -> None:
         self.clock = ShiftedClock()
-        self.disk = CrampedFileSystem()
+        self.disk = FullDiskFileSystem()
         self._broker: Broker | None = None
 
     async def broker(self, settings: dict[str, str]) -> None:
@@ -117,12 +117,12 @@ class Node:
 
     async def _serve(self, **addresses: str) -> None:
         loop = asyncio.get_running_loop()
-        obey: Callable[[str], object] = lambda line: loop.call_soon_threadsafe(self._obey, line)  # noqa: E731
-        threading.Thread(target=_listen, args=(obey,), daemon=True).start()
+        execute: Callable[[str], object] = lambda line: loop.call_soon_threadsafe(self._execute, line)  # noqa: E731
+        threading.Thread(target=_listen, args=(execute,), daemon=True).start()
         ready(**addresses)
         await asyncio.Event().wait()
 
-    def _obey(self, line: str) -> None:
+    def _execute(self, line: str) -> None:
         match line.split():
             case ["clock", shift]:
                 self.clock.shift_ms = int(shift)
@@ -136,9 +136,9 @@ class Node:
         click.echo("OK")
 
 
-def _listen(obey: Callable[[str], object]) -> None:
+def _listen(execute: Callable[[str], object]) -> None:
     for line in sys.stdin:
-        obey(line)
+        execute(line)
     os.kill(os.getpid(), SIGTERM)
 
 

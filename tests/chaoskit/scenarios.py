@@ -13,18 +13,18 @@ def broker_killed(chaos: Chaos) -> None:
     """A sudden end (kill -9) of a broker; it comes back with its store."""
     broker = chaos.any_broker()
     broker.kill()
-    chaos.flows()
+    chaos.wait_for_progress()
     broker.start()
-    chaos.flows(through=broker)
+    chaos.wait_for_progress(through=broker)
 
 
 def broker_frozen(chaos: Chaos) -> None:
     """A broker hangs for five seconds, with all its connections open."""
     broker = chaos.any_broker()
     broker.freeze()
-    chaos.lasts(5)
-    broker.thaw()
-    chaos.flows(through=broker)
+    chaos.keep_for(5)
+    broker.unfreeze()
+    chaos.wait_for_progress(through=broker)
 
 
 def slow_network(chaos: Chaos) -> None:
@@ -32,23 +32,23 @@ def slow_network(chaos: Chaos) -> None:
     broker = chaos.any_broker()
     broker.proxy.delay = 0.2
     broker.proxy.bytes_per_second = 50_000
-    chaos.flows(through=broker)
+    chaos.wait_for_progress(through=broker)
 
 
 def cut_network(chaos: Chaos) -> None:
     """All connections to a broker break, and none can be made for a while."""
     broker = chaos.any_broker()
     broker.proxy.refuse()
-    chaos.flows()
+    chaos.wait_for_progress()
     broker.proxy.start()
-    chaos.flows(through=broker)
+    chaos.wait_for_progress(through=broker)
 
 
 def half_open_network(chaos: Chaos) -> None:
     """A broker sees its clients go; they do not see it."""
     broker = chaos.any_broker()
     broker.proxy.half_open()
-    chaos.flows()
+    chaos.wait_for_progress()
 
 
 def name_server_killed(chaos: Chaos) -> None:
@@ -56,9 +56,9 @@ def name_server_killed(chaos: Chaos) -> None:
     name_server, broker = chaos.any_name_server(), chaos.any_broker()
     name_server.kill()
     broker.kill()
-    chaos.flows()
+    chaos.wait_for_progress()
     broker.start()
-    chaos.flows(through=broker)
+    chaos.wait_for_progress(through=broker)
     name_server.start()
 
 
@@ -66,7 +66,7 @@ def consumer_killed(chaos: Chaos) -> None:
     """A sudden end (kill -9) of a consumer; another one takes its queues, then it comes back."""
     consumer = chaos.any_consumer()
     consumer.kill()
-    chaos.flows(200)
+    chaos.wait_for_progress(200)
     consumer.start()
 
 
@@ -74,7 +74,7 @@ def orderly_consumer_killed(chaos: Chaos) -> None:
     """A sudden end (kill -9) of a consumer that has locked its queues; others wait until the locks expire."""
     consumer = chaos.any_orderly_consumer()
     consumer.kill()
-    chaos.flows_in_order()
+    chaos.wait_for_ordered_progress()
     consumer.start()
 
 
@@ -82,18 +82,18 @@ def disk_full(chaos: Chaos) -> None:
     """A broker has no room left for a while: it refuses, it does not forget."""
     broker = chaos.any_broker()
     broker.fill_disk()
-    chaos.flows()
+    chaos.wait_for_progress()
     broker.free_disk()
-    chaos.flows(through=broker)
+    chaos.wait_for_progress(through=broker)
 
 
 def clock_jump(chaos: Chaos) -> None:
     """A broker's wall clock jumps ahead by an hour, then back by two."""
     broker = chaos.any_broker()
     broker.shift_clock(3600)
-    chaos.flows(through=broker)
+    chaos.wait_for_progress(through=broker)
     broker.shift_clock(-3600)
-    chaos.flows(through=broker)
+    chaos.wait_for_progress(through=broker)
 
 
 def rolling_restart(chaos: Chaos) -> None:
@@ -101,34 +101,34 @@ def rolling_restart(chaos: Chaos) -> None:
     for server in [*chaos.slaves, *chaos.brokers, *chaos.name_servers]:
         server.stop()
         server.start()
-        chaos.flows()
+        chaos.wait_for_progress()
 
 
 def master_killed(chaos: Chaos) -> None:
     """A sudden end (kill -9) of a master that waits for its slave; consumers go on there until it is back."""
     master = chaos.brokers[0]
     master.kill()
-    chaos.flows()
+    chaos.wait_for_progress()
     master.start()
-    chaos.flows(through=master)
+    chaos.wait_for_progress(through=master)
 
 
 def slave_killed(chaos: Chaos) -> None:
     """A sudden end (kill -9) of a slave; its master acknowledges nothing until it is back."""
     master, slave = chaos.brokers[0], chaos.slaves[0]
     slave.kill()
-    chaos.flows(20)
+    chaos.wait_for_progress(20)
     slave.start()
-    chaos.flows(through=master)
+    chaos.wait_for_progress(through=master)
 
 
 def split_link(chaos: Chaos) -> None:
-    """Master and slave lose each other while everybody reaches both; then the slave catches up."""
+    """Master and slave lose each other while members reaches both; then the slave catches up."""
     master, slave = chaos.brokers[0], chaos.slaves[0]
     slave.link.refuse()
-    chaos.flows(20)
+    chaos.wait_for_progress(20)
     slave.link.start()
-    chaos.flows(through=master)
+    chaos.wait_for_progress(through=master)
 
 
 ALL: dict[str, Scenario] = {

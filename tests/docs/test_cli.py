@@ -1,4 +1,4 @@
-"""The manual of the command line: its commands work as they stand there, its reference is what the commands say."""
+"""The manual of the command line: its commands work, and its reference equals the help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of requests says what the servers handle."""
+"""The page of requests lists what the servers handle."""
 
 from __future__ import annotations
 

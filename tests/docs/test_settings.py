@@ -1,4 +1,4 @@
-"""The guide to settings and the help of ``rocketmq serve`` say what the code does."""
+"""The guide to settings and the help of ``rocketmq serve`` agree with the code."""
 
 from __future__ import annotations
 

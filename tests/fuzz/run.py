@@ -78,23 +78,23 @@ class Run:
             if number % PER_TURN == 0 or self._sockets:
                 await asyncio.sleep(0)
             if number % KEEP_EVERY == 0:
-                await self._target.keep()
+                await self._target.store_probe()
             if number % LOOK_EVERY == 0 and number:
-                self._look(number)
+                self._check_findings(number)
                 if number % (self._frames // 10 or 1) < LOOK_EVERY:
                     self._memory.append(resident_kib())
-        await self._settle()
+        await self._await_answers()
         self._memory.append(resident_kib())
 
     async def _send(self, number: int) -> None:
         place = number % LINKS
         link = self._links[place]
         if link.is_closed or link.must_close or link.is_stuck:
-            await self._leave(link)
+            await self._close_link(link)
             link = self._links[place] = await self._connect()
         link.send(self._target.data(self._seed, number))
 
-    async def _leave(self, link: Link) -> None:
+    async def _close_link(self, link: Link) -> None:
         """Drop a connection: after a corrupt frame the server must close it, otherwise the client does."""
         if link.must_close:
             if not await _happens(link, lambda: link.is_closed):
@@ -108,7 +108,7 @@ class Run:
         self._asked += link.asked
         self._answered += link.answered
 
-    def _look(self, number: int) -> None:
+    def _check_findings(self, number: int) -> None:
         self._tell(f"{self._target.name}: {number} of {self._frames} frames, {len(self._findings)} findings")
         old = time.monotonic() - ANSWER_SECONDS
         for link in self._links:
@@ -117,7 +117,7 @@ class Run:
                     self._findings.append(f"frame {opaque} of seed {self._seed} (code {code}) is not answered")
                     del link.waiting[opaque]
 
-    async def _settle(self) -> None:
+    async def _await_answers(self) -> None:
         """Wait for the last answers."""
         await asyncio.sleep(0)
         if isinstance(self._target, HaTarget):
@@ -162,7 +162,7 @@ async def _happens(link: Link, condition: Callable[[], bool]) -> bool:
     return True
 
 
-def _stay_home() -> None:
+def _block_other_hosts() -> None:
     """Refuse connections to any other address than this machine's: hostile requests name addresses."""
     loop: Any = asyncio.get_running_loop()
     connect = loop.create_connection
@@ -184,7 +184,7 @@ async def fuzz(
     :param root: an empty directory for its files.
     :raises AssertionError: what well-formed requests stored is not there.
     """
-    _stay_home()
+    _block_other_hosts()
     target: BrokerTarget | NamesrvTarget = TARGETS[name](root)
     with watched_logs() as logs, watched_turns(asyncio.current_task()) as turns:
         await target.start()

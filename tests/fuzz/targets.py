@@ -51,14 +51,14 @@ class Target(Protocol):
 
     def data(self, seed: int, number: int) -> bytes: ...
 
-    async def keep(self) -> None:
+    async def store_probe(self) -> None:
         """Make one well-formed request whose effect must last."""
 
     async def check(self) -> int:
         """Assert that all that was kept is there; return how much that is."""
 
 
-class Asking:
+class Requester:
     """Well-formed requests on a link of their own."""
 
     def __init__(self, link: Link) -> None:
@@ -93,7 +93,7 @@ class BrokerTarget:
         self.server = self.broker._server
         assert self.server is not None
         self.codes = tuple(sorted(map(Code, self.server.dispatcher._all_routes)))
-        self._asking = Asking(self.connect())
+        self._asking = Requester(self.connect())
 
     async def stop(self) -> None:
         await self.broker.stop()
@@ -108,7 +108,7 @@ class BrokerTarget:
     def data(self, seed: int, number: int) -> bytes:
         return make_case(seed, number, self.codes).data
 
-    async def keep(self) -> None:
+    async def store_probe(self) -> None:
         if not self._kept:
             created = CreateTopic(topic=KEPT, default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6,
                                   topic_filter_type="SINGLE_TAG", topic_sys_flag=0, order=False)  # fmt: skip
@@ -171,7 +171,7 @@ class NamesrvTarget:
         self._server = NameServer(config)
         await self._server.start()
         self.codes = tuple(sorted(Code(route.code) for route in self._server.routes))
-        self._asking = Asking(self.connect())
+        self._asking = Requester(self.connect())
         self._is_registered = False
 
     async def stop(self) -> None:
@@ -186,7 +186,7 @@ class NamesrvTarget:
     def data(self, seed: int, number: int) -> bytes:
         return make_case(seed, number, self.codes).data
 
-    async def keep(self) -> None:
+    async def store_probe(self) -> None:
         header = RegisterBroker(broker_name="kept-broker", broker_addr="127.0.0.1:5", cluster_name="kept-cluster",
                                 ha_server_addr="127.0.0.1:6", broker_id=0)  # fmt: skip
         topics = (KEPT, f"{KEPT}-too")  # the first registration of a broker is refused with one topic alone

@@ -1,4 +1,4 @@
-"""Requests no sub-command of mqadmin makes, or whose answers it shows in part only; asked over a plain socket.
+"""Requests that no sub-command of mqadmin makes, or whose answers it shows in part only.
 
 There are the topic ``orders`` with 15 messages, the group ``readers`` with one member that has consumed them, and the
 group ``clones`` that has the same offsets.

@@ -1,4 +1,4 @@
-"""``kill -9`` of a master and its slave in turn under load, one ours and one Java's: both have what was acknowledged.
+"""``kill -9`` of a master and its slave in turn under load, one ours and one Java's: both keep acknowledged messages.
 
 ``python -m tests.interop.killing_pair --java slave --rounds 10``.
 """

@@ -1,4 +1,4 @@
-"""What mqadmin is asked on both sides, in this order, and which of its sub-commands are left out, with the reason.
+"""Commands of mqadmin for both sides, in order, and omitted sub-commands with the reason.
 
 ``{broker}`` is the broker's address, ``{work}`` a directory of the side, ``{uniq}`` and ``{offset}`` the two ids of the
 first message of the topic ``orders``. Prepared are the topic ``orders`` with 15 messages in two queues, and the group

@@ -1,4 +1,4 @@
-"""Whose servers a test runs against, and what messages look like from either client."""
+"""The servers that a test runs against, and messages as either client shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mqadmin does on our broker what it does on a Java broker: every test runs on both."""
+"""mqadmin works on our broker as on a Java broker: every test runs on both."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py import Admin
-from tests.chaoskit.machines import Machines
+from tests.chaoskit.processes import ClusterProcesses
 from tests.interop.javapeer import JavaPeer, JavaProcess, Row, options
 
 N = 2000
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> Iterator[Machines]:
+def machines(tmp_path: Path) -> Iterator[ClusterProcesses]:
     settings = {"enableShutdownGracefully": "true", "shutdownWaitTimeSeconds": "30"}
-    with Machines(tmp_path, brokers=3, name_servers=3, settings=settings) as running:
+    with ClusterProcesses(tmp_path, brokers=3, name_servers=3, settings=settings) as running:
         yield running
 
 
@@ -33,7 +33,7 @@ def messages(process: JavaProcess, count: int) -> list[Row]:
     return rows
 
 
-def test_a_failover_fails_no_java_client(java: JavaPeer, machines: Machines) -> None:
+def test_a_failover_fails_no_java_client(java: JavaPeer, machines: ClusterProcesses) -> None:
     with Admin(namesrv=machines.direct_namesrv) as admin:
         admin.create_topic("t", 4)
     consumer = java.consumer(machines.direct_namesrv, "t", "g", from_="first", timeout=240)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.foreign_builds import go_program
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
 
@@ -29,14 +30,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, built; go downloads the client once."""
-    program = tmp_path_factory.mktemp("go") / "probe"
-    done = subprocess.run(
-        ["go", "build", "-o", str(program), "."], cwd=PROBE, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return program
+def probe() -> Path:
+    """The program, built."""
+    return go_program(PROBE)
 
 
 @pytest.fixture(params=["ours", "java"])

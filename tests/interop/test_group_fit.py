@@ -1,4 +1,4 @@
-"""Members of a group that do not fit together, at our broker and at Java's: what our consumers say, who gets what."""
+"""Members of a group with different subscriptions or equal client ids, at both brokers."""
 
 from __future__ import annotations
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py import Admin, ConsumeFromWhere, LitePullConsumer, Message, Producer, PullConsumer, PushConsumer
+from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
 from tests.interop.side import WAIT_SECONDS, Inbox, Seen, Side, eventually, group
+from tests.server.rawpeer import RawPeer
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 BODIES = [b"m%d" % i for i in range(12)]
@@ -90,6 +92,26 @@ def test_offsets_by_time_and_queue_entries_are_equal(java: JavaPeer, side: Side,
         assert [member.offset_for_timestamp(queue, at) for at in (1, 4102444800000)] == [0, 11]
     told = java.admin("queryCq", "-n", side.namesrv, "-b", side.broker, "-t", topic, "-q", "0", "-i", "3", "-c", "3")
     assert re.findall(r"physicSize=(\d+), tagsCode=(\d+)", told) == [("694", "0"), ("235", "97")]
+
+
+@pytest.mark.filterwarnings("ignore:PullConsumer is deprecated")
+def test_a_batch_queue_begins_at_minus_one_until_it_has_a_message(java: JavaPeer, side: Side) -> None:
+    name = make(java, side.namesrv, side.broker)
+    side.await_route(name)
+    with RawPeer(side.broker) as peer:
+        codes = (Code.GET_MIN_OFFSET, Code.GET_MAX_OFFSET)
+        asked = [peer.ask(code, {"topic": name, "queueId": "0"}).ext["offset"] for code in codes]
+    assert asked == ["-1", "0"]
+    with PullConsumer(group(), side.namesrv) as member:
+        [queue] = member.queues(name)
+        found = member.pull(queue, 0)
+        assert (found.messages, found.min_offset, found.max_offset) == ([], -1, 0)
+        assert member.min_offset(queue) == 0, "where a reader begins"
+    with Producer(group="p", namesrv=side.namesrv) as producer:
+        producer.send_batch([Message(name, body) for body in BODIES[:5]])
+    with RawPeer(side.broker) as peer:
+        first = lambda: peer.ask(Code.GET_MIN_OFFSET, {"topic": name, "queueId": "0"}).ext["offset"]  # noqa: E731
+        assert eventually(first, lambda offset: offset == "0")
 
 
 def test_both_brokers_use_one_store_in_turn(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Java clients of other kinds at our broker: what works, and how they hear of what is not there yet."""
+"""Java clients of other kinds at our broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few rounds of ``tests.interop.killing_pair``: what a mixed pair has acknowledged outlives kills of either."""
+"""A few rounds of ``tests.interop.killing_pair``: acknowledged messages of a mixed pair survive kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way to consume, in both clients, at both brokers: what has no test of its own elsewhere is tested here."""
+"""Every way to consume, with both clients, at both brokers, unless another test covers it."""
 
 from __future__ import annotations
 

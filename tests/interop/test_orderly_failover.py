@@ -1,4 +1,4 @@
-"""A Java consumer that reads in order from a pair of ours, whose master is killed and comes back."""
+"""A Java consumer reads in order from a pair of ours whose master is killed and restarted."""
 
 from __future__ import annotations
 

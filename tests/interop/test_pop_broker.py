@@ -1,4 +1,4 @@
-"""Pops: Java consumers get from our broker what they get from Java's; one broker goes on where the other stopped."""
+"""Pops of Java consumers at both brokers; each broker continues with pops of the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Java slave acts for our master and notes its pops at our other master, which brings back what is not acked.
+"""A Java slave acts for our master and writes its checkpoints to our other master, which revives unacked messages.
 
 The slave has no revive log of its own to write to, so what it notes lies at a broker of another name, which has other
 messages in the same place.

@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from rocketmq_py.remoting.portal import Portal
+from tests.chaoskit.audit import Audit, MessageId
 from tests.chaoskit.chaos import Member
-from tests.chaoskit.ledger import Ledger, Mark
 from tests.chaoskit.load import ORDERED, PLAIN, READERS, Load
-from tests.chaoskit.member import Orders
+from tests.chaoskit.member import MemberOptions
 from tests.interop.javapeer import PEER, JavaPeer, free_port_block
 
 pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -89,24 +89,24 @@ class Shell:
 
 
 class Clients:
-    """Producers and consumers with their ledger, and a streaming query, none of which is touched by what is moved."""
+    """Producers and consumers with their audit, and a streaming query, none of which is touched by what is moved."""
 
     def __init__(self, namesrv: str, broker: str, work: Path, spark: SparkSession) -> None:
-        self.ledger = Ledger(ordered=[ORDERED])
+        self.audit = Audit(ordered=[ORDERED])
         self._namesrv = namesrv
         self._broker = broker
         self._work = work
         self._spark = spark
         self._portal = Portal()
-        self._load = Load(self.ledger, rate=50)
+        self._load = Load(self.audit, rate=50)
         self._members: list[Member] = []
         self._query: StreamingQuery | None = None
 
     def start(self) -> None:
         self._portal.run(self._load.start(self._namesrv, [self._broker], {}))
         for topic in READERS:
-            orders = Orders(topic, self._namesrv, READERS[topic], topic, orderly=topic == ORDERED)
-            self._members.append(Member(self.ledger, orders, self._work / f"{topic}.log"))
+            options = MemberOptions(topic, self._namesrv, READERS[topic], topic, orderly=topic == ORDERED)
+            self._members.append(Member(self.audit, options, self._work / f"{topic}.log"))
         for member in self._members:
             member.begin()
         for member in self._members:
@@ -126,21 +126,21 @@ class Clients:
 
     def go_on(self) -> None:
         """Until so much more of everything has been sent and consumed."""
-        with self.ledger.changed:
-            goal = {topic: self.ledger.consumed_from[topic] + 30 for topic in READERS}
-            assert self.ledger.changed.wait_for(
-                lambda: all(self.ledger.consumed_from[topic] >= count for topic, count in goal.items()), SECONDS
-            ), f"{self.ledger.consumed_from} of {goal}"
+        with self.audit.changed:
+            goal = {topic: self.audit.consumed_from[topic] + 30 for topic in READERS}
+            assert self.audit.changed.wait_for(
+                lambda: all(self.audit.consumed_from[topic] >= count for topic, count in goal.items()), SECONDS
+            ), f"{self.audit.consumed_from} of {goal}"
         if self._query is not None and not self._query.isActive:
             self._query = self._started_query()
 
     def rest(self) -> None:
         """Nothing more is sent; everything is consumed."""
         self._portal.run(self._load.pause())
-        with self.ledger.changed:
-            self.ledger.changed.wait_for(lambda: not self.ledger.open, SECONDS)
+        with self.audit.changed:
+            self.audit.changed.wait_for(lambda: not self.audit.open, SECONDS)
 
-    def rows(self) -> list[tuple[Mark, int, int]]:
+    def rows(self) -> list[tuple[MessageId, int, int]]:
         """What the query has written."""
         assert self._query is not None
         deadline = time.monotonic() + SECONDS
@@ -153,7 +153,7 @@ class Clients:
                 self._query = self._started_query()
         self._query.stop()
         found = self._spark.read.parquet(str(self._work / "rows")).collect()
-        return [(Mark.of(row.body), row.queueId, row.queueOffset) for row in found]
+        return [(MessageId.of(row.body), row.queueId, row.queueOffset) for row in found]
 
     def close(self) -> None:
         if self._query is not None:
@@ -185,8 +185,8 @@ def test_commands_of_a_section_work(java: JavaPeer, spark: SparkSession, tmp_pat
                 shell.run(block)
             clients.go_on()
         clients.rest()
-        promised = {one.mark for one in clients.ledger._acknowledged if one.queue.topic == PLAIN}
-        assert clients.ledger.judge()[0] == []
+        promised = {one.message_id for one in clients.audit._acknowledged if one.queue.topic == PLAIN}
+        assert clients.audit.finish()[0] == []
         rows = clients.rows()
         assert {mark for mark, _, _ in rows} >= promised
         assert len({(queue_id, offset) for _, queue_id, offset in rows}) == len(rows), "a row came twice"

@@ -1,4 +1,4 @@
-"""Our clients sign what a Java broker with authentication and authorization checks."""
+"""A Java broker with authentication and authorization accepts our signed requests."""
 
 from __future__ import annotations
 

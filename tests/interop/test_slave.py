@@ -1,4 +1,4 @@
-"""Masters and slaves of both kinds under one name: what slaves take over, what they answer, and who reads from them.
+"""Masters and slaves of both kinds under one name: copied tables, answers, and readers.
 
 Each trio has a master of one kind and a slave of each, so that all pairs there are stand side by side. A Java slave
 asks for topics and offsets a minute after its start, and not before: both trios are started together.

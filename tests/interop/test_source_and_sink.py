@@ -1,4 +1,4 @@
-"""What the Spark source and sink say to a broker and hear from it, the same requests made of ours and of Java's."""
+"""Requests of the Spark source and sink, answered alike by our broker and by Java's."""
 
 from __future__ import annotations
 

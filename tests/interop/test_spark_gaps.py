@@ -1,4 +1,4 @@
-"""What a Java broker says about offsets without messages: in a compacted topic, and under a filter."""
+"""A Java broker's answers about offsets without messages: in a compacted topic, and under a filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One store directory, opened by our broker and by a Java broker in turn: each serves and appends to what it finds."""
+"""One store directory, opened by our broker and by a Java broker in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Java broker makes of a store of ours that has been through something: kills, clean-up, a loss of power."""
+"""A Java broker serves a store of ours after kills, clean-up and a power failure."""
 
 from __future__ import annotations
 

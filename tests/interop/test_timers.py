@@ -1,4 +1,4 @@
-"""Messages with a time of their own, crosswise: who sends them, who delivers them, and who goes on with them."""
+"""Timed messages across both producers and both brokers."""
 
 from __future__ import annotations
 

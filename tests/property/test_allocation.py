@@ -1,4 +1,4 @@
-"""Whatever the group looks like, the shares of its members are disjoint, complete, balanced and stable."""
+"""For any group, the shares of its members are disjoint, complete, balanced and stable."""
 
 from hypothesis import given, strategies as st
 

@@ -1,4 +1,4 @@
-"""Whatever texts are written into a properties file, reading gives them back; whatever is read, nothing breaks."""
+"""Any text written to a properties file is read back, and no file breaks the reader."""
 
 from __future__ import annotations
 

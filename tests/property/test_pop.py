@@ -1,4 +1,4 @@
-"""Whatever happens to messages that are popped: each is delivered until it is acked, and not any more after that."""
+"""Popped messages are delivered until they are acked, and not afterwards, whatever happens."""
 
 from __future__ import annotations
 

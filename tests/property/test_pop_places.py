@@ -1,4 +1,4 @@
-"""What a slave may tell of a queue it pops from: never more than is done, and everything once it is."""
+"""The offset a slave reports for a popped queue: never beyond acked messages, and complete in the end."""
 
 from __future__ import annotations
 

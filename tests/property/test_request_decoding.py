@@ -1,4 +1,4 @@
-"""Whatever bytes arrive as a header: every way to decode it comes to the same code, flags and fields, or to corrupt."""
+"""All decoders agree on the code, flags and fields of any header, or refuse it."""
 
 from __future__ import annotations
 

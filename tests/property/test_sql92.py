@@ -1,4 +1,4 @@
-"""Whatever tree of an SQL expression is written down, reading gives it back; what cannot be read is refused clearly."""
+"""Any SQL expression tree is written and read back; unreadable text is refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crashes at any point: what was on disk stays, offsets stay dense, and the store goes on.
+"""Crashes at any point: synced bytes survive, offsets stay dense, and the store continues.
 
 The model is a list of what was appended per queue. After a crash each queue must hold a beginning of its list that
 reaches at least as far as the log was flushed; nothing else may turn up, by offset or by key.

@@ -1,4 +1,4 @@
-"""Looking a property up in the bytes gives what decoding all of them gives."""
+"""Looking up a property in the stored bytes equals decoding all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a crash leaves: the check looks at it without falling over, and finds nothing wrong once it is recovered."""
+"""The check of a store survives any crash, and finds nothing wrong after recovery."""
 
 import random
 import tempfile

@@ -1,4 +1,4 @@
-"""What is written of a trace is read again as it was."""
+"""A written trace is read back unchanged."""
 
 from __future__ import annotations
 

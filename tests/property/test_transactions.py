@@ -1,4 +1,4 @@
-"""Whatever happens to broker and producers, a transaction ends as its producer says; twice only after a crash."""
+"""A transaction ends as its producer says, whatever happens; twice only after a crash."""
 
 from __future__ import annotations
 

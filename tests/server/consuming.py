@@ -1,4 +1,4 @@
-"""What tests of consumers share: a listener that remembers, and how to wait for what nobody announces."""
+"""Helpers for tests of consumers: a recording listener, and waiting for conditions."""
 
 import asyncio
 from collections import defaultdict

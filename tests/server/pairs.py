@@ -1,4 +1,4 @@
-"""Masters and slaves in this process, wired by explicit replication addresses, and what is sent to them.
+"""Masters and slaves in this process with explicit replication addresses.
 
 Knows how far each has come. Believes nothing a broker says about its log: files are compared.
 """

@@ -1,4 +1,4 @@
-"""A plain socket that speaks frames: for tests that send what no client would."""
+"""A plain socket that exchanges frames, for requests that no client sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access control of our servers: signatures, permissions, what is refused and how that is said, what is kept."""
+"""Access control of our servers: signatures, permissions, refusals, and stored users."""
 
 import functools
 import json

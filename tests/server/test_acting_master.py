@@ -1,4 +1,4 @@
-"""A slave that acts as master while there is none: how it hears of that, what it does then, and how it ends."""
+"""A slave acts as master while there is none, and stops when the master is back."""
 
 from __future__ import annotations
 
@@ -82,89 +82,72 @@ async def trio(
 
 
 @pytest.mark.parametrize("notify", [False, True])
-def test_a_slave_acts_until_its_master_is_back(tmp_path: Path, notify: bool) -> None:
+async def test_a_slave_acts_until_its_master_is_back(tmp_path: Path, notify: bool) -> None:
     """The slave hears of it when it asks, or when it is told though it hardly ever asks."""
-
-    async def scenario() -> None:
-        rarely = {"sync_broker_member_group_period": 3_600_000} if notify else {}
-        async with trio(tmp_path, notify=notify, **rarely) as three:
-            role = three.slave.services.role
-            three.master.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=2, write_queue_nums=2)])
-            await until(lambda: role.master.address and three.slave.services.topics.get("t"))
-            assert not role.is_acting
-            assert not await three.is_active(three.slave)
-            await three.master.stop()
-            await until(lambda: role.is_acting)
-            assert role.master.address is None
-            assert await three.is_active(three.slave)
-            route = await three.route("t")
-            assert route.broker_datas[0].broker_addrs == {0: three.slave.address}, "clients take it for the master"
-            assert [queue.perm for queue in route.queue_datas] == [4]
-            await three.restart_master()
-            await until(lambda: not role.is_acting and role.master.address == three.master.address)
-            route = await three.route("t")
-            assert route.broker_datas[0].broker_addrs == {0: three.master.address, 1: three.slave.address}
-            assert [queue.perm for queue in route.queue_datas] == [6]
-
-    asyncio.run(scenario())
+    rarely = {"sync_broker_member_group_period": 3_600_000} if notify else {}
+    async with trio(tmp_path, notify=notify, **rarely) as three:
+        role = three.slave.services.role
+        three.master.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=2, write_queue_nums=2)])
+        await until(lambda: role.master.address and three.slave.services.topics.get("t"))
+        assert not role.is_acting
+        assert not await three.is_active(three.slave)
+        await three.master.stop()
+        await until(lambda: role.is_acting)
+        assert role.master.address is None
+        assert await three.is_active(three.slave)
+        route = await three.route("t")
+        assert route.broker_datas[0].broker_addrs == {0: three.slave.address}, "clients take it for the master"
+        assert [queue.perm for queue in route.queue_datas] == [4]
+        await three.restart_master()
+        await until(lambda: not role.is_acting and role.master.address == three.master.address)
+        route = await three.route("t")
+        assert route.broker_datas[0].broker_addrs == {0: three.master.address, 1: three.slave.address}
+        assert [queue.perm for queue in route.queue_datas] == [6]
 
 
-def test_a_frozen_broker_expires_at_its_name_server(tmp_path: Path) -> None:
+async def test_a_frozen_broker_expires_at_its_name_server(tmp_path: Path) -> None:
     """Its connections stay; what is missed is its heartbeat."""
-
-    async def scenario() -> None:
-        async with trio(tmp_path) as three:
-            live = three.server.registry._live
-            assert {broker.expiry_ms for broker in live.values()} == {10_000}
-            before = {key: broker.seen_ms for key, broker in live.items()}
-            await until(lambda: all(broker.seen_ms > before[key] for key, broker in live.items()))
-
-    asyncio.run(scenario())
+    async with trio(tmp_path) as three:
+        live = three.server.registry._live
+        assert {broker.expiry_ms for broker in live.values()} == {10_000}
+        before = {key: broker.seen_ms for key, broker in live.items()}
+        await until(lambda: all(broker.seen_ms > before[key] for key, broker in live.items()))
 
 
-def test_without_the_setting_a_slave_does_not_act(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with trio(tmp_path, notify=True, enable_slave_acting_master=False) as three:
-            role = three.slave.services.role
-            await until(lambda: role.master.address)
-            await three.master.stop()
-            await until(lambda: role.master.address is None)
-            assert not role.is_acting
-
-    asyncio.run(scenario())
+async def test_without_the_setting_a_slave_does_not_act(tmp_path: Path) -> None:
+    async with trio(tmp_path, notify=True, enable_slave_acting_master=False) as three:
+        role = three.slave.services.role
+        await until(lambda: role.master.address)
+        await three.master.stop()
+        await until(lambda: role.master.address is None)
+        assert not role.is_acting
 
 
-def test_pops_continue_at_the_slave_and_back(tmp_path: Path) -> None:
+async def test_pops_continue_at_the_slave_and_back(tmp_path: Path) -> None:
     """What was popped there and not acked is given out by the master again, what was acked is not."""
-
-    async def scenario() -> None:
-        async with trio(tmp_path, notify=True) as three:
-            master, slave = three.master, three.slave.services
-            master.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=1, write_queue_nums=1)])
-            master.services.groups.put([SubscriptionGroupConfig(group_name="g")])
-            async with Producer("p", three.server.address) as producer:
-                for number in range(4):
-                    await producer.send(Message("t", b"%d" % number))
-            end = master.services.store.max_physical_offset
-            await until(
-                lambda: slave.topics.get("t") and slave.groups.find("g") and slave.store.max_physical_offset == end
-            )
-            consumer = SimpleConsumer("g", three.server.address, consume_from=ConsumeFromWhere.FIRST_OFFSET)
-            consumer.subscribe("t")
-            async with consumer:
-                await consumer.ack(await receive(consumer, 1))
-                await until(lambda: slave.store.max_physical_offset == master.services.store.max_physical_offset)
-                await master.stop()
-                await until(lambda: slave.role.is_acting)
-                acked, kept = await receive(consumer, 1), await receive(consumer, 1)
-                assert [one.body for one in acked + kept] == [b"1", b"2"]
-                await consumer.ack(acked)
-                await consumer.extend(kept[0], 600)
-                await three.restart_master()
-                await until(lambda: not slave.role.is_acting)
-                assert [one.body for one in await receive(consumer, 2)] == [b"2", b"3"]
-
-    asyncio.run(scenario())
+    async with trio(tmp_path, notify=True) as three:
+        master, slave = three.master, three.slave.services
+        master.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=1, write_queue_nums=1)])
+        master.services.groups.put([SubscriptionGroupConfig(group_name="g")])
+        async with Producer("p", three.server.address) as producer:
+            for number in range(4):
+                await producer.send(Message("t", b"%d" % number))
+        end = master.services.store.max_physical_offset
+        await until(lambda: slave.topics.get("t") and slave.groups.find("g") and slave.store.max_physical_offset == end)
+        consumer = SimpleConsumer("g", three.server.address, consume_from=ConsumeFromWhere.FIRST_OFFSET)
+        consumer.subscribe("t")
+        async with consumer:
+            await consumer.ack(await receive(consumer, 1))
+            await until(lambda: slave.store.max_physical_offset == master.services.store.max_physical_offset)
+            await master.stop()
+            await until(lambda: slave.role.is_acting)
+            acked, kept = await receive(consumer, 1), await receive(consumer, 1)
+            assert [one.body for one in acked + kept] == [b"1", b"2"]
+            await consumer.ack(acked)
+            await consumer.extend(kept[0], 600)
+            await three.restart_master()
+            await until(lambda: not slave.role.is_acting)
+            assert [one.body for one in await receive(consumer, 2)] == [b"2", b"3"]
 
 
 async def receive(consumer: SimpleConsumer, count: int) -> list[MessageExt]:

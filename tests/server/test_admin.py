@@ -1,4 +1,4 @@
-"""The administration against our own broker: what it tells of brokers, topics, groups and messages."""
+"""Admin against our own broker: brokers, topics, groups and messages."""
 
 from __future__ import annotations
 

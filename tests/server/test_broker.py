@@ -1,4 +1,4 @@
-"""A broker on real sockets: its life, its name servers, and what waits for something to happen."""
+"""A broker on real sockets: start and stop, name servers, and held requests."""
 
 from __future__ import annotations
 
@@ -127,133 +127,105 @@ def test_a_message_is_sent_and_pulled_also_after_a_restart(tmp_path: Path) -> No
     assert not (tmp_path / "abort").exists()
 
 
-def test_a_port_in_use_is_named_and_the_store_is_released(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path / "one") as (first, _):
-            second = make(tmp_path / "two", listen_port=first.port)
-            with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{first.port}: another process"):
-                await second.start()
-            async with running(tmp_path / "two") as (third, caller):
-                assert (await ask(caller, third.address, send_command())).code == 0
-
-    asyncio.run(scenario())
+async def test_a_port_in_use_is_named_and_the_store_is_released(tmp_path: Path) -> None:
+    async with running(tmp_path / "one") as (first, _):
+        second = make(tmp_path / "two", listen_port=first.port)
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{first.port}: another process"):
+            await second.start()
+        async with running(tmp_path / "two") as (third, caller):
+            assert (await ask(caller, third.address, send_command())).code == 0
 
 
-def test_a_store_in_use_is_named_and_its_broker_keeps_running(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as (first, caller):
-            with pytest.raises(StoreLocked, match=f"{tmp_path} is in use"):
-                await make(tmp_path).start()
-            assert (await ask(caller, first.address, send_command())).code == 0
-
-    asyncio.run(scenario())
+async def test_a_store_in_use_is_named_and_its_broker_keeps_running(tmp_path: Path) -> None:
+    async with running(tmp_path) as (first, caller):
+        with pytest.raises(StoreLocked, match=f"{tmp_path} is in use"):
+            await make(tmp_path).start()
+        assert (await ask(caller, first.address, send_command())).code == 0
 
 
-def test_a_stop_answers_held_requests(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as (broker, caller):
-            await ask(caller, broker.address, send_command())
-            waiting = asyncio.create_task(ask(caller, broker.address, pull_command(1)))
-            await until(lambda: len(broker.services.pull_request_hold))
-            await broker.stop()
-            assert (await waiting).code == 19
-
-    asyncio.run(scenario())
+async def test_a_stop_answers_held_requests(tmp_path: Path) -> None:
+    async with running(tmp_path) as (broker, caller):
+        await ask(caller, broker.address, send_command())
+        waiting = asyncio.create_task(ask(caller, broker.address, pull_command(1)))
+        await until(lambda: len(broker.services.pull_request_hold))
+        await broker.stop()
+        assert (await waiting).code == 19
 
 
-def test_a_held_pull_is_answered_when_a_message_arrives(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as (broker, consumer):
-            producer = RpcClient()
-            await ask(producer, broker.address, send_command())
-            waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(1)))
-            await until(lambda: len(broker.services.pull_request_hold))
-            await ask(producer, broker.address, send_command())
-            answer = await waiting
-            assert (answer.code, answer.ext["nextBeginOffset"]) == (0, "2")
-            producer.close()
-
-    asyncio.run(scenario())
+async def test_a_held_pull_is_answered_when_a_message_arrives(tmp_path: Path) -> None:
+    async with running(tmp_path) as (broker, consumer):
+        producer = RpcClient()
+        await ask(producer, broker.address, send_command())
+        waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(1)))
+        await until(lambda: len(broker.services.pull_request_hold))
+        await ask(producer, broker.address, send_command())
+        answer = await waiting
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (0, "2")
+        producer.close()
 
 
-def test_a_closed_connection_drops_its_held_requests(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as (broker, consumer):
-            await ask(consumer, broker.address, send_command())
-            waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(1)))
-            await until(lambda: len(broker.services.pull_request_hold))
-            consumer.close()
-            with pytest.raises(ConnectionLost):
-                await waiting
-            await until(lambda: not len(broker.services.pull_request_hold))
-
-    asyncio.run(scenario())
+async def test_a_closed_connection_drops_its_held_requests(tmp_path: Path) -> None:
+    async with running(tmp_path) as (broker, consumer):
+        await ask(consumer, broker.address, send_command())
+        waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(1)))
+        await until(lambda: len(broker.services.pull_request_hold))
+        consumer.close()
+        with pytest.raises(ConnectionLost):
+            await waiting
+        await until(lambda: not len(broker.services.pull_request_hold))
 
 
 # -- name servers
 
 
-def test_a_broker_registers_and_unregisters(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with name_server() as first, name_server() as second:
-            namesrvs = f"{first.address};{second.address}"
-            async with running(tmp_path, namesrvs) as (broker, caller):
-                for server in (first, second):
-                    found = await route(caller, server.address, "TBW102")
-                    assert found is not None
-                    assert found.broker_datas[0].broker_addrs == {0: broker.address}
-            caller = RpcClient()
-            assert await route(caller, first.address, "TBW102") is None
-            caller.close()
-
-    asyncio.run(scenario())
-
-
-def test_a_topic_has_a_route_when_its_creation_is_answered(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with name_server() as server, running(tmp_path, server.address) as (broker, caller):
-            header = CreateTopic(
-                topic="t", default_topic="TBW102", read_queue_nums=3, write_queue_nums=2, perm=6,
-                topic_filter_type="SINGLE_TAG", order=False,
-            )  # fmt: skip
-            await ask(caller, broker.address, Command(Code.UPDATE_AND_CREATE_TOPIC, ext=header.to_ext()))
-            found = await route(caller, server.address, "t")
-            assert found is not None
-            assert (found.queue_datas[0].read_queue_nums, found.queue_datas[0].write_queue_nums) == (3, 2)
-
-    asyncio.run(scenario())
-
-
-def test_a_created_topic_can_be_registered_alone(tmp_path: Path) -> None:
-    """Where a registration makes the name server forget what it does not list."""
-
-    async def scenario() -> None:
-        config = NamesrvConfig(listen_port=0, bind_address="127.0.0.1", delete_topic_with_broker_registration=True)
-        async with started(NameServer(config)) as namesrv:
-            here = namesrv.address
-            async with running(tmp_path, here, enable_single_topic_register=True) as (broker, caller):
-                for topic in ("one", "two"):
-                    create = CreateTopic(
-                        topic=topic, default_topic="TBW102", read_queue_nums=3, write_queue_nums=2, perm=6,
-                        topic_filter_type="SINGLE_TAG", order=False,
-                    )  # fmt: skip
-                    command = Command(Code.UPDATE_AND_CREATE_TOPIC, ext=create.to_ext())
-                    assert (await ask(caller, broker.address, command)).code == 0
-                for topic in ("one", "two", "TBW102"):
-                    found = await route(caller, here, topic)
-                    assert found is not None
+async def test_a_broker_registers_and_unregisters(tmp_path: Path) -> None:
+    async with name_server() as first, name_server() as second:
+        namesrvs = f"{first.address};{second.address}"
+        async with running(tmp_path, namesrvs) as (broker, caller):
+            for server in (first, second):
+                found = await route(caller, server.address, "TBW102")
+                assert found is not None
                 assert found.broker_datas[0].broker_addrs == {0: broker.address}
+        caller = RpcClient()
+        assert await route(caller, first.address, "TBW102") is None
+        caller.close()
 
-    asyncio.run(scenario())
+
+async def test_a_topic_has_a_route_when_its_creation_is_answered(tmp_path: Path) -> None:
+    async with name_server() as server, running(tmp_path, server.address) as (broker, caller):
+        header = CreateTopic(
+            topic="t", default_topic="TBW102", read_queue_nums=3, write_queue_nums=2, perm=6,
+            topic_filter_type="SINGLE_TAG", order=False,
+        )  # fmt: skip
+        await ask(caller, broker.address, Command(Code.UPDATE_AND_CREATE_TOPIC, ext=header.to_ext()))
+        found = await route(caller, server.address, "t")
+        assert found is not None
+        assert (found.queue_datas[0].read_queue_nums, found.queue_datas[0].write_queue_nums) == (3, 2)
 
 
-def test_a_topic_created_by_a_send_gets_a_route(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with name_server() as server, running(tmp_path, server.address) as (broker, caller):
-            await ask(caller, broker.address, send_command("made"))
-            await until_routed(caller, server.address, "made")
+async def test_a_created_topic_can_be_registered_alone(tmp_path: Path) -> None:
+    """Where a registration makes the name server forget what it does not list."""
+    config = NamesrvConfig(listen_port=0, bind_address="127.0.0.1", delete_topic_with_broker_registration=True)
+    async with started(NameServer(config)) as namesrv:
+        here = namesrv.address
+        async with running(tmp_path, here, enable_single_topic_register=True) as (broker, caller):
+            for topic in ("one", "two"):
+                create = CreateTopic(
+                    topic=topic, default_topic="TBW102", read_queue_nums=3, write_queue_nums=2, perm=6,
+                    topic_filter_type="SINGLE_TAG", order=False,
+                )  # fmt: skip
+                command = Command(Code.UPDATE_AND_CREATE_TOPIC, ext=create.to_ext())
+                assert (await ask(caller, broker.address, command)).code == 0
+            for topic in ("one", "two", "TBW102"):
+                found = await route(caller, here, topic)
+                assert found is not None
+            assert found.broker_datas[0].broker_addrs == {0: broker.address}
 
-    asyncio.run(scenario())
+
+async def test_a_topic_created_by_a_send_gets_a_route(tmp_path: Path) -> None:
+    async with name_server() as server, running(tmp_path, server.address) as (broker, caller):
+        await ask(caller, broker.address, send_command("made"))
+        await until_routed(caller, server.address, "made")
 
 
 def test_an_unreachable_name_server_is_logged_once_and_found_later(
@@ -300,62 +272,53 @@ def test_a_cancelled_start_closes_the_store(tmp_path: Path) -> None:
     assert not (tmp_path / "abort").exists()
 
 
-def test_a_restarted_name_server_gets_all_topics(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with name_server() as first:
-            port = first.port
-            broker, caller = make(tmp_path, first.address), RpcClient()
-            await broker.start()
-        async with name_server(port) as second:
-            await until_routed(caller, second.address, "TBW102")
-            caller.close()
-            await broker.stop()
-
-    asyncio.run(scenario())
+async def test_a_restarted_name_server_gets_all_topics(tmp_path: Path) -> None:
+    async with name_server() as first:
+        port = first.port
+        broker, caller = make(tmp_path, first.address), RpcClient()
+        await broker.start()
+    async with name_server(port) as second:
+        await until_routed(caller, second.address, "TBW102")
+        caller.close()
+        await broker.stop()
 
 
-def test_order_topics_are_marked_at_the_next_registration(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with (
-            name_server() as server,
-            running(tmp_path, server.address, register_name_server_period=20) as (broker, caller),
-        ):
-            await ask(caller, broker.address, send_command())
-            header = PutKvConfig(namespace="ORDER_TOPIC_CONFIG", key="t", value="broker-a:4")
-            await ask(caller, server.address, Command(Code.PUT_KV_CONFIG, ext=header.to_ext()))
-            await until(lambda: broker.services.topics.is_order("t"))
-
-    asyncio.run(scenario())
+async def test_order_topics_are_marked_at_the_next_registration(tmp_path: Path) -> None:
+    async with (
+        name_server() as server,
+        running(tmp_path, server.address, register_name_server_period=20) as (broker, caller),
+    ):
+        await ask(caller, broker.address, send_command())
+        header = PutKvConfig(namespace="ORDER_TOPIC_CONFIG", key="t", value="broker-a:4")
+        await ask(caller, server.address, Command(Code.PUT_KV_CONFIG, ext=header.to_ext()))
+        await until(lambda: broker.services.topics.is_order("t"))
 
 
-def test_failed_calls_to_other_servers_name_the_reason() -> None:
-    async def scenario() -> None:
-        caller = RpcClient()
+async def test_failed_calls_to_other_servers_name_the_reason() -> None:
+    caller = RpcClient()
 
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
 
-        async def garbage(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            writer.close()
+    async def garbage(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
 
-        for handler, error, words in (
-            (silent, RequestTimeout, "did not answer GET_ROUTEINFO_BY_TOPIC \\(105\\) within 0.05 s"),
-            (garbage, ConnectionLost, "not a RocketMQ peer"),
-        ):
-            server = await asyncio.start_server(handler, "127.0.0.1", 0)
-            port = server.sockets[0].getsockname()[1]
-            timeout = 0.05 if handler is silent else SECONDS
-            with pytest.raises(error, match=words):
-                await caller.invoke(f"127.0.0.1:{port}", Command(Code.GET_ROUTEINFO_BY_TOPIC), timeout)
-            caller.close()
-            server.close()
-            await server.wait_closed()
-        with pytest.raises(ConnectError, match=r"cannot connect to 127\.0\.0\.1:"):
-            await caller.invoke(f"127.0.0.1:{port}", Command(Code.GET_ROUTEINFO_BY_TOPIC), SECONDS)
-
-    asyncio.run(scenario())
+    for handler, error, words in (
+        (silent, RequestTimeout, "did not answer GET_ROUTEINFO_BY_TOPIC \\(105\\) within 0.05 s"),
+        (garbage, ConnectionLost, "not a RocketMQ peer"),
+    ):
+        server = await asyncio.start_server(handler, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        timeout = 0.05 if handler is silent else SECONDS
+        with pytest.raises(error, match=words):
+            await caller.invoke(f"127.0.0.1:{port}", Command(Code.GET_ROUTEINFO_BY_TOPIC), timeout)
+        caller.close()
+        server.close()
+        await server.wait_closed()
+    with pytest.raises(ConnectError, match=r"cannot connect to 127\.0\.0\.1:"):
+        await caller.invoke(f"127.0.0.1:{port}", Command(Code.GET_ROUTEINFO_BY_TOPIC), SECONDS)
 
 
 # -- flushing
@@ -364,47 +327,38 @@ def test_failed_calls_to_other_servers_name_the_reason() -> None:
 SYNC = {"flush_disk_type": "SYNC_FLUSH"}
 
 
-def test_under_sync_flush_an_answered_send_is_on_disk(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path, store=SYNC) as (broker, caller):
-            answers = await asyncio.gather(*(ask(caller, broker.address, send_command()) for _ in range(20)))
-            assert {answer.code for answer in answers} == {0}
+async def test_under_sync_flush_an_answered_send_is_on_disk(tmp_path: Path) -> None:
+    async with running(tmp_path, store=SYNC) as (broker, caller):
+        answers = await asyncio.gather(*(ask(caller, broker.address, send_command()) for _ in range(20)))
+        assert {answer.code for answer in answers} == {0}
+        store = broker.services.store
+        assert store.flushed_offset == store.max_physical_offset > 0
+
+
+async def test_under_sync_flush_a_pull_waits_for_the_flush(tmp_path: Path) -> None:
+    async with running(tmp_path, store=SYNC) as (broker, consumer):
+        producer = RpcClient()
+        await ask(producer, broker.address, send_command())
+        for offset in range(1, 6):
+            waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(offset)))
+            await until(lambda: len(broker.services.pull_request_hold))
+            await ask(producer, broker.address, send_command(wait=offset % 2 == 0))
+            answer = await waiting
+            assert (answer.code, answer.ext["nextBeginOffset"]) == (0, str(offset + 1))
             store = broker.services.store
-            assert store.flushed_offset == store.max_physical_offset > 0
-
-    asyncio.run(scenario())
-
-
-def test_under_sync_flush_a_pull_waits_for_the_flush(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path, store=SYNC) as (broker, consumer):
-            producer = RpcClient()
-            await ask(producer, broker.address, send_command())
-            for offset in range(1, 6):
-                waiting = asyncio.create_task(ask(consumer, broker.address, pull_command(offset)))
-                await until(lambda: len(broker.services.pull_request_hold))
-                await ask(producer, broker.address, send_command(wait=offset % 2 == 0))
-                answer = await waiting
-                assert (answer.code, answer.ext["nextBeginOffset"]) == (0, str(offset + 1))
-                store = broker.services.store
-                assert store.flushed_offset == store.max_physical_offset
-            producer.close()
-
-    asyncio.run(scenario())
+            assert store.flushed_offset == store.max_physical_offset
+        producer.close()
 
 
 @pytest.mark.parametrize(("wait", "code"), [(True, 10), (False, 0)])
-def test_a_slow_flush_is_answered_with_a_timeout(
+async def test_a_slow_flush_is_answered_with_a_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: bool, code: int
 ) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path, store=SYNC, sync_flush_timeout=50) as (broker, caller):
-            answered = threading.Event()
-            monkeypatch.setattr(broker.services.store._flusher, "_sync", lambda *_: answered.wait())
-            try:
-                answer = await ask(caller, broker.address, send_command(wait=wait))
-            finally:
-                answered.set()
-            assert (answer.code, answer.ext["queueOffset"]) == (code, "0")
-
-    asyncio.run(scenario())
+    async with running(tmp_path, store=SYNC, sync_flush_timeout=50) as (broker, caller):
+        answered = threading.Event()
+        monkeypatch.setattr(broker.services.store._flusher, "_sync", lambda *_: answered.wait())
+        try:
+            answer = await ask(caller, broker.address, send_command(wait=wait))
+        finally:
+            answered.set()
+        assert (answer.code, answer.ext["queueOffset"]) == (code, "0")

@@ -1,4 +1,4 @@
-"""Scenarios of failure on a SYNC_MASTER and its slave, once each, in small; a second master takes what they refuse."""
+"""Scenarios of failure on a SYNC_MASTER and its slave, once each, in small, with a second master."""
 
 from collections.abc import Iterator
 

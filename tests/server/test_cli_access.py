@@ -1,4 +1,4 @@
-"""``rocketmq access`` on an embedded cluster with access control: what administrators change, and what others may not.
+"""``rocketmq access`` on an embedded cluster with access control, as administrator and as ordinary user.
 
 No secret is ever in what a verb prints, whoever runs it and however it ends.
 """

@@ -1,4 +1,4 @@
-"""What ``rocketmq`` shows of a cluster of which one registered broker does not answer."""
+"""``rocketmq`` on a cluster in which one registered broker does not answer."""
 
 from __future__ import annotations
 

@@ -144,16 +144,13 @@ def test_tail_follows_a_topic_through_a_restart_and_new_queues(monkeypatch: pyte
         asyncio.run(main(cluster))
 
 
-def test_an_error_of_a_poll_ends_the_tail(rocketmq: Cluster) -> None:
-    async def main() -> None:
-        topic = f"t-{uuid.uuid4().hex[:12]}"
-        async with aio.Admin(rocketmq.namesrv) as admin:
-            await admin.create_topic(topic, 1)
-            messages = tail.follow(admin, topic, 0, sql="a = 1")
-            with pytest.raises(aio.BrokerError, match="SQL92"):  # this broker does not filter
-                await anext(messages)
-
-    asyncio.run(main())
+async def test_an_error_of_a_poll_ends_the_tail(rocketmq: Cluster) -> None:
+    topic = f"t-{uuid.uuid4().hex[:12]}"
+    async with aio.Admin(rocketmq.namesrv) as admin:
+        await admin.create_topic(topic, 1)
+        messages = tail.follow(admin, topic, 0, sql="a = 1")
+        with pytest.raises(aio.BrokerError, match="SQL92"):  # this broker does not filter
+            await anext(messages)
 
 
 # -- cluster and doctor

@@ -109,21 +109,18 @@ def test_a_stuck_listener_is_logged_and_its_message_redelivered(cluster, topic, 
 
 
 @pytest.mark.parametrize("differ", ["tags", "topics"])
-def test_different_subscriptions_in_a_group_are_logged_by_broker_and_member(
+async def test_different_subscriptions_in_a_group_are_logged_by_broker_and_member(
     cluster, topic, group, differ, caplog, hurry
 ):
-    async def scenario():
-        other = topic if differ == "tags" else cluster.create_topic(f"{topic}-other", 1)
-        async with consumer(cluster, group, topic, Seen(), "a"), consumer(cluster, group, other, Seen(), "b"):
-            await eventually(lambda: said(caplog, "different subscriptions", CLIENT_LOG))
-            await eventually(lambda: said(caplog, "different subscriptions", BROKER_LOG))
-        for logger in (CLIENT_LOG, BROKER_LOG):
-            [first, *_] = said(caplog, "different subscriptions", logger)
-            assert group in first
-            assert ("'a' here, 'b' there" in first or "'b' here, 'a' there" in first) is (differ == "tags")
-            assert ("not subscribed" in first) is (differ == "topics")
-
-    asyncio.run(scenario())
+    other = topic if differ == "tags" else cluster.create_topic(f"{topic}-other", 1)
+    async with consumer(cluster, group, topic, Seen(), "a"), consumer(cluster, group, other, Seen(), "b"):
+        await eventually(lambda: said(caplog, "different subscriptions", CLIENT_LOG))
+        await eventually(lambda: said(caplog, "different subscriptions", BROKER_LOG))
+    for logger in (CLIENT_LOG, BROKER_LOG):
+        [first, *_] = said(caplog, "different subscriptions", logger)
+        assert group in first
+        assert ("'a' here, 'b' there" in first or "'b' here, 'a' there" in first) is (differ == "tags")
+        assert ("not subscribed" in first) is (differ == "topics")
 
 
 def test_members_with_equal_subscriptions_log_nothing(cluster, topic, group, caplog, hurry):
@@ -156,69 +153,60 @@ def test_two_clients_with_one_id_get_all_messages_and_a_warning(cluster, topic, 
     assert "instance_name" in said(caplog, "used by more than one consumer")[0]
 
 
-def test_a_shrunk_topic_loses_only_its_removed_queues(cluster, topic, group, hurry, caplog):
-    async def scenario():
-        seen = Seen()
-        instance = ClientInstance(cluster.namesrv, route_interval=0.2)
-        async with consumer(cluster, group, topic, seen, instance=instance) as member:
-            await send(cluster, topic, ["before"], MessageQueue(topic, "broker-a", 3))
-            await seen.count(1)
-            async with Admin(cluster.namesrv) as admin:
-                await admin.create_topic(topic, 2)
-            await eventually(lambda: len([queue for queue in member.queues if queue.topic == topic]) == 2)
-            await send(cluster, topic, ["after"], MessageQueue(topic, "broker-a", 1))
-            await seen.count(2)
-            async with Admin(cluster.namesrv) as admin:
-                await admin.create_topic(topic, 4)
-            await eventually(lambda: len([queue for queue in member.queues if queue.topic == topic]) == 4)
-            await send(cluster, topic, ["grown"], MessageQueue(topic, "broker-a", 3))
-            await seen.count(3)
-        await instance.stop()
-        assert seen.bodies == ["before", "after", "grown"]
-
-    asyncio.run(scenario())
+async def test_a_shrunk_topic_loses_only_its_removed_queues(cluster, topic, group, hurry, caplog):
+    seen = Seen()
+    instance = ClientInstance(cluster.namesrv, route_interval=0.2)
+    async with consumer(cluster, group, topic, seen, instance=instance) as member:
+        await send(cluster, topic, ["before"], MessageQueue(topic, "broker-a", 3))
+        await seen.count(1)
+        async with Admin(cluster.namesrv) as admin:
+            await admin.create_topic(topic, 2)
+        await eventually(lambda: len([queue for queue in member.queues if queue.topic == topic]) == 2)
+        await send(cluster, topic, ["after"], MessageQueue(topic, "broker-a", 1))
+        await seen.count(2)
+        async with Admin(cluster.namesrv) as admin:
+            await admin.create_topic(topic, 4)
+        await eventually(lambda: len([queue for queue in member.queues if queue.topic == topic]) == 4)
+        await send(cluster, topic, ["grown"], MessageQueue(topic, "broker-a", 3))
+        await seen.count(3)
+    await instance.stop()
+    assert seen.bodies == ["before", "after", "grown"]
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_deleted_topic_is_logged_and_consumed_again_when_recreated(cluster, topic, group, hurry, caplog, orderly):
-    async def scenario():
-        seen, other = Seen(), cluster.create_topic(f"{topic}-other", 1)
-        instance = ClientInstance(cluster.namesrv, route_interval=0.2)
-        member = consumer(cluster, group, topic, seen, instance=instance, orderly=orderly)
-        member.subscribe(other, listener=seen)
-        async with member:
-            await send(cluster, topic, ["first"], MessageQueue(topic, "broker-a", 0))
-            await seen.count(1)
-            async with Admin(cluster.namesrv) as admin:
-                await admin.delete_topic(topic)
-            await eventually(lambda: said(caplog, f"{topic}@broker-a:0 is released"))
-            await send(cluster, other, ["meanwhile"])
-            await seen.count(2)
-            async with Admin(cluster.namesrv) as admin:
-                await admin.create_topic(topic, 4)
-            await send(cluster, topic, ["second"], MessageQueue(topic, "broker-a", 0))
-            await seen.count(3)
-        await instance.stop()
-        assert seen.bodies == ["first", "meanwhile", "second"]
-
-    asyncio.run(scenario())
+async def test_a_recreated_topic_is_logged_and_consumed_again(cluster, topic, group, hurry, caplog, orderly):
+    seen, other = Seen(), cluster.create_topic(f"{topic}-other", 1)
+    instance = ClientInstance(cluster.namesrv, route_interval=0.2)
+    member = consumer(cluster, group, topic, seen, instance=instance, orderly=orderly)
+    member.subscribe(other, listener=seen)
+    async with member:
+        await send(cluster, topic, ["first"], MessageQueue(topic, "broker-a", 0))
+        await seen.count(1)
+        async with Admin(cluster.namesrv) as admin:
+            await admin.delete_topic(topic)
+        await eventually(lambda: said(caplog, f"{topic}@broker-a:0 is released"))
+        await send(cluster, other, ["meanwhile"])
+        await seen.count(2)
+        async with Admin(cluster.namesrv) as admin:
+            await admin.create_topic(topic, 4)
+        await send(cluster, topic, ["second"], MessageQueue(topic, "broker-a", 0))
+        await seen.count(3)
+    await instance.stop()
+    assert seen.bodies == ["first", "meanwhile", "second"]
 
 
-def test_a_clock_set_back_does_not_block_new_subscriptions(cluster, topic, group, monkeypatch, hurry):
-    async def scenario():
-        seen = Seen()
-        async with consumer(cluster, group, topic, seen, "a") as member:
-            now = consumer_group.time
-            monkeypatch.setattr(consumer_group, "time", lambda: now() - 86400)
-            member.subscribe(topic, "b", seen)
-            registry = cluster.brokers[0].services.clients.consumers
-            await eventually(lambda: registry.groups[group].subscriptions[topic].sub_string == "b")
-            await send(cluster, topic, ["no"], tags="a")
-            await send(cluster, topic, ["yes"], tags="b")
-            await seen.count(1)
-        assert seen.bodies == ["yes"]
-
-    asyncio.run(scenario())
+async def test_a_clock_set_back_does_not_block_new_subscriptions(cluster, topic, group, monkeypatch, hurry):
+    seen = Seen()
+    async with consumer(cluster, group, topic, seen, "a") as member:
+        now = consumer_group.time
+        monkeypatch.setattr(consumer_group, "time", lambda: now() - 86400)
+        member.subscribe(topic, "b", seen)
+        registry = cluster.brokers[0].services.clients.consumers
+        await eventually(lambda: registry.groups[group].subscriptions[topic].sub_string == "b")
+        await send(cluster, topic, ["no"], tags="a")
+        await send(cluster, topic, ["yes"], tags="b")
+        await seen.count(1)
+    assert seen.bodies == ["yes"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

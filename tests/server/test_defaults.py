@@ -105,18 +105,15 @@ def test_a_producer_and_a_push_consumer_work_with_defaults(cluster: Cluster, top
     assert len(inbox.messages) == COUNT
 
 
-def test_the_asyncio_producer_and_push_consumer_work_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
-    async def scenario() -> None:
-        seen: list[str] = []
-        consumer = aio.PushConsumer(group, cluster.namesrv)
-        consumer.subscribe(topic, "*", lambda message: seen.append(message.body.decode()))
-        async with consumer, aio.Producer("sender", cluster.namesrv) as producer:
-            await eventually(lambda: owned(consumer, topic) == 4)
-            await asyncio.gather(*[producer.send(Message(topic, f"{i:03}")) for i in range(COUNT)])
-            await eventually(lambda: len(seen) >= COUNT)
-        assert sorted(seen) == [f"{i:03}" for i in range(COUNT)]
-
-    asyncio.run(scenario())
+async def test_asyncio_producer_and_push_consumer_work_with_defaults(cluster: Cluster, topic: str, group: str) -> None:
+    seen: list[str] = []
+    consumer = aio.PushConsumer(group, cluster.namesrv)
+    consumer.subscribe(topic, "*", lambda message: seen.append(message.body.decode()))
+    async with consumer, aio.Producer("sender", cluster.namesrv) as producer:
+        await eventually(lambda: owned(consumer, topic) == 4)
+        await asyncio.gather(*[producer.send(Message(topic, f"{i:03}")) for i in range(COUNT)])
+        await eventually(lambda: len(seen) >= COUNT)
+    assert sorted(seen) == [f"{i:03}" for i in range(COUNT)]
 
 
 def test_an_orderly_push_consumer_works_with_defaults(cluster: Cluster, topic: str, group: str) -> None:

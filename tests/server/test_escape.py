@@ -1,8 +1,7 @@
-"""What waits at a broker whose master is gone: its slave hands it to another master when it is due."""
+"""A slave hands due messages of its lost master to another master."""
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -105,37 +104,34 @@ async def left_alone(root: Path, clock: LaterClock, **config: object) -> AsyncIt
         yield master, slave, other
 
 
-def test_due_messages_go_to_another_master_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock = LaterClock()
-        async with left_alone(tmp_path, clock, enable_remote_escape=True) as (master, slave, other):
-            await until(lambda: bodies(other, "t") == [b"delayed"])
-            await until(lambda: bodies(other, names.HALF_TOPIC) == [b"half"])
-            await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped"])
-            outward = RpcClient()
-            await pop(outward, slave, "popped", clock())
-            outward.close()
-            # What is out begins there: nobody else is to leave it out.
-            await until(lambda: slave.services.offsets.query("g", "popped", 0) == 1)
-            clock.pass_time()
-            await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped", b"popped at the slave"])
-            raw = other.services.store.record_at_queue(names.HALF_TOPIC, 0, 0)
-            assert raw is not None
-            properties = decode_properties(read_stored(raw).properties)
-            assert {name: properties.get(name) for name in ("REAL_TOPIC", "PGROUP", "UNIQ_KEY")} == {
-                "REAL_TOPIC": "t", "PGROUP": "p", "UNIQ_KEY": "H",
-            }  # fmt: skip
-            tables = slave.services
-            await until(lambda: tables.delay.offsets[DELAY_LEVEL] == 1)
-            await until(lambda: tables.offsets.query("CID_RMQ_SYS_TRANS", names.HALF_TOPIC, 0) == 1)
-            await until(lambda: not tables.pop.revive_log.inflight)
-            assert slave.services.offsets.query("g", "popped", 0) == 2
-            await master.start()
-            assert master.services.delay.offsets[DELAY_LEVEL] == 1, "it goes on behind what was delivered for it"
-            assert master.services.transactions.table.base == 1
-            assert not master.services.pop.revive_log.inflight
-            assert master.services.offsets.query("g", "popped", 0) == 2
-            await until(lambda: not slave.services.role.is_acting)
-            assert bodies(master, "t") == []
-
-    asyncio.run(scenario())
+async def test_due_messages_go_to_another_master_once(tmp_path: Path) -> None:
+    clock = LaterClock()
+    async with left_alone(tmp_path, clock, enable_remote_escape=True) as (master, slave, other):
+        await until(lambda: bodies(other, "t") == [b"delayed"])
+        await until(lambda: bodies(other, names.HALF_TOPIC) == [b"half"])
+        await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped"])
+        outward = RpcClient()
+        await pop(outward, slave, "popped", clock())
+        outward.close()
+        # What is out begins there: nobody else is to leave it out.
+        await until(lambda: slave.services.offsets.query("g", "popped", 0) == 1)
+        clock.pass_time()
+        await until(lambda: bodies(other, POPPED_AGAIN) == [b"popped", b"popped at the slave"])
+        raw = other.services.store.record_at_queue(names.HALF_TOPIC, 0, 0)
+        assert raw is not None
+        properties = decode_properties(read_stored(raw).properties)
+        assert {name: properties.get(name) for name in ("REAL_TOPIC", "PGROUP", "UNIQ_KEY")} == {
+            "REAL_TOPIC": "t", "PGROUP": "p", "UNIQ_KEY": "H",
+        }  # fmt: skip
+        tables = slave.services
+        await until(lambda: tables.delay.offsets[DELAY_LEVEL] == 1)
+        await until(lambda: tables.offsets.query("CID_RMQ_SYS_TRANS", names.HALF_TOPIC, 0) == 1)
+        await until(lambda: not tables.pop.revive_log.inflight)
+        assert slave.services.offsets.query("g", "popped", 0) == 2
+        await master.start()
+        assert master.services.delay.offsets[DELAY_LEVEL] == 1, "it goes on behind what was delivered for it"
+        assert master.services.transactions.table.base == 1
+        assert not master.services.pop.revive_log.inflight
+        assert master.services.offsets.query("g", "popped", 0) == 2
+        await until(lambda: not slave.services.role.is_acting)
+        assert bodies(master, "t") == []

@@ -15,7 +15,7 @@ import pytest
 from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageExt, MessageQueue, Producer, PushConsumer
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.protocol.codes import RequestCode
-from tests.chaoskit.machines import Machines
+from tests.chaoskit.processes import ClusterProcesses
 from tests.interop.side import eventually
 from tests.server.rawpeer import RawPeer
 
@@ -110,7 +110,7 @@ def _frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClientInstance.__init__, "__kwdefaults__", defaults)
 
 
-def restart_slave(machines: Machines, number: int, topic: str) -> None:
+def restart_slave(machines: ClusterProcesses, number: int, topic: str) -> None:
     """In good order; until it follows its master again and has a topic of it."""
     machines.slaves[number].stop()
     machines.slaves[number].start()
@@ -130,7 +130,7 @@ def restart_slave(machines: Machines, number: int, topic: str) -> None:
 @pytest.mark.usefixtures("_frequent_looks")
 def test_no_message_is_lost_when_each_server_is_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "rocketmq_py")
-    with Machines(tmp_path, brokers=3, name_servers=3) as machines:
+    with ClusterProcesses(tmp_path, brokers=3, name_servers=3) as machines:
         with Admin(namesrv=machines.direct_namesrv) as admin:
             admin.create_topic("t", 4)
         with Load(machines.direct_namesrv, "t") as load:
@@ -153,7 +153,7 @@ def test_no_message_is_lost_when_each_server_is_killed(tmp_path: Path, caplog: p
 def test_a_rolling_restart_fails_no_client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Two pairs: no send fails, nothing had to be tried again that a broker had taken already, and what a master had
     taken is read from its slave while it is away."""
-    with Machines(tmp_path, name_servers=3, slaves=2, sync=False, settings=DRAIN) as machines:
+    with ClusterProcesses(tmp_path, name_servers=3, slaves=2, sync=False, settings=DRAIN) as machines:
         with Admin(namesrv=machines.direct_namesrv) as admin:
             admin.create_topic("t", 4)
         with Load(machines.direct_namesrv, "t") as load:

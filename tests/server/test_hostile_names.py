@@ -1,4 +1,4 @@
-"""Requests to delete topics whose names lead out of the store, or into its other parts: all is there afterwards."""
+"""Deleting topics whose names lead out of the store removes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few rounds of ``tests.killing``: what was acknowledged under SYNC_FLUSH outlives ``kill -9``."""
+"""A few rounds of ``tests.killing``: messages acknowledged under SYNC_FLUSH survive ``kill -9``."""
 
 import asyncio
 

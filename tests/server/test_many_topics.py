@@ -1,4 +1,4 @@
-"""Topics and groups created by the hundred: none is lost with its broker, and name servers are not told one by one."""
+"""Hundreds of new topics and groups survive a kill and are registered together."""
 
 from __future__ import annotations
 

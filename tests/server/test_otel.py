@@ -1,7 +1,6 @@
 """Spans of sends and listeners, as the SDK's exporter gets them."""
 
 import asyncio
-import functools
 import subprocess
 import sys
 
@@ -38,22 +37,11 @@ def provider(exporter):
     return made
 
 
-def in_a_loop(test):
-    """Runs a test that is a coroutine."""
-
-    @functools.wraps(test)
-    def run(*args, **named):
-        asyncio.run(test(*args, **named))
-
-    return run
-
-
 def parent_of(span):
     return None if span.parent is None else span.parent.span_id
 
 
 @pytest.mark.parametrize("style", ["plain", "async"])
-@in_a_loop
 async def test_one_trace_covers_sender_and_listener(cluster, topic, group, provider, exporter, style):
     tracer = provider.get_tracer("the application")
     seen, carried = Seen(), []
@@ -101,7 +89,6 @@ async def test_one_trace_covers_sender_and_listener(cluster, topic, group, provi
     assert not trace.get_current_span().get_span_context().is_valid
 
 
-@in_a_loop
 async def test_a_batch_span_links_its_messages(cluster, topic, group, provider, exporter):
     with Producer(group, cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
         batch = [Message(topic, b"x"), Message(topic, b"y")]
@@ -124,7 +111,6 @@ async def test_a_batch_span_links_its_messages(cluster, topic, group, provider, 
     assert len([span for span in spans if span.kind is SpanKind.PRODUCER]) == 3
 
 
-@in_a_loop
 async def test_failures_are_recorded_in_spans(cluster, topic, group, provider, exporter):
     async with aio.Producer(group, cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
         with pytest.raises(MessageIllegal):
@@ -176,7 +162,6 @@ def links_of(spans):
 
 
 @pytest.mark.parametrize("kind", ["simple", "lite", "simple-aio", "lite-aio"])
-@in_a_loop
 async def test_a_receive_has_a_span(cluster, topic, group, provider, exporter, kind):
     async with aio.Producer("p-otel", cluster.namesrv, hooks=[SendSpans(provider)]) as producer:
         for number in range(3):
@@ -213,7 +198,6 @@ async def test_a_receive_has_a_span(cluster, topic, group, provider, exporter, k
         assert span.start_time < span.end_time
 
 
-@in_a_loop
 async def test_each_message_of_an_iteration_has_its_span(cluster, topic, group, provider, exporter):
     async with aio.Producer("p-otel", cluster.namesrv) as producer:
         for number in range(3):

@@ -1,8 +1,7 @@
-"""A pop noted at one broker whose messages are at another: they are fetched there, whatever is here in their place."""
+"""A checkpoint whose messages are at another broker: they are fetched there."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -81,37 +80,31 @@ async def cluster(root: Path) -> AsyncIterator[Cluster]:
             await made.stop()
 
 
-def test_messages_are_fetched_from_the_broker_of_the_checkpoint(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with cluster(tmp_path) as made:
-            await made.master("broker-z", b"theirs 0", b"theirs 1")
-            here = await made.master("broker-a", b"ours 0", b"ours 1")
-            for name, offset in (("broker-z", 1), ("broker-a", 0)):
-                await made.note(here, name, offset)
-            await until(lambda: sorted(bodies(here, BACK)) == [b"ours 0", b"theirs 1"])
-            await until(lambda: not here.services.pop.revive_log.inflight)
-
-    asyncio.run(scenario())
+async def test_messages_are_fetched_from_the_broker_of_the_checkpoint(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        await made.master("broker-z", b"theirs 0", b"theirs 1")
+        here = await made.master("broker-a", b"ours 0", b"ours 1")
+        for name, offset in (("broker-z", 1), ("broker-a", 0)):
+            await made.note(here, name, offset)
+        await until(lambda: sorted(bodies(here, BACK)) == [b"ours 0", b"theirs 1"])
+        await until(lambda: not here.services.pop.revive_log.inflight)
 
 
-def test_an_unreachable_broker_is_retried(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with cluster(tmp_path) as made:
-            here = await made.master("broker-a", b"ours")
-            key = await made.note(here, "broker-z", 0)
-            ledger = here.services.pop.revive_log.inflight
+async def test_an_unreachable_broker_is_retried(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        here = await made.master("broker-a", b"ours")
+        key = await made.note(here, "broker-z", 0)
+        ledger = here.services.pop.revive_log.inflight
 
-            def tries() -> int:
-                one = ledger.find(key)
-                return 0 if one is None else one.check_point.tries
+        def tries() -> int:
+            one = ledger.find(key)
+            return 0 if one is None else one.check_point.tries
 
-            for times in (1, 2, 3):
-                await until(lambda times=times: tries() == times)
-                assert bodies(here, BACK) == []
-                if times == 3:
-                    await made.master("broker-z", b"theirs")
-                made.ahead_ms += TRY_MS * times
-            await until(lambda: bodies(here, BACK) == [b"theirs"])
-            await until(lambda: not ledger)
-
-    asyncio.run(scenario())
+        for times in (1, 2, 3):
+            await until(lambda times=times: tries() == times)
+            assert bodies(here, BACK) == []
+            if times == 3:
+                await made.master("broker-z", b"theirs")
+            made.ahead_ms += TRY_MS * times
+        await until(lambda: bodies(here, BACK) == [b"theirs"])
+        await until(lambda: not ledger)

@@ -1,4 +1,4 @@
-"""A broker is killed while messages are popped: what was acked is done, everything else is delivered."""
+"""A broker is killed during pops: acked messages are done, all others are delivered."""
 
 from __future__ import annotations
 

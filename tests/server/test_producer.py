@@ -146,13 +146,10 @@ def test_a_thousand_futures_complete(rocketmq_topic: str, producer: Producer) ->
     assert len(places) == 1000
 
 
-def test_asyncio_sends_run_concurrently(rocketmq: Cluster, rocketmq_topic: str) -> None:
-    async def main() -> None:
-        async with aio.Producer("g", rocketmq.namesrv) as producer:
-            results = await asyncio.gather(*(producer.send(Message(rocketmq_topic, "x")) for _ in range(1000)))
-            assert len({(result.queue, result.queue_offset) for result in results}) == 1000
-
-    asyncio.run(main())
+async def test_asyncio_sends_run_concurrently(rocketmq: Cluster, rocketmq_topic: str) -> None:
+    async with aio.Producer("g", rocketmq.namesrv) as producer:
+        results = await asyncio.gather(*(producer.send(Message(rocketmq_topic, "x")) for _ in range(1000)))
+        assert len({(result.queue, result.queue_offset) for result in results}) == 1000
 
 
 def test_close_waits_for_pending_sends(rocketmq: Cluster, rocketmq_topic: str) -> None:

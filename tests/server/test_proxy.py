@@ -1,4 +1,4 @@
-"""What the proxy of the testing package does to connections."""
+"""Failures that the proxy of the testing package injects into connections."""
 
 from __future__ import annotations
 

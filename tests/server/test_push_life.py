@@ -1,4 +1,4 @@
-"""The push consumer over time, against our own broker: its share of the queues, its workers, and who is told."""
+"""The push consumer over time: its share of the queues, its workers, and notifications."""
 
 import asyncio
 import threading
@@ -33,34 +33,28 @@ def consumer(cluster, group, topic, listener, **options):
     return made
 
 
-def test_whoever_wants_to_know_hears_of_queues_that_come_and_go(cluster, topic, group):
-    async def scenario():
-        told = []
+async def test_whoever_wants_to_know_hears_of_queues_that_come_and_go(cluster, topic, group):
+    told = []
 
-        def changed(about, queues, mine):
-            if about == topic:  # the retry topic's queue comes and goes, too
-                told.append((len(queues), len(mine)))
+    def changed(about, queues, mine):
+        if about == topic:  # the retry topic's queue comes and goes, too
+            told.append((len(queues), len(mine)))
 
-        async with consumer(cluster, group, topic, Seen(), queues_changed=changed):
-            assert told == [(4, 4)]
-            async with consumer(cluster, group, topic, Seen()):
-                await eventually(lambda: told[-1] == (4, 2))
-            await eventually(lambda: told[-1] == (4, 4))
-
-    asyncio.run(scenario())
+    async with consumer(cluster, group, topic, Seen(), queues_changed=changed):
+        assert told == [(4, 4)]
+        async with consumer(cluster, group, topic, Seen()):
+            await eventually(lambda: told[-1] == (4, 2))
+        await eventually(lambda: told[-1] == (4, 4))
 
 
-def test_the_limits_of_a_topic_are_shared_by_the_queues_there_are(cluster, topic, group):
-    async def scenario():
-        options = {"pull_threshold_for_topic": 100, "pull_threshold_size_for_topic": 8}
-        async with consumer(cluster, group, topic, Seen(), **options) as one:
-            limits = one._group.limits
-            assert (limits[topic].count, limits[topic].mebibytes) == (25, 2)
-            async with consumer(cluster, group, topic, Seen(), **options):
-                await eventually(lambda: (limits[topic].count, limits[topic].mebibytes) == (50, 4))
-            await eventually(lambda: limits[topic].count == 25)
-
-    asyncio.run(scenario())
+async def test_the_limits_of_a_topic_are_shared_by_the_queues_there_are(cluster, topic, group):
+    options = {"pull_threshold_for_topic": 100, "pull_threshold_size_for_topic": 8}
+    async with consumer(cluster, group, topic, Seen(), **options) as one:
+        limits = one._group.limits
+        assert (limits[topic].count, limits[topic].mebibytes) == (25, 2)
+        async with consumer(cluster, group, topic, Seen(), **options):
+            await eventually(lambda: (limits[topic].count, limits[topic].mebibytes) == (50, 4))
+        await eventually(lambda: limits[topic].count == 25)
 
 
 def test_pulling_waits_at_the_share_of_a_topics_limit(cluster, topic, group):
@@ -106,26 +100,23 @@ def test_a_queue_whose_pull_loop_was_lost_is_rebuilt(cluster, topic, group, hurr
     asyncio.run(scenario())
 
 
-def test_the_number_of_workers_is_changed_at_run_time(cluster, topic, group):
-    async def scenario():
-        busy, go = set(), threading.Event()
+async def test_the_number_of_workers_is_changed_at_run_time(cluster, topic, group):
+    busy, go = set(), threading.Event()
 
-        def wait(message):
-            busy.add(message.queue_offset)
-            assert go.wait(PATIENCE)
+    def wait(message):
+        busy.add(message.queue_offset)
+        assert go.wait(PATIENCE)
 
-        await send(cluster, topic, 30, 0)
-        async with consumer(cluster, group, topic, wait, consume_threads=2) as member:
-            await eventually(lambda: len(busy) == 2)
-            with pytest.raises(ConfigError, match="consume_threads"):
-                member.resize(0)
-            member.resize(7)
-            await eventually(lambda: len(busy) == 7)
-            assert member.running_info()["properties"]["PROP_THREADPOOL_CORE_SIZE"] == "7"
-            go.set()
-            await eventually(lambda: len(busy) == 30)
-
-    asyncio.run(scenario())
+    await send(cluster, topic, 30, 0)
+    async with consumer(cluster, group, topic, wait, consume_threads=2) as member:
+        await eventually(lambda: len(busy) == 2)
+        with pytest.raises(ConfigError, match="consume_threads"):
+            member.resize(0)
+        member.resize(7)
+        await eventually(lambda: len(busy) == 7)
+        assert member.running_info()["properties"]["PROP_THREADPOOL_CORE_SIZE"] == "7"
+        go.set()
+        await eventually(lambda: len(busy) == 30)
 
 
 def test_hooks_and_workers_of_the_blocking_face(cluster, topic, group):
@@ -154,20 +145,17 @@ def test_hooks_and_workers_of_the_blocking_face(cluster, topic, group):
     assert hook.calls == [(group, topic, True)] * 5
 
 
-def test_the_stacks_of_threads_and_tasks_are_returned(cluster, topic, group):
-    async def scenario():
-        go, here = asyncio.Event(), asyncio.Event()
+async def test_the_stacks_of_threads_and_tasks_are_returned(cluster, topic, group):
+    go, here = asyncio.Event(), asyncio.Event()
 
-        async def waits_in_a_listener(message):
-            here.set()
-            await go.wait()
+    async def waits_in_a_listener(message):
+        here.set()
+        await go.wait()
 
-        await send(cluster, topic, 1)
-        async with consumer(cluster, group, topic, waits_in_a_listener) as member:
-            await here.wait()
-            stacks = member.stacks()
-            go.set()
-        assert "waits_in_a_listener" in stacks
-        assert "MainThread" in stacks
-
-    asyncio.run(scenario())
+    await send(cluster, topic, 1)
+    async with consumer(cluster, group, topic, waits_in_a_listener) as member:
+        await here.wait()
+        stacks = member.stacks()
+        go.set()
+    assert "waits_in_a_listener" in stacks
+    assert "MainThread" in stacks

@@ -127,24 +127,21 @@ async def produce(cluster, topic, sent, stop):
     ],
     ids=["in good order", "with a crash"],
 )
-def test_every_key_keeps_its_order_while_members_change(cluster, steps):
-    async def scenario():
-        name = f"chaos-{'-'.join(steps)}"
-        dice = random.Random(name)
-        topic = cluster.create_topic(f"topic-{name}", QUEUES)
-        group, sent, stop = Group(cluster, topic, name, dice), defaultdict(int), asyncio.Event()
-        await group.join()
-        sending = asyncio.ensure_future(produce(cluster, topic, sent, stop))
-        for step in steps:
-            await asyncio.sleep(dice.uniform(0.2, 1.5))
-            await getattr(group, step)()
-        await asyncio.sleep(0.5)
-        stop.set()
-        await sending
-        await group.until_done(sum(sent.values()))
-        for member in group.members.values():
-            await member.close()
-        group.journal.check(group.crashed)
-        assert dict(group.journal.done) == dict(sent)
-
-    asyncio.run(scenario())
+async def test_every_key_keeps_its_order_while_members_change(cluster, steps):
+    name = f"chaos-{'-'.join(steps)}"
+    dice = random.Random(name)
+    topic = cluster.create_topic(f"topic-{name}", QUEUES)
+    group, sent, stop = Group(cluster, topic, name, dice), defaultdict(int), asyncio.Event()
+    await group.join()
+    sending = asyncio.ensure_future(produce(cluster, topic, sent, stop))
+    for step in steps:
+        await asyncio.sleep(dice.uniform(0.2, 1.5))
+        await getattr(group, step)()
+    await asyncio.sleep(0.5)
+    stop.set()
+    await sending
+    await group.until_done(sum(sent.values()))
+    for member in group.members.values():
+        await member.close()
+    group.journal.check(group.crashed)
+    assert dict(group.journal.done) == dict(sent)

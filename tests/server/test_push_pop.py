@@ -59,40 +59,34 @@ def die_consuming(*arguments):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_messages_of_a_killed_member_are_redelivered(cluster, topic, group, orderly):
-    async def run():
-        await pop_group(cluster, group, topic)
-        await send(cluster, topic, range(8))
-        had = await asyncio.to_thread(die_consuming, cluster.namesrv, group, topic, str(orderly))
-        seen = Seen()
-        async with consumer(cluster, group, topic, seen, orderly=orderly) as member:
-            await seen.count(8)
-            assert Counter(seen.bodies) == Counter(map(str, range(8)))
-            [again] = [message for message in seen.messages if message.body.decode() == had]
-            assert again.reconsume_times == 1
-            if orderly:
-                assert seen.by_queue == {queue: [0, 1] for queue in range(4)}
-            await eventually(lambda: all(queue.held == 0 for queue in member.health().queues))
-
-    asyncio.run(run())
+async def test_messages_of_a_killed_member_are_redelivered(cluster, topic, group, orderly):
+    await pop_group(cluster, group, topic)
+    await send(cluster, topic, range(8))
+    had = await asyncio.to_thread(die_consuming, cluster.namesrv, group, topic, str(orderly))
+    seen = Seen()
+    async with consumer(cluster, group, topic, seen, orderly=orderly) as member:
+        await seen.count(8)
+        assert Counter(seen.bodies) == Counter(map(str, range(8)))
+        [again] = [message for message in seen.messages if message.body.decode() == had]
+        assert again.reconsume_times == 1
+        if orderly:
+            assert seen.by_queue == {queue: [0, 1] for queue in range(4)}
+        await eventually(lambda: all(queue.held == 0 for queue in member.health().queues))
 
 
-def test_it_continues_after_a_broker_restart(cluster, topic, group):
-    async def run():
-        await pop_group(cluster, group, topic)
-        seen = Seen()
-        instance = ClientInstance(cluster.namesrv, route_interval=0.2, heartbeat_interval=0.5)
-        member = PushConsumer(group, instance=instance, consume_from=FIRST, client_rebalance=False)
-        member.subscribe(topic, listener=seen)
-        async with member:
-            await send(cluster, topic, range(20))
-            await seen.count(20)
-            await asyncio.to_thread(cluster.stop_broker)
-            await asyncio.to_thread(cluster.start_broker)
-            async with asyncio.timeout(PATIENCE):
-                await send(cluster, topic, range(20, 40))
-                await seen.until(lambda seen: set(seen.bodies) == set(map(str, range(40))))
-        await instance.stop()
-        assert max(Counter(seen.bodies).values()) == 1
-
-    asyncio.run(run())
+async def test_it_continues_after_a_broker_restart(cluster, topic, group):
+    await pop_group(cluster, group, topic)
+    seen = Seen()
+    instance = ClientInstance(cluster.namesrv, route_interval=0.2, heartbeat_interval=0.5)
+    member = PushConsumer(group, instance=instance, consume_from=FIRST, client_rebalance=False)
+    member.subscribe(topic, listener=seen)
+    async with member:
+        await send(cluster, topic, range(20))
+        await seen.count(20)
+        await asyncio.to_thread(cluster.stop_broker)
+        await asyncio.to_thread(cluster.start_broker)
+        async with asyncio.timeout(PATIENCE):
+            await send(cluster, topic, range(20, 40))
+            await seen.until(lambda seen: set(seen.bodies) == set(map(str, range(40))))
+    await instance.stop()
+    assert max(Counter(seen.bodies).values()) == 1

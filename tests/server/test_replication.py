@@ -1,4 +1,4 @@
-"""A master and its slaves, all ours: what a slave has, what a master waits for, and what happens when one is away."""
+"""A master and its slaves: replicated bytes, waiting sends, and lost connections."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_an_enforcing_master_disconnects_a_slave_without_tls(play, settings, cap
         assert master.services.replication.master.links == []
 
     play(scenario)
-    assert "does not speak TLS, which this port asks for" in caplog.text
+    assert "does not use TLS, which this port requires" in caplog.text
 
 
 def test_a_slave_with_tls_replicates_a_master_without(play, caplog):

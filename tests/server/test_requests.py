@@ -1,7 +1,6 @@
 """Requests and replies, both faces, against our own brokers over real sockets."""
 
 import asyncio
-import functools
 import logging
 
 import pytest
@@ -13,16 +12,6 @@ from tests.server.consuming import FIRST, PATIENCE, eventually
 
 SENT_BY_THEN = 3.0
 """A request nobody replies to waits so many seconds; a busy machine has sent it by then."""
-
-
-def in_a_loop(test):
-    """Runs a test that is a coroutine."""
-
-    @functools.wraps(test)
-    def run(*args, **named):
-        asyncio.run(test(*args, **named))
-
-    return run
 
 
 class Replier:
@@ -57,7 +46,6 @@ class Replier:
         await self._producer.close()
 
 
-@in_a_loop
 async def test_both_clients_get_replies(cluster, topic, group):
     async with Replier(cluster.namesrv, topic, group) as replier, aio.Producer("asker", cluster.namesrv) as producer:
         asked = [producer.request(Message(topic, f"{i}", tags="A"), PATIENCE) for i in range(20)]
@@ -74,7 +62,6 @@ async def test_both_clients_get_replies(cluster, topic, group):
         assert answer.born_host.startswith("127.0.0.1:")
 
 
-@in_a_loop
 async def test_a_large_reply_is_compressed(cluster, topic, group):
     large = b"reply " * 20_000
     answering = Replier(cluster.namesrv, topic, group, lambda _: large)
@@ -82,7 +69,6 @@ async def test_a_large_reply_is_compressed(cluster, topic, group):
         assert (await producer.request(Message(topic, "x"), PATIENCE)).body == large
 
 
-@in_a_loop
 async def test_a_first_request_creates_its_topic(cluster, group):
     topic = f"new-{group}"
     async with aio.Producer("asker", cluster.namesrv) as producer:
@@ -92,7 +78,6 @@ async def test_a_first_request_creates_its_topic(cluster, group):
             assert (await answer).body == b"re: x"
 
 
-@in_a_loop
 async def test_a_late_reply_is_logged_and_stored(cluster, topic, group, caplog):
     async with Replier(cluster.namesrv, topic, group) as replier, aio.Producer("asker", cluster.namesrv) as producer:
         replier.may.clear()
@@ -110,7 +95,6 @@ async def test_a_late_reply_is_logged_and_stored(cluster, topic, group, caplog):
         assert replier.failures == []
 
 
-@in_a_loop
 async def test_a_request_without_a_reply_times_out(cluster, topic):
     async with aio.Producer("asker", cluster.namesrv) as producer:
         with pytest.raises(RequestTimeout, match=r"it is stored as \w+ in "):
@@ -118,7 +102,6 @@ async def test_a_request_without_a_reply_times_out(cluster, topic):
 
 
 @pytest.mark.parametrize("face", ["asyncio", "blocking"])
-@in_a_loop
 async def test_close_ends_waiting_requests(cluster, topic, group, face):
     async with Replier(cluster.namesrv, topic, group) as replier:
         replier.may.clear()
@@ -141,7 +124,6 @@ async def test_close_ends_waiting_requests(cluster, topic, group, face):
         assert "channel of <" in str(replier.failures[0])
 
 
-@in_a_loop
 async def test_a_message_that_is_no_request_cannot_be_replied_to(cluster, topic, group):
     async with Replier(cluster.namesrv, topic, group) as replier, aio.Producer("asker", cluster.namesrv) as producer:
         replier.may.clear()
@@ -151,7 +133,6 @@ async def test_a_message_that_is_no_request_cannot_be_replied_to(cluster, topic,
             reply(replier.requests[0], "x")
 
 
-@in_a_loop
 async def test_a_forged_reply_is_ignored(cluster, topic, caplog):
     """A correlation id nobody knows is a line in the log; the requests that wait go on waiting."""
     async with aio.Producer("asker", cluster.namesrv) as producer, aio.Producer("forger", cluster.namesrv) as forger:

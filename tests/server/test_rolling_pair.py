@@ -1,4 +1,4 @@
-"""A master and its slave, and nobody else, restarted in good order under load: what clients notice of it."""
+"""A rolling restart of a master and its slave under load, as clients see it."""
 
 from __future__ import annotations
 
@@ -60,41 +60,38 @@ async def restart(broker: Broker) -> None:
     await broker.start()
 
 
-def test_a_restart_of_the_master_loses_and_repeats_no_message(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(name_server())
-            master = make(tmp_path / "master", server.address, **READ, **DRAIN)
-            slave = make(tmp_path / "slave", server.address, broker_role="SLAVE", broker_id=1, **READ)
-            for broker in (master, slave):
-                await broker.start()
-                stack.push_async_callback(broker.stop)
-            load = Load(server.address)
-            instance = load.instance()
-            stack.push_async_callback(instance.stop)
-            reader = PushConsumer("g", instance=instance, consume_from=ConsumeFromWhere.FIRST_OFFSET)
-            reader.subscribe("t", listener=load.receive)
-            sending = asyncio.create_task(load.send_on())
-            await stack.enter_async_context(reader)
-            await until(lambda: slave.services.topics.get("t"))
-            await load.goes_on()
+async def test_a_restart_of_the_master_loses_and_repeats_no_message(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(name_server())
+        master = make(tmp_path / "master", server.address, **READ, **DRAIN)
+        slave = make(tmp_path / "slave", server.address, broker_role="SLAVE", broker_id=1, **READ)
+        for broker in (master, slave):
+            await broker.start()
+            stack.push_async_callback(broker.stop)
+        load = Load(server.address)
+        instance = load.instance()
+        stack.push_async_callback(instance.stop)
+        reader = PushConsumer("g", instance=instance, consume_from=ConsumeFromWhere.FIRST_OFFSET)
+        reader.subscribe("t", listener=load.receive)
+        sending = asyncio.create_task(load.send_on())
+        await stack.enter_async_context(reader)
+        await until(lambda: slave.services.topics.get("t"))
+        await load.goes_on()
 
-            await slave.stop()
-            await load.goes_on()
-            await restart(slave)
-            await until(lambda: master.services.replication.in_sync_slaves() and slave.services.topics.get("t"))
-            assert load.refused == 0, "a slave that is away refuses nobody anything"
+        await slave.stop()
+        await load.goes_on()
+        await restart(slave)
+        await until(lambda: master.services.replication.in_sync_slaves() and slave.services.topics.get("t"))
+        assert load.refused == 0, "a slave that is away refuses nobody anything"
 
-            await master.stop()
-            await until(lambda: load.refused)
-            taken = set(load.sent)
-            await until(lambda: load.has_all(taken))
-            assert load.sent == taken, "nobody takes messages while the only master is away"
-            await restart(master)
-            await load.goes_on()
-            load.is_over = True
-            await sending
-            await until(lambda: load.has_all(load.sent))
-            assert not {body for body, places in load.places.items() if len(places) > 1}
-
-    asyncio.run(scenario())
+        await master.stop()
+        await until(lambda: load.refused)
+        taken = set(load.sent)
+        await until(lambda: load.has_all(taken))
+        assert load.sent == taken, "nobody takes messages while the only master is away"
+        await restart(master)
+        await load.goes_on()
+        load.is_over = True
+        await sending
+        await until(lambda: load.has_all(load.sent))
+        assert not {body for body, places in load.places.items() if len(places) > 1}

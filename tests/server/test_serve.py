@@ -1,4 +1,4 @@
-"""``rocketmq serve`` and ``rocketmq namesrv`` as processes: READY lines, signals, restarts, what they refuse."""
+"""``rocketmq serve`` and ``rocketmq namesrv`` as processes: READY lines, signals, restarts, refusals."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""``rocketmq serve`` without any setting speaks TLS to those who ask for it, as a Java broker does."""
+"""``rocketmq serve`` without any setting offers TLS, as a Java broker does."""
 
 from __future__ import annotations
 

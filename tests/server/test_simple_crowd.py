@@ -63,19 +63,16 @@ class Crowd:
         return []
 
 
-def test_every_message_is_acked_once(cluster, topic, group):
-    async def run():
-        async with Producer("sender", cluster.namesrv) as producer:
-            for number in range(COUNT):
-                await producer.send(Message(topic, str(number)))
-        crowd = Crowd(cluster, topic, group)
-        await asyncio.gather(*(crowd.work(seed) for seed in range(4)))
-        assert crowd.acked == set(range(COUNT))
-        async with SimpleConsumer(group, cluster.namesrv) as member:
-            member.subscribe(topic)
-            async with asyncio.timeout(PATIENCE):
-                while sum((await member.lag()).values()):  # acks that reached the broker too late, if any
-                    if messages := await member.receive(timeout=1):
-                        await member.ack(messages)
-
-    asyncio.run(run())
+async def test_every_message_is_acked_once(cluster, topic, group):
+    async with Producer("sender", cluster.namesrv) as producer:
+        for number in range(COUNT):
+            await producer.send(Message(topic, str(number)))
+    crowd = Crowd(cluster, topic, group)
+    await asyncio.gather(*(crowd.work(seed) for seed in range(4)))
+    assert crowd.acked == set(range(COUNT))
+    async with SimpleConsumer(group, cluster.namesrv) as member:
+        member.subscribe(topic)
+        async with asyncio.timeout(PATIENCE):
+            while sum((await member.lag()).values()):  # acks that reached the broker too late, if any
+                if messages := await member.receive(timeout=1):
+                    await member.ack(messages)

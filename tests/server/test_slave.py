@@ -44,47 +44,40 @@ async def pair(root: Path, **config: object) -> AsyncIterator[Pair]:
         yield Pair(server, master, slave)
 
 
-def test_a_slave_copies_the_tables_of_its_master(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with pair(tmp_path, slave_sync_interval=50) as both:
-            theirs, ours = both.master.services, both.slave.services
-            theirs.topics.put([TopicConfig(topic_name="t", read_queue_nums=3, write_queue_nums=3)])
-            theirs.groups.put([SubscriptionGroupConfig(group_name="g", retry_max_times=2)])
-            theirs.offsets.commit("g", "t", 1, 42, "a test")
-            theirs.delay.offsets[3] = 7
-            theirs.modes.set(MessageRequestMode(topic="t", consumer_group="g", mode="POP", pop_share_queue_num=1))
-            before = both.takes_over
-            await until(lambda: both.takes_over > before + 1)
-            assert ours.topics.table == theirs.topics.table
-            assert ours.topics.version == theirs.topics.version
-            assert ours.groups.table == theirs.groups.table
-            assert ours.offsets.table["t@g"] == {1: 42}
-            assert ours.delay.offsets == theirs.delay.offsets
-            assert ours.modes.modes == theirs.modes.modes
-            theirs.topics.delete("t")
-            await until(lambda: ours.topics.get("t") is None)
-
-    asyncio.run(scenario())
+async def test_a_slave_copies_the_tables_of_its_master(tmp_path: Path) -> None:
+    async with pair(tmp_path, slave_sync_interval=50) as both:
+        theirs, ours = both.master.services, both.slave.services
+        theirs.topics.put([TopicConfig(topic_name="t", read_queue_nums=3, write_queue_nums=3)])
+        theirs.groups.put([SubscriptionGroupConfig(group_name="g", retry_max_times=2)])
+        theirs.offsets.commit("g", "t", 1, 42, "a test")
+        theirs.delay.offsets[3] = 7
+        theirs.modes.set(MessageRequestMode(topic="t", consumer_group="g", mode="POP", pop_share_queue_num=1))
+        before = both.takes_over
+        await until(lambda: both.takes_over > before + 1)
+        assert ours.topics.table == theirs.topics.table
+        assert ours.topics.version == theirs.topics.version
+        assert ours.groups.table == theirs.groups.table
+        assert ours.offsets.table["t@g"] == {1: 42}
+        assert ours.delay.offsets == theirs.delay.offsets
+        assert ours.modes.modes == theirs.modes.modes
+        theirs.topics.delete("t")
+        await until(lambda: ours.topics.get("t") is None)
 
 
-def test_a_slave_knows_a_new_topic_with_its_first_message(tmp_path: Path) -> None:
+async def test_a_slave_knows_a_new_topic_with_its_first_message(tmp_path: Path) -> None:
     """Nobody waits for the next round: the master may be gone by then."""
-
-    async def scenario() -> None:
-        async with pair(tmp_path, slave_sync_interval=3_600_000) as both:
-            await until(lambda: both.takes_over >= 1)
-            made = Pairs(tmp_path)
-            assert (await made.send(both.master, b"first", topic="new")).code == 0
-            await until(lambda: both.slave.services.topics.get("new") is not None)
-            rounds = both.takes_over
-            both.slave.services.slave_sync.arrived(["deleted", "new"])
-            sync = both.slave.services.slave_sync
-            await until(lambda: both.takes_over > rounds and not sync._is_due)
-            sync.arrived(["deleted"])
-            assert not sync._is_due, "asked again for a topic the master has not"
-            made.caller.close()
-
-    asyncio.run(scenario())
+    async with pair(tmp_path, slave_sync_interval=3_600_000) as both:
+        await until(lambda: both.takes_over >= 1)
+        made = Pairs(tmp_path)
+        assert (await made.send(both.master, b"first", topic="new")).code == 0
+        await until(lambda: both.slave.services.topics.get("new") is not None)
+        rounds = both.takes_over
+        both.slave.services.slave_sync.arrived(["deleted", "new"])
+        sync = both.slave.services.slave_sync
+        await until(lambda: both.takes_over > rounds and not sync._is_due)
+        sync.arrived(["deleted"])
+        assert not sync._is_due, "asked again for a topic the master has not"
+        made.caller.close()
 
 
 def test_a_slave_keeps_offsets_of_topics_it_does_not_know_yet(
@@ -121,34 +114,27 @@ def test_a_slave_keeps_offsets_of_topics_it_does_not_know_yet(
     asyncio.run(scenario())
 
 
-def test_a_slave_copies_many_topics(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with pair(tmp_path, slave_sync_interval=50) as both:
-            both.master.config.split_metadata_size = 7
-            theirs, ours = both.master.services.topics, both.slave.services.topics
-            theirs.put([TopicConfig(topic_name=f"t{number}") for number in range(100)])
-            await until(lambda: ours.version == theirs.version)
-            assert ours.table == theirs.table
-
-    asyncio.run(scenario())
+async def test_a_slave_copies_many_topics(tmp_path: Path) -> None:
+    async with pair(tmp_path, slave_sync_interval=50) as both:
+        both.master.config.split_metadata_size = 7
+        theirs, ours = both.master.services.topics, both.slave.services.topics
+        theirs.put([TopicConfig(topic_name=f"t{number}") for number in range(100)])
+        await until(lambda: ours.version == theirs.version)
+        assert ours.table == theirs.table
 
 
-def test_a_slave_serves_while_its_master_is_down(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_slave_serves_while_its_master_is_down(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The slave hears within moments, not with its next registration in half a minute."""
-
-    async def scenario() -> None:
-        async with pair(tmp_path) as both:
-            role, port = both.slave.services.role, both.master.port
-            await until(lambda: role.master.address == both.master.address and both.takes_over)
-            log_from = ha_address(both.master)
-            assert role.master.ha_address == log_from
-            await both.master.stop()
-            await until(lambda: role.master.address is None)
-            assert role.master.ha_address == log_from
-            rounds = both.takes_over
-            both.master.config.listen_port = port
-            await both.master.start()
-            both.slave.services.registration.renew()
-            await until(lambda: role.master.address == both.master.address and both.takes_over > rounds)
-
-    asyncio.run(scenario())
+    async with pair(tmp_path) as both:
+        role, port = both.slave.services.role, both.master.port
+        await until(lambda: role.master.address == both.master.address and both.takes_over)
+        log_from = ha_address(both.master)
+        assert role.master.ha_address == log_from
+        await both.master.stop()
+        await until(lambda: role.master.address is None)
+        assert role.master.ha_address == log_from
+        rounds = both.takes_over
+        both.master.config.listen_port = port
+        await both.master.start()
+        both.slave.services.registration.renew()
+        await until(lambda: role.master.address == both.master.address and both.takes_over > rounds)

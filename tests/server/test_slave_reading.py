@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,24 +46,18 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     made.close()
 
 
-def test_consumers_continue_when_the_master_is_killed(pair: Pair) -> None:
-    async def scenario() -> None:
-        await topic_on_all(pair.namesrv, "t")
-        await reading_outlives_the_master(Nodes(pair.namesrv, pair.kill_master, pair.restart_master), "t")
-
-    asyncio.run(scenario())
+async def test_consumers_continue_when_the_master_is_killed(pair: Pair) -> None:
+    await topic_on_all(pair.namesrv, "t")
+    await reading_outlives_the_master(Nodes(pair.namesrv, pair.kill_master, pair.restart_master), "t")
 
 
-def test_consumers_continue_when_the_slave_is_killed(pair: Pair) -> None:
-    async def scenario() -> None:
-        await topic_on_all(pair.namesrv, "t")
-        await send(pair.namesrv, "t", 0, N)
-        inbox = Inbox()
-        async with consumer(pair.namesrv, "g", "t", inbox, orderly=False):
-            await inbox.until(FIRST)
-            pair.slave.kill()
-            await inbox.let(N)
-            await inbox.until(N)
-            assert not inbox.repeats
-
-    asyncio.run(scenario())
+async def test_consumers_continue_when_the_slave_is_killed(pair: Pair) -> None:
+    await topic_on_all(pair.namesrv, "t")
+    await send(pair.namesrv, "t", 0, N)
+    inbox = Inbox()
+    async with consumer(pair.namesrv, "g", "t", inbox, orderly=False):
+        await inbox.until(FIRST)
+        pair.slave.kill()
+        await inbox.let(N)
+        await inbox.until(N)
+        assert not inbox.repeats

@@ -1,4 +1,4 @@
-"""One client must not slow the others: no turn of the event loop works longer than 100 ms, whatever a client sends.
+"""One client must not slow the others: no request keeps the event loop busy for more than 100 ms.
 
 The CPU time of the loop's thread is measured, so that other work on the machine does not decide. Garbage collection is
 off meanwhile: what it costs depends on everything else in the process of the tests.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -43,45 +42,41 @@ def stored(broker: Broker, name: str) -> list[StoredRecord]:
     return [read_stored(raw) for raw in raws if raw is not None]
 
 
-def test_timed_messages_come_once_from_another_master(tmp_path: Path) -> None:
+async def test_timed_messages_come_once_from_another_master(tmp_path: Path) -> None:
     """The master does not deliver before it goes, so whatever has come came through its slave."""
+    async with AsyncExitStack() as stack:
+        clock = LaterClock()
+        three = await stack.enter_async_context(trio(tmp_path, notify=True, clock=clock, enable_remote_escape=True))
+        master, slave, outward = three.master, three.slave, RpcClient()
+        stack.callback(outward.close)
+        other = make(tmp_path / "other", three.server.address, clock=clock, broker_name="broker-b")
+        await other.start()
+        stack.push_async_callback(other.stop)
+        master.store_config.timer_stop_dequeue = True
+        master.services.topics.put([topic("t"), topic("lonely")])
+        other.services.topics.put([topic("t")])
+        await other.services.registration.flush()
+        begin = clock()
+        due = {b"soon": begin + SOON_MS, b"later": begin + LATER_MS}
+        for body, at in due.items():
+            await send(outward, master, "t", body, TIMER_DELIVER_MS=str(at), UNIQ_KEY=body.decode())
+        await send(outward, master, "lonely", b"x", TIMER_DELIVER_MS=str(begin + SOON_MS), UNIQ_KEY="x")
+        end = master.services.store.max_physical_offset
+        await until(lambda: slave.services.store.max_physical_offset == end)
+        await master.stop()
+        clock.ahead_ms = SOON_MS
+        await until(lambda: bodies(other, "t") == [b"soon", b"later"])
+        assert all(one.head.store_timestamp >= due[one.body] for one in stored(other, "t"))
+        assert slave.services.store.max_physical_offset == end, "its log stays its master's"
+        past = begin + LATER_MS + 1_000
+        assert delivered_before(slave.services.timers) < past, "nobody has taken the lonely one"
+        await until(lambda: handed_on_before(slave.services.timers) > past)
 
-    async def scenario() -> None:
-        async with AsyncExitStack() as stack:
-            clock = LaterClock()
-            three = await stack.enter_async_context(trio(tmp_path, notify=True, clock=clock, enable_remote_escape=True))
-            master, slave, outward = three.master, three.slave, RpcClient()
-            stack.callback(outward.close)
-            other = make(tmp_path / "other", three.server.address, clock=clock, broker_name="broker-b")
-            await other.start()
-            stack.push_async_callback(other.stop)
-            master.store_config.timer_stop_dequeue = True
-            master.services.topics.put([topic("t"), topic("lonely")])
-            other.services.topics.put([topic("t")])
-            await other.services.registration.flush()
-            begin = clock()
-            due = {b"soon": begin + SOON_MS, b"later": begin + LATER_MS}
-            for body, at in due.items():
-                await send(outward, master, "t", body, TIMER_DELIVER_MS=str(at), UNIQ_KEY=body.decode())
-            await send(outward, master, "lonely", b"x", TIMER_DELIVER_MS=str(begin + SOON_MS), UNIQ_KEY="x")
-            end = master.services.store.max_physical_offset
-            await until(lambda: slave.services.store.max_physical_offset == end)
-            await master.stop()
-            clock.ahead_ms = SOON_MS
-            await until(lambda: bodies(other, "t") == [b"soon", b"later"])
-            assert all(one.head.store_timestamp >= due[one.body] for one in stored(other, "t"))
-            assert slave.services.store.max_physical_offset == end, "its log stays its master's"
-            past = begin + LATER_MS + 1_000
-            assert delivered_before(slave.services.timers) < past, "nobody has taken the lonely one"
-            await until(lambda: handed_on_before(slave.services.timers) > past)
-
-            master.store_config.timer_stop_dequeue = False
-            await three.restart_master()
-            await until(lambda: delivered_before(master.services.timers) > past)
-            assert (bodies(master, "t"), bodies(master, "lonely")) == ([], [b"x"])
-            await until(lambda: not slave.services.role.is_acting)
-            await until(lambda: delivered_before(slave.services.timers) > past)
-            await send(outward, master, "t", b"new", TIMER_DELAY_MS="500", UNIQ_KEY="new")
-            await until(lambda: bodies(master, "t") == [b"new"])
-
-    asyncio.run(scenario())
+        master.store_config.timer_stop_dequeue = False
+        await three.restart_master()
+        await until(lambda: delivered_before(master.services.timers) > past)
+        assert (bodies(master, "t"), bodies(master, "lonely")) == ([], [b"x"])
+        await until(lambda: not slave.services.role.is_acting)
+        await until(lambda: delivered_before(slave.services.timers) > past)
+        await send(outward, master, "t", b"new", TIMER_DELAY_MS="500", UNIQ_KEY="new")
+        await until(lambda: bodies(master, "t") == [b"new"])

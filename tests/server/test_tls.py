@@ -105,7 +105,7 @@ def test_servers_use_tls_on_either_loop(factory, server, trusting):
 
 def test_a_plaintext_client_on_an_enforcing_port_gets_a_hint(enforcing, caplog):
     refused(ConnectionLost, "does it require TLS", enforcing.namesrv)
-    assert "does not speak TLS, which this port asks for" in caplog.text
+    assert "does not use TLS, which this port requires" in caplog.text
 
 
 def test_a_tls_client_on_a_plain_port_gets_a_hint(trusting):

@@ -1,7 +1,6 @@
 """Traces our producers and consumers leave, and that nothing else suffers from them."""
 
 import asyncio
-import functools
 import logging
 import threading
 
@@ -35,16 +34,6 @@ def cluster():
         yield running
 
 
-def in_a_loop(test):
-    """Runs a test that is a coroutine."""
-
-    @functools.wraps(test)
-    def run(*args, **named):
-        asyncio.run(test(*args, **named))
-
-    return run
-
-
 def traces(cluster, topic=TRACE_TOPIC):
     """All entries in a trace topic with the keys of their messages."""
     with Admin(cluster.namesrv) as admin:
@@ -61,7 +50,6 @@ def about(cluster, msg_ids, topic=TRACE_TOPIC):
 
 
 @pytest.mark.parametrize("face", ["asyncio", "blocking"])
-@in_a_loop
 async def test_sends_are_traced(cluster, topic, group, face):
     one = Message(topic, b"abc", tags="A", keys=["k1", "k2"])
     late = Message(topic, b"abcd", delay_level=1)
@@ -96,7 +84,6 @@ async def test_sends_are_traced(cluster, topic, group, face):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-@in_a_loop
 async def test_consumption_is_traced(cluster, topic, group, orderly):
     """Delivered twice: fails, then succeeds."""
     with Producer(f"p-{group}", cluster.namesrv) as producer:
@@ -158,7 +145,6 @@ def test_polled_messages_are_traced(cluster, topic, group):
     check_polled(about(cluster, set(msg_ids)), group, [message.msg_id for message in polled])
 
 
-@in_a_loop
 async def test_iterated_messages_are_traced(cluster, topic, group):
     await asyncio.to_thread(cluster.create_topic, topic, 1)
     async with aio.Producer(f"p-{group}", cluster.namesrv) as producer:
@@ -188,7 +174,6 @@ def check_polled(entries, group, polled):
 
 
 @pytest.mark.parametrize("face", ["asyncio", "blocking"])
-@in_a_loop
 async def test_transactions_are_traced(cluster, topic, group, face):
     asked = threading.Event()
 

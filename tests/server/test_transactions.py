@@ -1,7 +1,6 @@
 """Both faces of the transaction producer against our own broker over real sockets, crashes included."""
 
 import asyncio
-import functools
 import inspect
 import os
 import signal
@@ -82,16 +81,6 @@ class AsyncListener(Listener):
         return super().check_local_transaction(message)
 
 
-def in_a_loop(test):
-    """Runs a test that is a coroutine."""
-
-    @functools.wraps(test)
-    def run(*args, **named):
-        asyncio.run(test(*args, **named))
-
-    return run
-
-
 def unknown(_message):
     return UNKNOWN
 
@@ -122,7 +111,6 @@ def pending(cluster):
 
 
 @pytest.mark.parametrize("kind", [Listener, AsyncListener])
-@in_a_loop
 async def test_a_listener_runs_the_local_transaction(cluster, topic, group, kind):
     listener = kind()
     with TransactionProducer(group, cluster.namesrv, listener=listener) as producer:
@@ -142,7 +130,6 @@ async def test_a_listener_runs_the_local_transaction(cluster, topic, group, kind
 
 
 @pytest.mark.parametrize("kind", [Listener, AsyncListener])
-@in_a_loop
 async def test_an_asyncio_listener_runs_the_local_transaction(cluster, topic, group, kind):
     listener = kind()
     async with aio.TransactionProducer(group, cluster.namesrv, listener=listener) as producer:
@@ -154,7 +141,6 @@ async def test_an_asyncio_listener_runs_the_local_transaction(cluster, topic, gr
 
 @pytest.mark.parametrize("face", ["blocking", "asyncio"])
 @pytest.mark.parametrize("kind", [Listener, AsyncListener])
-@in_a_loop
 async def test_a_broker_checks_an_unknown_outcome(cluster, topic, group, kind, face):
     """What a local transaction raises, returns by mistake, or does not know yet is asked about until it is known."""
     listener = kind()
@@ -185,7 +171,6 @@ async def test_a_broker_checks_an_unknown_outcome(cluster, topic, group, kind, f
     await delivered(cluster, topic, group, *sent.values())
 
 
-@in_a_loop
 async def test_a_check_can_roll_back(cluster, topic, group):
     listener = Listener(local=UNKNOWN, check=ROLLBACK)
     async with aio.TransactionProducer(group, cluster.namesrv, listener=listener) as producer:
@@ -198,7 +183,6 @@ async def test_a_check_can_roll_back(cluster, topic, group):
 # -- with
 
 
-@in_a_loop
 async def test_a_block_commits_or_rolls_back(cluster, topic, group):
     with TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
         with producer.transaction(Message(topic, "good", keys="k")) as tx:
@@ -218,7 +202,6 @@ async def test_a_block_commits_or_rolls_back(cluster, topic, group):
     await delivered(cluster, topic, group, "good", "early")
 
 
-@in_a_loop
 async def test_an_async_block_commits_or_rolls_back(cluster, topic, group):
     async with aio.TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
         async with producer.transaction(Message(topic, "good")) as tx:
@@ -240,7 +223,6 @@ async def test_an_async_block_commits_or_rolls_back(cluster, topic, group):
     await delivered(cluster, topic, group, "good", "early")
 
 
-@in_a_loop
 async def test_an_unfinished_block_is_checked(cluster, topic, group):
     asked = threading.Event()
 
@@ -265,7 +247,6 @@ def test_a_transaction_that_has_not_begun_cannot_end(cluster, topic, group):
             tx.commit()
 
 
-@in_a_loop
 async def test_a_message_can_be_sent_outside_a_transaction(cluster, topic, group):
     """The same object sent once more, without a transaction, must not wait for one."""
     message = Message(topic, "same")
@@ -329,7 +310,6 @@ def test_an_unflushed_half_message_is_rolled_back(topic, group, monkeypatch):
             time.sleep(0.01)
 
 
-@in_a_loop
 async def test_a_lost_end_is_checked(topic, group):
     """The broker goes away in the middle: no error where the local transaction is done, and a check afterwards."""
     listener = Listener(check=COMMIT)
@@ -349,7 +329,6 @@ async def test_a_lost_end_is_checked(topic, group):
 # -- questions
 
 
-@in_a_loop
 async def test_checks_run_in_their_own_pool(cluster, topic, group):
     """As many at a time as there are threads; a slow check holds up neither sends nor other checks for ever."""
     gate, running, most = threading.Event(), [], []
@@ -373,7 +352,6 @@ async def test_checks_run_in_their_own_pool(cluster, topic, group):
     await delivered(cluster, topic, group, "meanwhile")
 
 
-@in_a_loop
 async def test_too_many_checks_are_dropped_and_repeated(cluster, topic, group, caplog):
     gate = threading.Event()
 
@@ -390,7 +368,6 @@ async def test_too_many_checks_are_dropped_and_repeated(cluster, topic, group, c
         await eventually(lambda: not pending(cluster))
 
 
-@in_a_loop
 async def test_a_check_for_a_group_without_a_producer_is_ignored(cluster, topic, group, caplog):
     """Asked over a connection that serves another group as well."""
     async with aio.TransactionProducer(group, cluster.namesrv, check=unknown) as producer:
@@ -434,7 +411,6 @@ def die(cluster, group, topic, when):
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
 @pytest.mark.parametrize(("outcome", "bodies"), [(COMMIT, ["between"]), (ROLLBACK, [])])
-@in_a_loop
 async def test_a_producer_killed_before_the_end_is_replaced_by_a_check(cluster, topic, group, outcome, bodies):
     """Another producer of the group, which has never sent to the topic, is asked and decides."""
     transaction_id = await asyncio.to_thread(die, cluster, group, topic, "between")
@@ -447,7 +423,6 @@ async def test_a_producer_killed_before_the_end_is_replaced_by_a_check(cluster, 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
-@in_a_loop
 async def test_a_producer_killed_after_the_end_changes_nothing(cluster, topic, group):
     """What has left the process counts; nobody is asked any more."""
     await asyncio.to_thread(die, cluster, group, topic, "after")

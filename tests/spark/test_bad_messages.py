@@ -1,4 +1,4 @@
-"""Messages that cannot be decoded, made so in the broker's log: what each mode of a read does about them.
+"""Undecodable messages in the broker's log: what each mode of a read does with them.
 
 The source as Spark calls it, without a session.
 """
@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
+from rocketmq_py import Message, Producer
 from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.spark.datasource import RocketMQDataSource
@@ -105,6 +106,24 @@ def test_an_undecodable_message_is_a_row_with_its_bytes_and_the_reason(cluster: 
     bad = {row["queueOffset"]: row for row in rows if row["_corrupt_reason"] is not None}
     assert {offset: row["_corrupt_record"] for offset, row in bad.items()} == damaged.records
     assert all(damaged.reason in row["_corrupt_reason"] and row["body"] is None for row in bad.values())
+
+
+def test_a_body_over_the_limit_is_a_message_that_cannot_be_decoded(cluster: Cluster) -> None:
+    topic = cluster.create_topic("limited", 1)
+    sizes = [10, 5000, 6000, 10, 5000]
+    with Producer("sender", cluster.namesrv) as producer:
+        for size in sizes:
+            producer.send(Message(topic, bytes(size)))
+    options = {"namesrv": cluster.namesrv, "subscribe": topic, "mode": "PERMISSIVE", "maxDecompressedBody": "5500"}
+    columns = "queueOffset body _corrupt_reason"
+    reader = RocketMQDataSource(options | {"maxDecompressedBatch": "7000"}).reader(schema_of(columns))
+    rows = _rows(reader.partitions(), reader)
+    assert [row["queueOffset"] for row in rows] == list(range(len(sizes)))
+    assert [None if row["body"] is None else len(row["body"]) for row in rows] == [10, 5000, None, 10, 5000]
+    assert "more than 5500 bytes" in rows[2]["_corrupt_reason"]
+    failing = RocketMQDataSource(options | {"mode": "FAILFAST"}).reader(schema_of(columns))
+    with pytest.raises(CorruptRecord, match=r"offset 2 of .*limited.* cannot be decoded"):
+        _rows(failing.partitions(), failing)
 
 
 def test_checksums_are_compared_if_configured(cluster: Cluster) -> None:

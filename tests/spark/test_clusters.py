@@ -1,4 +1,4 @@
-"""A standalone Spark cluster with two workers: what a job needs travels with it, as docs/spark-clusters.md says."""
+"""A standalone Spark cluster with two workers: files of a job reach executors, as docs/spark-clusters.md says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two phases of an exactly-once micro-batch, and what is left where one of them is cut off. No Spark needed."""
+"""The two phases of an exactly-once micro-batch, and recovery when one is interrupted. No Spark needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every program of examples/ on two days of flights; what comes out is counted again without Spark."""
+"""Every program of examples/ on two days of flights, compared with a count without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream whose messages retention removes before they are read: its readers, called as Spark calls them."""
+"""A stream whose unread messages are removed by retention: its readers, called as Spark calls them."""
 
 from __future__ import annotations
 

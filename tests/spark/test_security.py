@@ -1,4 +1,4 @@
-"""A read and a write over TLS and with signatures, and what is told when one of them is missing or wrong."""
+"""Reads and writes over TLS and with signatures, and the errors when one is missing or wrong."""
 
 from __future__ import annotations
 

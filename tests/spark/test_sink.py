@@ -105,7 +105,7 @@ def test_exactly_once_rows_become_visible_with_their_micro_batch(
 @pytest.mark.parametrize(
     ("columns", "options", "told"),
     [
-        (["cast(id as string) bdy"], {}, "a sink does not know column 'bdy'; it takes topic, body"),
+        (["cast(id as string) bdy"], {}, "a sink has no column 'bdy'; it has topic, body"),
         (["concat('', id) tags"], {}, "a sink needs a column body"),
         (["id body"], {}, "column body must be binary or string, it is bigint"),
         (["cast(id as string) body", "id queueId"], {}, "column queueId must be int, it is bigint"),
@@ -115,7 +115,7 @@ def test_exactly_once_rows_become_visible_with_their_micro_batch(
         (["cast(id as string) body"], {"subscribe": "x"}, "unknown option 'subscribe' for a write"),
         (["'x' body"], {"deliveryGuarantee": "exactly-once"}, "exactly-once is for streams"),
         (["if(id = 1, null, 'x') body"], {}, "row [01] of partition [01]: its body is null or empty"),
-        (["'x' body", "map('DELAY', '3') properties"], {}, "property DELAY asks for a delay"),
+        (["'x' body", "map('DELAY', '3') properties"], {}, "property DELAY is a delay"),
     ],
 )
 def test_illegal_rows_are_refused(

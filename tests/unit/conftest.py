@@ -1,4 +1,4 @@
-"""What holds for the unit tier: no test waits for the disk or for a timer."""
+"""Rules for the unit tier: no test waits for the disk or for a timer."""
 
 from __future__ import annotations
 

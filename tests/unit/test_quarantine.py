@@ -1,4 +1,4 @@
-"""The quarantine file, and what it makes of a test."""
+"""The quarantine file and its effect on tests."""
 
 from __future__ import annotations
 

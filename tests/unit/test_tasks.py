@@ -16,25 +16,22 @@ async def forever(ended: list[str], name: str) -> None:
         ended.append(name)
 
 
-def test_a_stop_waits_for_the_running_task() -> None:
-    async def scenario() -> None:
-        work, ended = Background(), list[str]()
-        await work.stop()
-        work.start(forever(ended, "a"), forever(ended, "b"))
-        work.start(forever(ended, "c"))
-        await asyncio.sleep(0)
-        assert work.runs
-        await work.stop()
-        assert sorted(ended) == ["a", "b", "c"]
-        assert not work.runs
-        work.start(forever(ended, "d"))
-        await asyncio.sleep(0)
-        work.cancel()
-        assert ended[3:] == []
-        await work.stop()
-        assert ended[3:] == ["d"]
-
-    asyncio.run(scenario())
+async def test_a_stop_waits_for_the_running_task() -> None:
+    work, ended = Background(), list[str]()
+    await work.stop()
+    work.start(forever(ended, "a"), forever(ended, "b"))
+    work.start(forever(ended, "c"))
+    await asyncio.sleep(0)
+    assert work.runs
+    await work.stop()
+    assert sorted(ended) == ["a", "b", "c"]
+    assert not work.runs
+    work.start(forever(ended, "d"))
+    await asyncio.sleep(0)
+    work.cancel()
+    assert ended[3:] == []
+    await work.stop()
+    assert ended[3:] == ["d"]
 
 
 def test_a_replacing_task_starts_after_the_replaced_one() -> None:

@@ -1,6 +1,6 @@
 //! `rocketmq-load`: drives brokers that speak RocketMQ's remoting and prints what it measured as one line of JSON.
 //!
-//! It must never be what is measured: one thread, no allocation per request, requests encoded once and patched. Every
+//! It must never be what is measured: one thread, no allocation per send, requests encoded once and patched. Every
 //! answer is checked: that it was asked for, that it came once, that it is a success, for pulls and pops that it has the
 //! right messages; the first ones, or all with `--verify`, are decoded whole.
 

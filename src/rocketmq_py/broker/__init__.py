@@ -1,7 +1,7 @@
 """The broker: stores messages, hands them to consumers, keeps their offsets.
 
-Services (topics, groups, offsets, clients, holds, delay, send and pull path) with thin handlers on top, put together in
-``broker``. Refuses to know the name server but as a peer on the wire.
+Services (topics, groups, offsets, clients, holds, delays, sends, pulls) with thin handlers on top; ``broker`` creates
+them. Name servers are used through the network only.
 """
 
 from rocketmq_py.broker.broker import Broker

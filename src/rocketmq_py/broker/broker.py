@@ -27,7 +27,7 @@ from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.requests.dispatcher import Authorize
 from rocketmq_py.server.tls import TlsSettings
-from rocketmq_py.store import FileSystem, StoreConfig
+from rocketmq_py.store import FileSystem, StoreConfig, Workers
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ _FILTERS_MS = 10_000
 _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
+_MAPPINGS_MS = 300_000
 _LAST_SECONDS = 3.0
 """How long an orderly stop waits for slaves to copy the rest of the log. A Java broker sleeps as long."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
@@ -63,6 +64,7 @@ class Broker:
     :param tls: TLS settings; None serves plain connections only.
     :param access: authentication and permissions; None opens the access file of the store with both switched off.
     :param fs: the file system; the operating system's by default.
+    :param workers: run blocking work on files; threads by default.
     """
 
     def __init__(
@@ -73,9 +75,11 @@ class Broker:
         tls: TlsSettings | None = None,
         access: AuthDispatcher | None = None,
         fs: FileSystem | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.config = config
         self._fs = fs
+        self._workers = workers
         self.store_config = store_config or StoreConfig()
         self.port = config.listen_port
         self._clock = clock
@@ -123,6 +127,7 @@ class Broker:
             self._fs,
             self._tls,
             store_ip=await _resolved(config.broker_ip1),
+            workers=self._workers,
         )
         services.open()
         slow_turns = services.slow_turns
@@ -202,6 +207,7 @@ class Broker:
             Job(_FILTERS_MS, services.filters.persist),
             Job(_CATCH_UP_MS, services.catch_up),
             Job(self.store_config.clean_resource_interval, services.clean_store, _FIRST_CLEAN_MS),
+            Job(_MAPPINGS_MS, services.clean_mappings),
         ]
 
     async def stop(self) -> None:
@@ -221,6 +227,7 @@ class Broker:
             await services.slave_sync.stop()
             await services.membership.stop()
             await services.pop.remote_fetcher.stop()
+            await services.mapping_clean_up.stop()
             await services.forwarder.stop()
             await services.acting.stop()
             await services.registration.stop()

@@ -30,7 +30,7 @@ def timer_congested(most: int) -> str:
 
 
 def timer_illegal(longest_ms: int) -> str:
-    """The delivery time is missing or too far away; or it is past, for a message that deletes another one."""
+    """The delivery time is missing, too far in the future, or, for a message that deletes another one, in the past."""
     return (
         f"timer message illegal, the delay time should not be bigger than the max delay {longest_ms}ms; or if set del "
         "msg, the delay time should be bigger than the current time"

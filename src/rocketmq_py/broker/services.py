@@ -63,6 +63,7 @@ from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send import SendService
 from rocketmq_py.broker.send.send_message_back import SendBackService
 from rocketmq_py.broker.send.send_validation import SendTargets
+from rocketmq_py.broker.static_topic.clean_up import MappingCleanUp
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Forwarder, TranslatedHold, TranslatingResponder
 from rocketmq_py.broker.static_topic.handlers import StaticOffsetHandlers, StaticTopicHandlers
 from rocketmq_py.broker.static_topic.messages import StaticTopicPuller, StaticTopicSender
@@ -85,7 +86,7 @@ from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.server.tls import TlsSettings
-from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig
+from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig, Workers
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.config_journal import JournaledFile
 from rocketmq_py.store.settings import delay_levels
@@ -105,9 +106,10 @@ class Services:
     :param fs: the file system.
     :param tls: TLS settings, for replication.
     :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
+    :param workers: run blocking work on files; threads by default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a broker is made of
         self,
         config: BrokerConfig,
         store_config: StoreConfig,
@@ -119,6 +121,7 @@ class Services:
         tls: TlsSettings | None = None,
         *,
         store_ip: str | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.slow_turns = SlowTurns()
         """Long turns of the event loop; the listener and the periodic jobs report to it."""
@@ -135,9 +138,9 @@ class Services:
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
             on_arrival=self._arrived_at_slave if config.is_slave else self._arrived, on_written=self._written,
-            accelerator=installed(),
+            accelerator=installed(), workers=workers,
         )  # fmt: skip
-        self.saver = ConfigFileSaver()
+        self.saver = ConfigFileSaver(self.store.workers.executor("rocketmq-config"))
         self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
@@ -213,6 +216,9 @@ class Services:
         self.pull_service = make(
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
         )
+        self.mapping_clean_up = MappingCleanUp(
+            self._store_config, self._config.broker_name, self.mappings, self.store, self.forwarder, self._clock
+        )
         self._static_puller = StaticTopicPuller(self.pull_service, self.mappings, self.forwarder, self._clock)
         self.pull_request_hold = PullRequestHoldService(
             self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
@@ -251,6 +257,12 @@ class Services:
         tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client, self.address, register_again)
 
+    def _topic_handlers(self) -> StaticTopicHandlers:
+        return StaticTopicHandlers(
+            self._config, self.topics, self.store, self.offsets, self.stats, self.registration, self.mappings,
+            self.slices, self.pull_request_hold.moved,
+        )  # fmt: skip
+
     def router(self, *others: object) -> Router:
         """A router with the handlers of all requests of this broker, and with ``others``."""
         config, store, stats = self._config, self.store, self.stats
@@ -268,9 +280,7 @@ class Services:
             ),
             StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
             ClientHandlers(config, self.clients, self.locks, self._clock),
-            StaticTopicHandlers(
-                config, self.topics, store, self.offsets, stats, self.registration, self.mappings, self.slices
-            ),
+            self._topic_handlers(),
             GroupHandlers(
                 config,
                 self.groups,
@@ -281,6 +291,7 @@ class Services:
                 stats,
                 self.address,
                 slices=self.slices,
+                is_static=self.mappings.has,
             ),
             BrokerHandlers(self.replication, self.membership),
             QueryHandlers(store, self.clients),
@@ -376,6 +387,11 @@ class Services:
         """Delete expired files and check the disk space; called every few seconds."""
         self.store.clean(self._clock())
         self.timers.clean()
+
+    def clean_mappings(self) -> None:
+        """Clean up the mappings of static topics in the hours of ``deleteWhen``; called every few minutes."""
+        if not self.role.is_slave:
+            self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
         """Write journaled tables as a whole after a burst of changes; called every second."""

@@ -29,7 +29,7 @@ class Job(NamedTuple):
 class Ticker:
     """Runs jobs. A failing job is logged once until it succeeds again, and keeps its interval.
 
-    :param slow_turns: gets how long each run took.
+    :param slow_turns: gets the duration of each run.
     """
 
     def __init__(self, jobs: Sequence[Job], slow_turns: SlowTurns | None = None) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -124,14 +125,19 @@ def list_acls(user: str, resource: str, target: Target, output: str) -> None:
     echo_rows(rows, output, ("user", "decision", "actions", "resource", "from", "kind"))
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _permission_options(function: F) -> F:
+    sources = click.option(
+        "--from", "sources", multiple=True, metavar="ADDRESS", help="Only from this address or network. Repeatable."
+    )
+    resources = click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
+    return click.argument("user")(click.argument("actions")(resources(sources(cluster_options(function)))))
+
+
 @acl_group.command("allow")
-@click.argument("user")
-@click.argument("actions")
-@click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
-@click.option(
-    "--from", "sources", multiple=True, metavar="ADDRESS", help="Only from this address or network. Repeatable."
-)
-@cluster_options
+@_permission_options
 def allow(user: str, actions: str, resources: tuple[str, ...], sources: tuple[str, ...], target: Target) -> None:
     """Allow USER to do ACTIONS to resources.
 
@@ -142,13 +148,7 @@ def allow(user: str, actions: str, resources: tuple[str, ...], sources: tuple[st
 
 
 @acl_group.command("deny")
-@click.argument("user")
-@click.argument("actions")
-@click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
-@click.option(
-    "--from", "sources", multiple=True, metavar="ADDRESS", help="Only from this address or network. Repeatable."
-)
-@cluster_options
+@_permission_options
 def deny(user: str, actions: str, resources: tuple[str, ...], sources: tuple[str, ...], target: Target) -> None:
     """Deny USER to do ACTIONS to resources. Arguments as for allow; the more specific permission decides."""
     _set(user, actions, resources, sources, target, allow=False)

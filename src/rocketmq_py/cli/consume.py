@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Run a listener as members of a consumer group until it is interrupted.
 
-    LISTENER is a function of MODULE, which is looked for in the current directory, too. It is called as a listener of
+    LISTENER is a function of MODULE; the current directory is searched, too. It is called like a listener of
     PushConsumer, with one message, or with messages and a context if it has two parameters. Each process is a member of
     the group with a share of the queues, so there is work for as many processes as there are queues. A process that
     ends is started again.

@@ -23,7 +23,7 @@ def command() -> None:
     """Transactions: ls, resume.
 
     A half message holds the message of a transaction until its producer commits or rolls back. Brokers check old half
-    messages with the producer group, and give up after transactionCheckMax checks.
+    messages with the producer group, and drop them after transactionCheckMax checks.
     """
 
 

@@ -80,7 +80,7 @@ class ClientInstance:
     :param unit_name: appended to the client id, and to a URL that addresses are fetched from.
     :param client_ip: the address in the client id; found out by default.
     :param address_map: connect elsewhere than brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
     :param credentials: sign requests, for servers with access control.
     :param timeout: seconds to wait for an answer of a name server, and of a broker to a heartbeat.
     :param connect_timeout: seconds to wait for a connection.

@@ -1,4 +1,4 @@
-"""The routes that a client knows, and how it refreshes them. ``core.route`` says what follows from a route."""
+"""The routes of a client, and their refresh. ``core.route`` has the rules about routes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from rocketmq_py.client.name_servers import NameServers
 from rocketmq_py.core.route import MASTER_ID, TopicRoute, auto_create_route, pick_address
 from rocketmq_py.errors import BrokerError, ConfigError, NoRouteError, TopicNotExist
+from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.topic import GetRouteInfo
@@ -96,6 +97,19 @@ class Routes:
         elif self._stale and topics and not lost:
             _log.warning("routes are refreshed again")
         self._stale = bool(lost) or (self._stale and not topics)
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        """The name of the broker that serves a queue now: of a logical one the broker that leads it."""
+        route = self.known(queue.topic)
+        return queue.broker_name if route is None else route.broker_of(queue)
+
+    def queue_address(self, queue: MessageQueue, broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
+        """Address of the broker that serves a queue; see :meth:`broker_address`."""
+        return self.broker_address(self.broker_of(queue), broker_id, only_this=only_this)
+
+    def queue_master(self, queue: MessageQueue) -> str | None:
+        """Address of the master that serves a queue; None if unknown."""
+        return self.master(self.broker_of(queue))
 
     def broker_address(self, broker_name: str, broker_id: int = 0, *, only_this: bool = False) -> str | None:
         """Address of a broker: that id, else the next slave, else any (unless ``only_this``); None if unknown."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
+from rocketmq_py.core.logical_queues import broker_of, leaders_of
 from rocketmq_py.core.queue_limits import MAX_QUEUES, MAX_ROUTE_QUEUES
 from rocketmq_py.errors import BadHeader, shortened
 from rocketmq_py.model import MessageQueue
@@ -22,10 +23,11 @@ class TopicRoute:
     :param data: the name server's answer.
     :param provisional: derived from the auto-create topic, because the broker does not have ``topic`` yet; the first
         message sent creates it. Usable for sending only.
+    :ivar leaders: the logical queues of a static topic, with the brokers that lead them; empty for other topics.
     :raises BadHeader: the route has more queues than a topic may have.
     """
 
-    __slots__ = ("brokers", "data", "provisional", "read_queues", "topic", "write_queues")
+    __slots__ = ("brokers", "data", "leaders", "provisional", "read_queues", "topic", "write_brokers", "write_queues")
 
     def __init__(self, topic: str, data: TopicRouteData, *, provisional: bool = False) -> None:
         check_queues(topic, data)
@@ -35,13 +37,27 @@ class TopicRoute:
         self.brokers: dict[str, dict[int, str]] = {
             broker.broker_name: broker.broker_addrs for broker in data.broker_datas
         }
+        self.leaders = leaders_of(topic, data)
         queue_datas = sorted(data.queue_datas, key=lambda queue: queue.broker_name)
-        self.read_queues: list[MessageQueue] = [] if provisional else sorted(_read_queues(topic, queue_datas))
+        self.read_queues: list[MessageQueue] = (
+            []
+            if provisional
+            else list(self.leaders)
+            if data.topic_queue_mapping_by_broker
+            else sorted(_read_queues(topic, queue_datas))
+        )
         self.write_queues: list[MessageQueue] = (
             _ordered_queues(topic, data.order_topic_conf)
             if data.order_topic_conf
+            else list(self.leaders)
+            if data.topic_queue_mapping_by_broker
             else _write_queues(topic, queue_datas, self.brokers)
         )
+        self.write_brokers = frozenset(map(self.broker_of, self.write_queues))
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        """The name of the broker that serves a queue of this topic."""
+        return broker_of(queue, self.leaders)
 
     @property
     def lacks_master(self) -> bool:
@@ -58,7 +74,7 @@ class TopicRoute:
         return hash(self.topic)
 
     def _key(self) -> tuple[object, ...]:
-        return self.topic, self.brokers, self.read_queues, self.write_queues, self.provisional
+        return self.topic, self.brokers, self.read_queues, self.write_queues, self.leaders, self.provisional
 
     def __repr__(self) -> str:
         return (

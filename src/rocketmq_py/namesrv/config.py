@@ -25,7 +25,8 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     :param listen_port: 0 picks a free port.
     :param bind_address: the address to listen on.
     :param kv_config_path: where the key-value table is kept; empty keeps it in memory only.
-    :param config_store_path: where settings changed from afar are written; empty forgets them at the end.
+    :param config_store_path: the file to which settings that requests change are written; empty: changes are lost at
+        the end.
     :param ignored: settings of a namesrv.conf that have no effect here.
     :param need_wait_for_service: answer no routes in the first ``wait_seconds_for_service``, while brokers register.
     :raises ConfigError: a value that can never work.
@@ -77,7 +78,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """The configuration of a namesrv.conf; keys that have no effect here are in ``ignored``.
 
         :raises ConfigError: unknown keys, each with the nearest known one; values of the wrong kind; a setting that
-            asks for a feature this name server does not have.
+            requires a feature this name server does not have.
         """
         known = {**JAVA_DEFAULTS, **dict.fromkeys(_kinds(), "")}
         faults = [java_config.unknown_key(key, known) for key in settings if not cls.is_known(key)]
@@ -112,7 +113,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             raise ConfigError(f"name server: {e}") from e
 
     def forbidden(self, settings: Mapping[str, str]) -> set[str]:
-        """Those of the keys that nobody may change from afar."""
+        """Return the keys that requests cannot change."""
         return settings.keys() & {"configBlackList", *java_config.PATH_KEYS, *self._black_list()}
 
     def _black_list(self) -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -38,6 +39,7 @@ from rocketmq_py.protocol.headers.topic import DeleteTopicInNamesrv, GetRouteInf
 from rocketmq_py.protocol.remarks import FAQ
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server.sliced_work import in_slices
 
 log = logging.getLogger(__name__)
 
@@ -86,13 +88,19 @@ class BrokerHandlers:
         self._kv = kv
         self._settings = settings
         self._clock = clock
+        self._one_by_one = asyncio.Lock()
+        """Held by a registration: a large one takes many turns of the loop, and another must not come in between."""
 
     @handles(RequestCode.REGISTER_BROKER)
-    def register(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def register(self, peer: Peer, request: Request, body: bytes) -> Reply:
         header: RegisterBroker = request.header
         if header.body_crc32 and header.body_crc32 != checksum(body):
             raise BrokerError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-        registered = self._registry.register(header, decode_registration(body, request.version), peer, self._clock())
+        async with self._one_by_one:
+            topics = await in_slices(decode_registration(body, request.version))
+            registered = await in_slices(self._registry.register(header, topics, peer, self._clock()))
+        if peer.closed:
+            self._registry.disconnected({peer})
         if registered is None:
             raise BrokerError(ResponseCode.SYSTEM_ERROR, "register broker failed")
         answer = RegisterBrokerResponse(ha_server_addr=registered.ha_address, master_addr=registered.master_address)

@@ -1,6 +1,6 @@
 """Every key a namesrv.conf of Apache RocketMQ may hold (5.5.0), with Java's default.
 
-A key that is here and not in our own configuration is accepted and has no effect. Knows names and defaults only.
+A key that is here and not in our own configuration is accepted and has no effect. Only names and defaults are here.
 """
 
 from __future__ import annotations

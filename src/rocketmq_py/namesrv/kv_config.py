@@ -49,9 +49,9 @@ class KvConfig:
         self._save()
 
     def delete(self, namespace: str, key: str) -> None:
-        """Forget a value; nothing happens when it is absent.
+        """Remove a value, if there is one.
 
-        :raises OSError: this could not be written; the value is gone nevertheless.
+        :raises OSError: the file could not be written; the value is removed from memory nevertheless.
         """
         self._table.get(namespace, {}).pop(key, None)
         self._save()

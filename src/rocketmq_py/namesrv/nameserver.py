@@ -41,8 +41,8 @@ class Access(Protocol):
 class NameServer:
     """A name server on one port.
 
-    :param tls: how it speaks TLS; without, it does not.
-    :param access: who may do what; without, everybody everything.
+    :param tls: TLS settings; None serves plain connections only.
+    :param access: authentication and permissions; None admits all requests.
     :param clock: the time in milliseconds.
     :raises ConfigError: the file of the key-value table cannot be understood, or a certificate cannot be used.
     """

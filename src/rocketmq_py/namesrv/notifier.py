@@ -22,7 +22,7 @@ _CONNECT_SECONDS = 3.0
 
 
 class Notifier:
-    """Tells brokers, each as soon as it can be connected to. Brokers find out by themselves, too, only later.
+    """Notifies brokers, each as soon as it can be reached. Brokers also detect changes themselves, but later.
 
     :param tls: the context of connections to them; None goes without TLS.
     """
@@ -32,7 +32,7 @@ class Notifier:
         self._telling = Background()
 
     def notify(self, change: MinIdChanged) -> None:
-        """Tell all who are concerned; returns at once."""
+        """Notify all brokers of the change in the background."""
         log.info("of broker %s, id %d at %s is the smallest now", change.broker_name, change.min_id, change.min_address)
         header = NotifyMinBrokerIdChange(
             min_broker_id=change.min_id, broker_name=change.broker_name, min_broker_addr=change.min_address,
@@ -46,9 +46,9 @@ class Notifier:
         try:
             await self._outward.oneway(address, command, _CONNECT_SECONDS)
         except NetworkError as e:
-            log.warning("broker at %s is not told who has the smallest id now: %s", address, e)
+            log.warning("broker at %s could not be notified of the smallest id: %s", address, e)
 
     async def close(self) -> None:
-        """Tell nobody any more."""
+        """Cancel all notifications."""
         await self._telling.stop()
         self._outward.close()

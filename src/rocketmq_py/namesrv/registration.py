@@ -1,10 +1,16 @@
-"""Decode the body of a broker's registration: JSON, compressed, or the JSON of brokers before 3.0.11."""
+"""Decode the body of a broker's registration: JSON, compressed, or the JSON of brokers before 3.0.11.
+
+A registration may have hundreds of thousands of topics, so it is decoded in steps of less than a few milliseconds.
+"""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Generator
 from struct import Struct, error as StructError
 from typing import Any
+
+import msgspec
 
 from rocketmq_py.errors import BadHeader, shortened
 from rocketmq_py.protocol.bodies.base import DataVersion
@@ -12,22 +18,29 @@ from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, T
 from rocketmq_py.protocol.codes import Version
 from rocketmq_py.wire import fastjson
 
-MAX_INFLATED = 256 * 1024 * 1024
-"""Limit of a decompressed body in bytes: about a million topics."""
+MIB = 1024 * 1024
+MAX_INFLATED = 32 * MIB
+"""Limit of a decompressed body in bytes: about half a million topics."""
+MAX_AT_ONCE = 128 * 1024
+"""Bytes of JSON that is decoded at once, whatever its dialect; more must be standard JSON."""
+_PIECE = MIB
+"""Bytes that are decompressed in one step."""
+
+Steps = Generator[None, None, RegisterBrokerBody]
 
 _ZLIB_MAGIC = b"\x78"
 _I32 = Struct(">i")
 
 
-def decode_registration(body: bytes, version: int) -> RegisterBrokerBody:
-    """The topics and filter servers of a registration.
+def decode_registration(body: bytes, version: int) -> Steps:
+    """Decode the topics and filter servers of a registration; the result is the value that the generator returns.
 
     Whether a body is compressed is read off its first byte: Java brokers say ``compressed=false`` even when it is.
 
     :param version: of the broker, as its request says.
     :raises BadHeader: the body cannot be understood.
     """
-    registration = _decode(body, version)
+    registration = yield from _decode(body, version)
     _check_mappings(registration.topic_config_serialize_wrapper.topic_queue_mapping_info_map or {})
     return registration
 
@@ -43,14 +56,69 @@ def _check_mappings(mappings: dict[str, Any]) -> None:
             raise BadHeader(f"{what}: an object with the broker's name as bname is expected")
 
 
-def _decode(body: bytes, version: int) -> RegisterBrokerBody:
+def _decode(body: bytes, version: int) -> Steps:
     if not body:
         return RegisterBrokerBody()
     if body[:1] == _ZLIB_MAGIC:
-        return _decode_compressed(_inflate(body), with_mappings=version >= Version.V5_0_0)
-    if version < Version.V3_0_11:
+        raw = yield from _inflate(body)
+        return (yield from _decode_compressed(raw, with_mappings=version >= Version.V5_0_0))
+    is_old = version < Version.V3_0_11
+    if len(body) > MAX_AT_ONCE:
+        return (yield from _decode_large(body, is_old=is_old))
+    if is_old:
         return RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigTable.decode(body))
     return RegisterBrokerBody.decode(body)
+
+
+def _decode_large(body: bytes, *, is_old: bool) -> Steps:
+    """Decode standard JSON, topic by topic.
+
+    :param is_old: the body is the table of topics alone.
+    """
+    try:
+        outer = {"topicConfigSerializeWrapper": msgspec.Raw(body)} if is_old else _members(body)
+        yield
+        table = _members(outer.pop("topicConfigSerializeWrapper", _NOTHING))
+        yield
+        configs, mappings = _members(table.pop(_TOPICS, _NOTHING)), _members(table.pop(_MAPPINGS, _NOTHING))
+        yield
+        rest = RegisterBrokerBody.convert(_values(outer) | {"topicConfigSerializeWrapper": _values(table)})
+        wrapper = rest.topic_config_serialize_wrapper
+        for name, config in configs.items():
+            wrapper.topic_config_table[name] = TopicConfig.convert(msgspec.json.decode(config))
+            yield
+        if mappings:
+            wrapper.topic_queue_mapping_info_map = {}
+            for name, mapping in mappings.items():
+                wrapper.topic_queue_mapping_info_map[name] = msgspec.json.decode(mapping)
+                yield
+    except (ValueError, RecursionError) as e:
+        raise BadHeader(
+            f"a registration of {len(body)} bytes cannot be understood: {e}; above {MAX_AT_ONCE} bytes it must be "
+            "standard JSON"
+        ) from e
+    return rest
+
+
+_TOPICS, _MAPPINGS = "topicConfigTable", "topicQueueMappingInfoMap"
+_NOTHING = msgspec.Raw(b"{}")
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw] | None).decode
+
+
+def _members(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """The members of an object, not decoded yet; none for null."""
+    return _decode_members(text) or {}
+
+
+def _values(members: dict[str, msgspec.Raw]) -> dict[str, Any]:
+    """Decoded members.
+
+    :raises BadHeader: they are too long to be decoded at once.
+    """
+    size = sum(len(bytes(value)) for value in members.values())
+    if size > MAX_AT_ONCE:
+        raise BadHeader(f"{', '.join(map(shortened, members))} of a registration have {size} bytes: too many")
+    return {name: msgspec.json.decode(value) for name, value in members.items()}
 
 
 def checksum(body: bytes) -> int:
@@ -58,31 +126,41 @@ def checksum(body: bytes) -> int:
     return zlib.crc32(body) & 0x7FFFFFFF
 
 
-def _inflate(body: bytes) -> bytes:
-    inflater = zlib.decompressobj()
+def _inflate(body: bytes) -> Generator[None, None, bytes]:
+    inflater, raw, rest = zlib.decompressobj(), bytearray(), body
     try:
-        raw = inflater.decompress(body, MAX_INFLATED)
+        while not inflater.eof and len(raw) <= MAX_INFLATED:
+            piece = inflater.decompress(rest, _PIECE)
+            rest = inflater.unconsumed_tail
+            raw += piece
+            if not piece and not rest:
+                break
+            yield
     except zlib.error as e:
         raise BadHeader(f"a registration of {len(body)} bytes does not decompress: {e}") from e
-    if not inflater.eof:
+    if not inflater.eof or len(raw) > MAX_INFLATED:
         raise BadHeader(f"a registration of {len(body)} bytes is cut off, or larger than {MAX_INFLATED} decompressed")
-    return raw
+    return bytes(raw)
 
 
-def _decode_compressed(raw: bytes, *, with_mappings: bool) -> RegisterBrokerBody:
+def _decode_compressed(raw: bytes, *, with_mappings: bool) -> Steps:
+    topics: dict[str, TopicConfig] = {}
+    mappings: dict[str, dict[str, Any]] = {}
     try:
         blocks = _Blocks(raw)
         version = DataVersion.decode(blocks.next())
-        topics = [_topic(blocks.next().decode()) for _ in range(blocks.number())]
+        for _ in range(blocks.number()):
+            topic = _topic(blocks.next().decode())
+            topics[topic.topic_name] = topic
+            yield
         filters = _filters(blocks.next())
-        mappings = [_mapping(blocks.next()) for _ in range(blocks.number())] if with_mappings else []
+        for _ in range(blocks.number() if with_mappings else 0):
+            name, mapping = _mapping(blocks.next())
+            mappings[name] = mapping
+            yield
     except (StructError, ValueError, RecursionError) as e:
         raise BadHeader(f"a compressed registration of {len(raw)} bytes cannot be understood: {e}") from e
-    table = TopicConfigTable(
-        topic_config_table={topic.topic_name: topic for topic in topics},
-        data_version=version,
-        topic_queue_mapping_info_map=dict(mappings),
-    )
+    table = TopicConfigTable(topic_config_table=topics, data_version=version, topic_queue_mapping_info_map=mappings)
     return RegisterBrokerBody(topic_config_serialize_wrapper=table, filter_server_list=filters)
 
 

@@ -6,7 +6,7 @@ The time is an argument. A connection (``owner``) is any hashable value.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -121,10 +121,11 @@ class Registry:
 
     def register(
         self, header: RegisterBroker, body: RegisterBrokerBody, owner: Hashable, now_ms: int
-    ) -> Registered | None:
-        """Register a broker and its topics.
+    ) -> Generator[None, None, Registered | None]:
+        """Register a broker and its topics, in steps; the result is the value that the generator returns.
 
-        Return None to refuse a broker that is not registered and sends a single topic: it must send all topics first.
+        It is None to refuse a broker that is not registered and sends a single topic (it must send all topics first),
+        or that leaves meanwhile.
 
         :raises BrokerError: SYSTEM_ERROR, too many brokers are registered, in total or over this connection.
         """
@@ -150,7 +151,9 @@ class Registry:
             return None
         broker.broker_addrs[header.broker_id] = key.address
         if _may_define_topics(header, broker):
-            self._add_topics(header, body, key, is_first=is_first)
+            yield from self._add_topics(header, body, key, is_first=is_first)
+            if self._brokers.get(header.broker_name) is not broker or not broker.broker_addrs:
+                return None
         self._mark_alive(key, header, table.data_version, owner, now_ms)
         self._store_filters(key, body.filter_server_list)
         if is_smaller:
@@ -173,7 +176,9 @@ class Registry:
         holder = self._live.get(BrokerKey(key.cluster, held_by)) if held_by and held_by != key.address else None
         return holder is not None and holder.data_version.state_version > version.state_version
 
-    def _add_topics(self, header: RegisterBroker, body: RegisterBrokerBody, key: BrokerKey, *, is_first: bool) -> None:
+    def _add_topics(
+        self, header: RegisterBroker, body: RegisterBrokerBody, key: BrokerKey, *, is_first: bool
+    ) -> Iterator[None]:
         table = body.topic_config_serialize_wrapper
         changed = is_first or self.has_changed(key, table.data_version)
         mappings = table.topic_queue_mapping_info_map or {}
@@ -182,26 +187,25 @@ class Registry:
                 header.broker_name, self._topics_of({header.broker_name}) - table.topic_config_table.keys()
             )
         wipe_write = header.broker_id != MASTER_ID and bool(header.enable_acting_master)
-        faults: dict[str, str] = {}
+        first_fault, faults = "", 0
+        broker = self._brokers[header.broker_name]
         for topic in table.topic_config_table.values():
+            if self._brokers.get(header.broker_name) is not broker:
+                return  # it has left meanwhile
             fault = topic_queues_fault(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums)
             if fault is not None:
-                faults[topic.topic_name] = fault
+                first_fault, faults = first_fault or fault, faults + 1
+                self._remove_queues(header.broker_name, [topic.topic_name])
             elif changed or header.broker_name not in self._topics.get(topic.topic_name, {}):
                 queues = _queue_data(header.broker_name, topic, wipe_write=wipe_write)
                 self._topics.setdefault(topic.topic_name, {})[header.broker_name] = queues
+            yield
         if changed:
             for name, mapping in mappings.items():
                 self._mappings.setdefault(name, {})[mapping.get("bname", header.broker_name)] = mapping
-        if faults:
-            self._skip_topics(header.broker_name, faults, warn=changed)
-
-    def _skip_topics(self, broker_name: str, faults: dict[str, str], *, warn: bool) -> None:
-        """Remove the queues of a broker's topics whose queue numbers are invalid; its other topics stay."""
-        if warn:
-            first = next(iter(faults.values()))
-            log.warning("broker %s has %d invalid topics (ignored): %s", broker_name, len(faults), first)
-        self._remove_queues(broker_name, faults)
+                yield
+        if faults and changed:
+            log.warning("broker %s has %d invalid topics (ignored): %s", header.broker_name, faults, first_fault)
 
     def _mark_alive(
         self, key: BrokerKey, header: RegisterBroker, version: DataVersion, owner: Hashable, now_ms: int

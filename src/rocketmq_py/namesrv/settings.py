@@ -32,7 +32,7 @@ class NamesrvSettings:
     def update(self, text: str) -> None:
         """Take over ``key=value`` lines, and write them to ``configStorePath`` if there is one.
 
-        :raises BrokerError: NO_PERMISSION, a key may not be changed from afar.
+        :raises BrokerError: NO_PERMISSION, requests cannot change a key.
         :raises ConfigError: a value of the wrong kind; nothing is changed.
         """
         changes = read_lines(split_lines(text))

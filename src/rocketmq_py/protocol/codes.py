@@ -6,7 +6,7 @@ import enum
 
 
 class RequestCode(enum.IntEnum):
-    """What a request asks for."""
+    """Codes of requests."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

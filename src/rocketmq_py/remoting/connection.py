@@ -290,7 +290,7 @@ class Connection(asyncio.Protocol):
 
 
 def answer_callback(future: asyncio.Future[Reply]) -> Answered:
-    """A callback that resolves ``future`` with the answer or the failure, unless it is done already."""
+    """Return a callback that resolves ``future`` with the response or the failure, unless it is done already."""
 
     def answered(answer: Reply | NetworkError) -> None:
         if future.done():

@@ -24,7 +24,7 @@ class NewRpcClient(Protocol):
 class RpcClient:
     """Connections to other servers, opened when first needed and kept.
 
-    :param tls: speak TLS; None opens plain connections.
+    :param tls: TLS context; None opens plain connections.
     :param credentials: sign requests; None leaves them unsigned.
     :param on_lost: called with the address of a connection that broke or that the other server closed.
     """

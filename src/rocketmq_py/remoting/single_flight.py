@@ -1,4 +1,4 @@
-"""One run of a coroutine for all who want its result at the same time."""
+"""One run of a coroutine for all concurrent callers with the same key."""
 
 from __future__ import annotations
 
@@ -31,19 +31,24 @@ class SingleFlight(Generic[K, T]):
         :raises TimeoutError: the work is not done in time; it goes on.
         :raises WorkCancelled: the work was cancelled.
         """
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = self._flights[key] = _Flight(asyncio.ensure_future(self._work(key)))
-            flight.task.add_done_callback(lambda _: self._land(key))
+        flight = self.begin(key)
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        flight.waiters.add(waiter)
+        flight.waiters[waiter] = None
         try:
             if timeout is None:
                 return await waiter
             async with asyncio.timeout(timeout):
                 return await waiter
         finally:
-            flight.waiters.discard(waiter)
+            flight.waiters.pop(waiter, None)
+
+    def begin(self, key: K) -> _Flight[T]:
+        """The work for ``key`` that runs now; it is started if there is none."""
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = _Flight(asyncio.ensure_future(self._work(key)))
+            flight.task.add_done_callback(lambda _: self._land(key))
+        return flight
 
     @property
     def tasks(self) -> list[asyncio.Task[T]]:
@@ -76,7 +81,7 @@ class _Flight(Generic[T]):
 
     def __init__(self, task: asyncio.Task[T]) -> None:
         self.task = task
-        self.waiters: set[asyncio.Future[T]] = set()
+        self.waiters: dict[asyncio.Future[T], None] = {}  # a set in the order of arrival: first come, first served
 
 
 E = TypeVar("E", bound=BaseException)

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.server.buffers import Buffers
+from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Buffer
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Item, Served
@@ -32,6 +33,7 @@ class Owner(Protocol):
 
     dispatcher: Dispatcher
     buffers: Buffers
+    fault_log: FaultLog
     max_frame: int
     write_limit: int
 
@@ -41,7 +43,7 @@ class Owner(Protocol):
 
 
 class ServerConnection(asyncio.Protocol):
-    """Feeds what arrives to the dispatcher and writes what comes back, once per read."""
+    """Passes received frames to the dispatcher and writes its replies, once per read."""
 
     __slots__ = (
         "_feed", "_frames", "_owner", "_paused", "_rest", "_serve", "_transport", "_write", "_write_all", "peer",
@@ -196,6 +198,6 @@ class ServerConnection(asyncio.Protocol):
             self._owner.buffers.grown(self)
 
     def _fail(self, fault: CorruptFrame, data: bytes = b"") -> None:
-        hint = "; these bytes look like TLS, which this port does not speak" if data[:1] == b"\x16" else ""
-        log.warning("closing the connection of %s: %s%s", self.peer.address, fault, hint)
+        hint = "; these bytes look like TLS, which this port does not accept" if data[:1] == b"\x16" else ""
+        self._owner.fault_log.closing(self.peer, f"{fault}{hint}")
         self._transport.close()

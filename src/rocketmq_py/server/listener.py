@@ -12,6 +12,7 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
+from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.dispatcher import Authorize, AuthorizeRun, Dispatcher, OnHold
@@ -58,7 +59,7 @@ class Server:
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
 
-    def __init__(  # noqa: PLR0913 - what a server can be told, by keyword
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         router: Router,
         *,
@@ -89,6 +90,7 @@ class Server:
             authorize_run=authorize_run,
         )
         self.buffers = Buffers(buffer_limit)
+        self.fault_log = FaultLog()
         self._loop_monitor = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
         self.host = host
         self.port = port
@@ -102,7 +104,7 @@ class Server:
         self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
         self._sweep: asyncio.TimerHandle | None = None
         self._listeners: list[asyncio.Server | TlsAcceptor] = []
-        self._connections: set[ServerConnection] = set()
+        self._connections: dict[ServerConnection, None] = {}  # closed in the order they were opened
         self._all_gone = asyncio.Event()
 
     @property
@@ -192,7 +194,7 @@ class Server:
         await go_away.wait(seconds)
 
     async def stop(self) -> None:
-        """Stop listening, let handlers finish, end all connections. Harmless when stopped already."""
+        """Stop listening, wait for handlers, close all connections. Does nothing if stopped already."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
@@ -220,17 +222,17 @@ class Server:
     # -- for connections
 
     def connected(self, connection: ServerConnection) -> None:
-        self._connections.add(connection)
+        self._connections[connection] = None
 
     def disconnected(self, connection: ServerConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         if not self._connections:
             self._all_gone.set()
         if self._on_disconnect is not None:
             self._on_disconnect(connection.peer)
 
     def _sweep_idle(self) -> None:
-        """Close connections that were silent for the idle timeout; one timer serves all connections."""
+        """Close connections without data for the idle timeout; one timer serves all connections."""
         for connection in tuple(self._connections):
             connection.quiet_sweeps += 1
             if connection.quiet_sweeps > _SWEEPS_PER_TIMEOUT:

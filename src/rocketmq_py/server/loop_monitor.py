@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.05
 _QUIET_SECONDS = 15.0
-"""After its last refusal, how long a server must keep up for that to be told; as long as Java keeps quiet."""
+"""Time without refusals after which the log says that the server keeps up again, as in Java."""
 
 
 class Clock:
@@ -35,7 +35,7 @@ class LoopMonitor:
     Time is counted that the loop has worked. On a machine whose processor others use, requests wait as well, but there
     refusing them makes nothing better; and what the disk keeps waiting is counted apart (``writing_limit_ms``).
 
-    :param dispatcher: refuses requests, and knows how long they may wait.
+    :param dispatcher: refuses requests; its lanes limit how long they wait.
     :param full_lanes: lanes that can take no more for now: what they brought still waits for something else.
     :param writing_limit_ms: how long writing what a read has brought may take, by the clock on the wall, before the
         disk counts as busy and ``writing_lane`` is refused.
@@ -116,5 +116,5 @@ class LoopMonitor:
 
 
 def _remark(what: str, waited_ms: int) -> str:
-    """Java's words; how many requests wait in the sockets nobody can tell."""
+    """Return Java's remark; the number of requests that wait in sockets is unknown."""
     return f"[{what}]broker busy, start flow control for a while, period in queue: {waited_ms}ms, size of queue: 0"

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
 _log = logging.getLogger(__name__)
@@ -18,6 +18,25 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BUDGET_SECONDS = 0.01
+
+
+async def in_slices(steps: Generator[None, None, T], clock: Callable[[], float] = time.perf_counter) -> T:
+    """Run a generator of short steps to its end, for a few milliseconds in each turn of the event loop.
+
+    Short work is done at once, without another turn.
+
+    :returns: the value that it returned.
+    """
+    end = clock() + BUDGET_SECONDS
+    while True:
+        try:
+            next(steps)
+        except StopIteration as result:
+            value: T = result.value
+            return value
+        if clock() >= end:
+            await asyncio.sleep(0)
+            end = clock() + BUDGET_SECONDS
 
 
 class SlicedWork:

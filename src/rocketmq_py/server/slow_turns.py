@@ -44,11 +44,11 @@ class SlowTurns:
             self._span, self._name = seconds, name
 
     def turn_ended(self, late: float, worked: float) -> None:
-        """Judge the turns since the last call.
+        """Record whether the turns since the last call were long.
 
         :param late: seconds by which the event loop was late.
-        :param worked: seconds of processor time of the event loop's thread. A turn is not longer than that: a thread
-            that waits for the processor or the disk does not work.
+        :param worked: processor time of the event loop's thread in seconds, the upper limit of a turn: time that the
+            thread waits for the processor or the disk does not count.
         """
         span, name = self._span, self._name
         self._span, self._name = 0.0, _SEVERAL

@@ -120,9 +120,9 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.server_mode is not TlsMode.DISABLED and has_certificate
 
     def check_talks_to_itself(self) -> None:
-        """Refuse what keeps a broker from the name server that has the same settings.
+        """Check that a broker can connect to a name server with the same settings.
 
-        :raises ConfigError: clients must have a certificate, and there is none for it as a client.
+        :raises ConfigError: clients must have a certificate, and the broker has none as a client.
         """
         asks = self.serves_tls and self.server_need_client_auth is ClientAuth.REQUIRE
         if asks and self._speaks_tls and not self.client_cert_path:
@@ -222,7 +222,7 @@ class TlsContexts(Protocol):
 
 
 def tls_contexts(settings: TlsSettings) -> TlsContexts | None:
-    """The contexts of a server; None if it does not speak TLS.
+    """The contexts of a server; None without TLS.
 
     :raises ConfigError: a file is missing or is not what it should be.
     """

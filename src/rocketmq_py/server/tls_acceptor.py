@@ -89,7 +89,7 @@ class TlsAcceptor:
             return
         tls = first[0] == _HANDSHAKE
         if self._enforcing and not tls:
-            log.warning("turning %s away: it does not speak TLS, which this port asks for", _who(sock))
+            log.warning("closing the connection of %s: it does not use TLS, which this port requires", _who(sock))
             self._reject(sock)
             return
         self._loop.remove_reader(sock.fileno())
@@ -129,7 +129,7 @@ class TlsAcceptor:
 
 
 def _why(error: OSError) -> str:
-    if isinstance(error, ConnectionError):  # TLS 1.3 tells a server nothing more of what a client makes of it
+    if isinstance(error, ConnectionError):  # in TLS 1.3 the server is not told the reason
         return "the client ended the handshake; it may not accept the certificate of this server"
     return connect_fault(error, "client")
 
@@ -138,4 +138,4 @@ def _who(sock: socket.socket) -> str:
     try:
         return format_address(*sock.getpeername()[:2])
     except OSError:
-        return "somebody who has left"
+        return "a closed connection"

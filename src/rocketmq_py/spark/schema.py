@@ -67,9 +67,9 @@ def default_schema(options: ReadOptions) -> StructType:
 
 
 def check_read_schema(schema: StructType) -> StructType:
-    """``schema`` itself, when a read can fill it.
+    """Return ``schema`` if a read can fill it.
 
-    :raises ConfigError: a column is unknown, of another type, or said to be never null although it may be.
+    :raises ConfigError: a column is unknown, has another type, or is declared as not nullable although it may be null.
     """
     corrupt = {CORRUPT_RECORD, CORRUPT_REASON}
     nullable = {"tags", "keys", *corrupt}

@@ -5,6 +5,7 @@ from rocketmq_py.store.fs.filesystem import File, FileSystem
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.message_store import MessageStore
 from rocketmq_py.store.settings import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig, delay_levels
+from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.batches import (
     MIN_UNIFORM,
     AdjacentRecords,
@@ -52,6 +53,7 @@ __all__ = [
     "UniformBatch",
     "UniformMessages",
     "UniformRecords",
+    "Workers",
     "adjacent_records",
     "delay_levels",
     "uniform_messages",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +22,6 @@ from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
-from rocketmq_py.store.log.flusher import Flusher
 from rocketmq_py.store.log.scan import Found, LogScan
 from rocketmq_py.store.queue.confirm_offset import ConfirmOffset
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
@@ -37,6 +35,7 @@ from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
 from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
+from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
@@ -76,9 +75,10 @@ class MessageStore:
     :param on_arrival: called with the messages that have become readable, once per :meth:`commit_pending`.
     :param on_written: called after each write to the commit log, before messages become readable.
     :param accelerator: compiled code for what has it; None for Python's own.
+    :param workers: run blocking work; threads by default.
     """
 
-    def __init__(  # noqa: PLR0913 - what a store can be given, by keyword
+    def __init__(  # noqa: PLR0913 - what a store is made of
         self,
         root: Path,
         config: StoreConfig | None = None,
@@ -91,12 +91,15 @@ class MessageStore:
         on_arrival: Callable[[list[Arrival]], None] | None = None,
         on_written: Callable[[], None] | None = None,
         accelerator: Accelerator | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.config = config or StoreConfig()
         self.layout = StoreLayout(Path(root), self.config.commit_log_directory)
         self._on_arrival = on_arrival
         self._on_written = on_written
         self._fs = fs or OsFileSystem()
+        self.workers = workers or Workers()
+        """What runs blocking work on files of the store, or beside them."""
         self._clock = clock
         self._is_batched = is_batched
         self._store_host = store_host
@@ -173,7 +176,7 @@ class MessageStore:
             config, self._commit_log, self._queues, self._index, self._store_host, self._clock, self._accelerator
         )
         self._writer.resume(end, recovery.last_timestamp)
-        self._flusher = Flusher(self._commit_log.sync, self._commit_log.min_offset if not clean else end)
+        self._flusher = self.workers.flusher(log.sync, log.min_offset if not clean else end)
         if self._flushes_at_once and not config.read_un_committed:
             self._unconfirmed = ConfirmOffset(end, recovery.last_timestamp)
             self._index.confirmed = end
@@ -225,17 +228,14 @@ class MessageStore:
 
     def flush(self) -> bool:
         """Flush the log and block until that is done, before a shutdown; True if it is on disk."""
-        unwritten, done = self._commit_pending(), threading.Event()
-        self._flusher.request(self._commit_log.end, done.set)
-        done.wait()
+        unwritten = self._commit_pending()
+        self._flusher.complete(self._commit_log.end)
         return unwritten is None and self._flusher.failure is None
 
     def _confirm_everything(self) -> None:
         """Flush messages that are not confirmed yet, and block until they are readable."""
         if self._unconfirmed:
-            flushed = threading.Event()
-            self._flusher.request(self._commit_log.end, flushed.set)
-            flushed.wait()
+            self._flusher.complete(self._commit_log.end)
             self._confirm()
 
     # -- writing
@@ -425,6 +425,11 @@ class MessageStore:
         """Minimum offset of a queue, and offset of the next message; (0, 0) for an unknown queue."""
         queue = self._queue(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+
+    def min_offset_for_clients(self, topic: str, queue_id: int) -> int:
+        """Minimum offset of a queue as Java answers it: -1 for a batch queue that never had a message."""
+        first, end = self.queue_range(topic, queue_id)
+        return -1 if end == 0 and self._is_batched(topic) else first
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
         """Queue offset for a store timestamp: LOWER the first message not before it, UPPER the last not after it."""

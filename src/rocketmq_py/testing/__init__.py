@@ -23,7 +23,7 @@ _REMOVED = frozenset({"Chaos", "Machines", "Outcome", "Server", "Stalled"})
 def __getattr__(name: str) -> Any:
     if name in _REMOVED:
         raise AttributeError(
-            f"{__name__}.{name} is no longer part of the package: the chaos kit lives in the project's own tests "
+            f"{__name__}.{name} is no longer part of the package: the chaos kit is in the project's own tests "
             "(tests/chaoskit of a source checkout)"
         )
     if name not in _MODULES:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from rocketmq_py.errors import ConfigError, CorruptRecord, DecompressionLimit
+from rocketmq_py.errors import ConfigError, CorruptBody, DecompressionLimit
 
 TYPE_SHIFT = 8
 TYPE_MASK = 0x7 << TYPE_SHIFT
@@ -84,9 +84,21 @@ class DecompressionBudget:
         """Bytes that the next body may have."""
         return min(self.limits.max_body, self.left)
 
+    @property
+    def limits_next_alone(self) -> bool:
+        """True if the next body may have all that a body may have on its own.
+
+        If it is too large then, it is too large in any response.
+        """
+        return self.left >= self.limits.max_body or self.left == self.limits.max_total
+
     def spend(self, size: int) -> None:
         """Record the size of a decompressed body."""
         self.left -= size
+
+    def spend_attempt(self) -> None:
+        """Record a body that was too large on its own: to find that out took as much work as a body of that size."""
+        self.left = max(0, self.left - self.limits.max_body)
 
     def exceeded(self, size: int) -> DecompressionLimit:
         """Return the error for a body that has more bytes than :attr:`for_next`.
@@ -96,11 +108,12 @@ class DecompressionBudget:
         max_body, max_total = self.limits
         if self.left >= max_body:
             return DecompressionLimit(
-                f"a body of {size} bytes decompresses to more than {max_body} bytes, the limit of one body (max_body)"
+                f"a body of {size} bytes decompresses to more than {max_body} bytes, the limit of one body "
+                "(max_decompressed_body; Spark: maxDecompressedBody)"
             )
         return DecompressionLimit(
-            f"the bodies of one response decompress to more than {max_total} bytes, their limit together (max_total); "
-            "ask for fewer messages at a time"
+            f"the bodies of one response decompress to more than {max_total} bytes, their limit together "
+            "(max_decompressed_pull); ask for fewer messages at a time"
         )
 
 
@@ -113,13 +126,13 @@ def decompress(body: bytes, sys_flag: int, budget: DecompressionBudget | None = 
     :param sys_flag: of the record; it names the compression type.
     :param budget: of the response the body came with; None applies the default limit of one body.
     :raises DecompressionLimit: the body has more bytes than it may have.
-    :raises CorruptRecord: the body does not decompress, or its type is unknown.
+    :raises CorruptBody: the body does not decompress, or its type is unknown.
     :raises ConfigError: the package for its type is not installed.
     """
     kind = (sys_flag & TYPE_MASK) >> TYPE_SHIFT
     inflate = _INFLATE.get(kind)
     if inflate is None:
-        raise CorruptRecord(f"unknown compression type {kind}; known are 0 and 3 (zlib), 1 (LZ4), 2 (zstd)")
+        raise CorruptBody(f"unknown compression type {kind}; known are 0 and 3 (zlib), 1 (LZ4), 2 (zstd)")
     budget = budget or DEFAULT_LIMITS.budget()
     try:
         plain = inflate(body, budget.for_next)
@@ -128,7 +141,7 @@ def decompress(body: bytes, sys_flag: int, budget: DecompressionBudget | None = 
     except _TooLarge:
         raise budget.exceeded(len(body)) from None
     except Exception as e:  # each library has an error class of its own
-        raise CorruptRecord(f"a body of {len(body)} bytes does not decompress: {e}") from e
+        raise CorruptBody(f"a body of {len(body)} bytes does not decompress: {e}") from e
     budget.spend(len(plain))
     return plain
 

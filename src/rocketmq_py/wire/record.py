@@ -6,11 +6,12 @@ Layout: MessageExtEncoder and MessageDecoder of Apache RocketMQ, versions V1 and
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct, error as StructError
+from typing import NamedTuple
 from zlib import crc32
 
-from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.errors import CorruptBody, CorruptRecord, DecompressionLimit
 from rocketmq_py.model import MessageExt, RecordHead
 from rocketmq_py.wire.batch import unwrap_inner_batch
 from rocketmq_py.wire.compression import DEFAULT_LIMITS, DecompressionBudget, DecompressionLimits, decompress
@@ -28,6 +29,7 @@ INNER_BATCH = 0x80
 
 FIXED_SIZE = 88
 """Bytes before the body of a record with two IPv4 hosts."""
+QUEUE_ID_AT = 12
 QUEUE_OFFSET_AT = 20
 PHYSICAL_OFFSET_AT = 28
 SYS_FLAG_AT = 36
@@ -43,12 +45,30 @@ _V6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
 _ODD = COMPRESSED | NEED_UNWRAP | _V6_HOSTS
 _U16 = Struct(">H")
 _I32 = Struct(">i")
+_I64 = Struct(">q")
 MIN_SIZE = FIXED_SIZE + 1 + 2
 
 
 def head_struct(sys_flag: int) -> Struct:
     """Return the layout of the fixed part for the host types in ``sys_flag``."""
     return _HEADS[sys_flag & _V6_HOSTS]
+
+
+def relocate_records(body: bytes, queue_id: int, delta: int) -> bytes:
+    """Return the records of a pull body with another queue id, and queue offsets moved by ``delta``.
+
+    :raises CorruptRecord: a record's size contradicts the body's.
+    """
+    moved, position = bytearray(body), 0
+    while position < len(moved):
+        size = _I32.unpack_from(moved, position)[0] if position + FIXED_SIZE <= len(moved) else 0
+        if size < MIN_SIZE or position + size > len(moved):
+            raise CorruptRecord(f"record at byte {position} of {len(moved)} has size {size}")
+        (offset,) = _I64.unpack_from(moved, position + QUEUE_OFFSET_AT)
+        _I32.pack_into(moved, position + QUEUE_ID_AT, queue_id)
+        _I64.pack_into(moved, position + QUEUE_OFFSET_AT, offset + delta)
+        position += size
+    return bytes(moved)
 
 
 def body_crc(body: bytes | memoryview) -> int:
@@ -73,6 +93,46 @@ def encode_record(head: RecordHead, topic: str, body: bytes, properties: bytes) 
     return b"".join((fixed, body, topic_bytes, _U16.pack(len(properties)), properties))
 
 
+class BodyRules(NamedTuple):
+    """What a reader wants of the bodies of a response.
+
+    :param limits: for compressed bodies, each and together.
+    :param read: False: leave bodies out.
+    :param decompress: False: leave bodies as they are stored, with the bit for "compressed" in ``sys_flag``. Inner
+        batches are decompressed whatever it says: their messages cannot be found otherwise.
+    """
+
+    limits: DecompressionLimits = DEFAULT_LIMITS
+    read: bool = True
+    decompress: bool = True
+
+
+DEFAULT_RULES = BodyRules()
+
+
+class UndecodedRecord(NamedTuple):
+    """A record whose body cannot be decoded, while the records around it can.
+
+    :ivar message: the message, with its body as it is stored.
+    """
+
+    message: MessageExt
+    error: CorruptBody
+
+
+class DecodedRecords(NamedTuple):
+    """The messages of a response.
+
+    :ivar undecoded: records that are not among ``messages`` because of their bodies.
+    :ivar postponed: records that are not decoded because the bodies before them took all that bodies may take together;
+        with their bodies as they are stored.
+    """
+
+    messages: list[MessageExt]
+    undecoded: Sequence[UndecodedRecord] = ()
+    postponed: Sequence[UndecodedRecord] = ()
+
+
 def decode_record(
     buffer: bytes | memoryview, position: int = 0, broker_name: str = "", budget: DecompressionBudget | None = None
 ) -> MessageExt:
@@ -81,10 +141,7 @@ def decode_record(
     :param budget: what the compressed bodies of the response may still take; None for the default limit of one body.
     :raises CorruptRecord: the bytes contradict themselves.
     """
-    try:
-        return _decode(memoryview(buffer), position, broker_name, budget)
-    except (StructError, IndexError, UnicodeDecodeError) as e:
-        raise CorruptRecord(f"record at byte {position} of {len(buffer)}: {e}") from e
+    return _plain(_stored(buffer, position, broker_name), budget)
 
 
 def decode_records(
@@ -96,16 +153,28 @@ def decode_records(
     :raises DecompressionLimit: the bodies would take more memory.
     :raises CorruptRecord: the bytes contradict themselves.
     """
+    decoded = decode_response(body, broker_name, DEFAULT_RULES._replace(limits=limits))
+    for fault in (*decoded.undecoded, *decoded.postponed):
+        raise fault.error
+    return decoded.messages
+
+
+def decode_response(body: bytes, broker_name: str = "", rules: BodyRules = DEFAULT_RULES) -> DecodedRecords:
+    """Decode the records of a pull body, and unwrap inner batches; records with bad bodies are kept apart.
+
+    :raises CorruptRecord: the lengths of the records contradict themselves.
+    """
     messages: list[MessageExt] = []
     position, end, unpack = 0, len(body), HEAD_V4.unpack_from
-    budget: DecompressionBudget | None = None
+    unusual: _UnusualRecords | None = None
+    reads = rules.read
     topic, prefixed = "", b""  # almost always the same for a whole body: decoded when it changes
     try:
         while position < end:
             head = unpack(body, position)
             if head[7] & _ODD or head[1] != MAGIC_V1 or head[14] < 0:
-                budget = budget or limits.budget()
-                messages += unwrap(decode_record(body, position, broker_name, budget))
+                unusual = unusual or _UnusualRecords(rules)
+                messages += unusual.decode(_stored(body, position, broker_name))
             else:
                 at = position + FIXED_SIZE + head[14]
                 topic_end = at + 1 + body[at]
@@ -113,15 +182,55 @@ def decode_records(
                 length = body[topic_end] << 8 | body[topic_end + 1]
                 if length != properties_end - topic_end - 2 or properties_end > end:
                     raise _disagreeing(topic_end)
-                if body[at:topic_end] != prefixed:
-                    prefixed = body[at:topic_end]
-                    topic = prefixed[1:].decode()
-                stored = body[position + FIXED_SIZE : at]
-                messages.append(MessageExt(head, topic, stored, body[topic_end + 2 : properties_end], broker_name))
+                if unusual is not None and unusual.postponed:
+                    unusual.postpone(_stored(body, position, broker_name))
+                else:
+                    if body[at:topic_end] != prefixed:
+                        prefixed = body[at:topic_end]
+                        topic = prefixed[1:].decode()
+                    stored = body[position + FIXED_SIZE : at] if reads else b""
+                    messages.append(MessageExt(head, topic, stored, body[topic_end + 2 : properties_end], broker_name))
             position += head[0]
     except (StructError, IndexError, UnicodeDecodeError) as e:
         raise CorruptRecord(f"record at byte {position} of {end}: {e}") from e
-    return messages
+    if unusual is None:
+        return DecodedRecords(messages)
+    return DecodedRecords(messages, unusual.undecoded, unusual.postponed)
+
+
+class _UnusualRecords:
+    """Decodes the records of one response that are compressed, inner batches, or of another layout."""
+
+    def __init__(self, rules: BodyRules) -> None:
+        self._rules = rules
+        self._budget = rules.limits.budget()
+        self.undecoded: list[UndecodedRecord] = []
+        self.postponed: list[UndecodedRecord] = []
+
+    def decode(self, stored: MessageExt) -> list[MessageExt]:
+        """The messages of a record; none if it is undecoded or postponed."""
+        if self.postponed:
+            self.postpone(stored)
+            return []
+        is_batch = stored.sys_flag & NEED_UNWRAP
+        if not is_batch and not (self._rules.read and self._rules.decompress):
+            return [stored if self._rules.read else _without_body(stored)]
+        alone = self._budget.limits_next_alone
+        try:
+            messages = unwrap(_plain(stored, self._budget))
+        except DecompressionLimit as e:
+            if alone:
+                self._budget.spend_attempt()
+            (self.undecoded if alone else self.postponed).append(UndecodedRecord(stored, e))
+            return []
+        except CorruptBody as e:
+            self.undecoded.append(UndecodedRecord(stored, e))
+            return []
+        return messages if self._rules.read else [_without_body(message) for message in messages]
+
+    def postpone(self, stored: MessageExt) -> None:
+        """Leave out a record that follows one for which there was no room: they have to stay in order."""
+        self.postponed.append(UndecodedRecord(stored, self.postponed[0].error))
 
 
 def _check(length: int, body: bytes | memoryview, at: int) -> None:
@@ -134,7 +243,18 @@ def _disagreeing(at: int) -> CorruptRecord:
     return CorruptRecord(f"lengths of a record disagree near byte {at}")
 
 
-def _decode(view: memoryview, position: int, broker_name: str, budget: DecompressionBudget | None) -> MessageExt:
+def _stored(buffer: bytes | memoryview, position: int, broker_name: str) -> MessageExt:
+    """A record as a message whose body is as it is stored.
+
+    :raises CorruptRecord: the bytes contradict themselves.
+    """
+    try:
+        return _decode(memoryview(buffer), position, broker_name)
+    except (StructError, IndexError, UnicodeDecodeError) as e:
+        raise CorruptRecord(f"record at byte {position} of {len(buffer)}: {e}") from e
+
+
+def _decode(view: memoryview, position: int, broker_name: str) -> MessageExt:
     (sys_flag,) = _I32.unpack_from(view, position + SYS_FLAG_AT)
     layout = head_struct(sys_flag)
     head = layout.unpack_from(view, position)
@@ -147,28 +267,51 @@ def _decode(view: memoryview, position: int, broker_name: str, budget: Decompres
     end = position + head[0]
     _check(end - topic_end - 2, view, topic_end)
     body = bytes(view[position + layout.size : at])
-    if sys_flag & COMPRESSED:
-        body = decompress(body, sys_flag, budget)
-        head = (*head[:7], sys_flag & ~COMPRESSED, *head[8:])
     topic = bytes(view[topic_at:topic_end]).decode()
     return MessageExt(head, topic, body, bytes(view[topic_end + 2 : end]), broker_name)
 
 
+def _plain(stored: MessageExt, budget: DecompressionBudget | None) -> MessageExt:
+    """The message with its body decompressed.
+
+    :raises CorruptBody: that is not possible, or takes too much memory.
+    """
+    head = stored.head
+    if not head.sys_flag & COMPRESSED:
+        return stored
+    body = decompress(stored.body, head.sys_flag, budget)
+    return _changed(stored, head._replace(sys_flag=head.sys_flag & ~COMPRESSED), body)
+
+
+def _without_body(message: MessageExt) -> MessageExt:
+    return _changed(message, message.head, b"")
+
+
+def _changed(message: MessageExt, head: RecordHead, body: bytes) -> MessageExt:
+    return MessageExt(tuple(head), message.topic, body, message.raw_properties, message.broker_name)
+
+
 def unwrap(message: MessageExt) -> list[MessageExt]:
-    """Return the messages of an inner batch (one record for many), or the message itself."""
+    """Return the messages of an inner batch (one record for many), or the message itself.
+
+    :raises CorruptBody: the batch contradicts itself.
+    """
     if not message.sys_flag & NEED_UNWRAP:
         return [message]
     head = message.head
-    base = int(message.properties.get("INNER_BASE", head.queue_offset))
     inner = []
-    for i, (flag, body, properties) in enumerate(unwrap_inner_batch(message.body)):
-        one = head._replace(
-            flag=flag,
-            queue_offset=base + i,
-            sys_flag=head.sys_flag & ~(NEED_UNWRAP | INNER_BATCH),
-            body_length=len(body),
-        )
-        inner.append(MessageExt(tuple(one), message.topic, body, properties, message.broker_name))
+    try:
+        base = int(message.properties.get("INNER_BASE", head.queue_offset))
+        for i, (flag, body, properties) in enumerate(unwrap_inner_batch(message.body)):
+            one = head._replace(
+                flag=flag,
+                queue_offset=base + i,
+                sys_flag=head.sys_flag & ~(NEED_UNWRAP | INNER_BATCH),
+                body_length=len(body),
+            )
+            inner.append(MessageExt(tuple(one), message.topic, body, properties, message.broker_name))
+    except (CorruptRecord, ValueError) as e:
+        raise CorruptBody(f"an inner batch of {len(message.body)} bytes cannot be unwrapped: {e}") from e
     return inner
 
 

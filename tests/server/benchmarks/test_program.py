@@ -1,4 +1,4 @@
-"""Child programs of the benchmarks: what they say in time, too late, and as they die."""
+"""Child programs of the benchmarks: output in time, too late, and at their end."""
 
 from __future__ import annotations
 

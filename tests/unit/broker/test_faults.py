@@ -13,7 +13,7 @@ from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import CorruptRecord, StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.store import OsFileSystem
+from rocketmq_py.store import OsFileSystem, Workers
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import Client, InProcess
 from tests.unit.broker.requests import pull, send
@@ -211,7 +211,7 @@ class Disk:
 
 
 def test_a_file_that_cannot_be_written_is_logged_once_and_again_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
-    disk, saver = Disk(), ConfigFileSaver()
+    disk, saver = Disk(), ConfigFileSaver(Workers().executor("test-config"))
     for full in (False, True, True, False, False):
         saver.wait()
         disk.full = full

@@ -16,7 +16,7 @@ from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.store import StoreConfig
-from tests.chaoskit.node import CrampedFileSystem
+from tests.chaoskit.node import FullDiskFileSystem
 from tests.unit.broker.harness import SMALL, START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pull, send
 
@@ -24,7 +24,7 @@ FULL = "No space left on device"
 TABLES = ("topics.json", "subscriptionGroup.json")
 
 
-class FullConfig(CrampedFileSystem):
+class FullConfig(FullDiskFileSystem):
     """A disk that is full for the files of topics and groups only; a start needs room for other ones."""
 
     def check(self, path: Path) -> None:
@@ -33,17 +33,17 @@ class FullConfig(CrampedFileSystem):
 
 
 @pytest.fixture
-def disk() -> CrampedFileSystem:
+def disk() -> FullDiskFileSystem:
     return FullConfig()
 
 
-def services(root: Path, disk: CrampedFileSystem) -> Services:
+def services(root: Path, disk: FullDiskFileSystem) -> Services:
     config = BrokerConfig(store_path_root_dir=str(root))
     return Services(config, StoreConfig(**SMALL), 10911, lambda: START_MS, lambda _: None, fs=disk)
 
 
 @pytest.fixture
-def running(tmp_path: Path, disk: CrampedFileSystem, monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
+def running(tmp_path: Path, disk: FullDiskFileSystem, monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
     monkeypatch.setattr(table_file, "_RETRY_SECONDS", 0.0)
     monkeypatch.setattr(table_file, "_RETRY_SHARE", 0)
     with broker(tmp_path / "store", fs=disk) as opened:
@@ -57,7 +57,7 @@ def lines(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_start_on_a_full_disk_names_the_reason(tmp_path: Path, is_first: bool) -> None:
-    disk = CrampedFileSystem()
+    disk = FullDiskFileSystem()
     if not is_first:
         before = services(tmp_path, disk)
         before.open()
@@ -72,7 +72,7 @@ def test_a_start_on_a_full_disk_names_the_reason(tmp_path: Path, is_first: bool)
 
 
 def test_a_start_succeeds_without_room_for_the_tables(
-    tmp_path: Path, disk: CrampedFileSystem, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, disk: FullDiskFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = services(tmp_path, disk)
     before.open()
@@ -93,7 +93,7 @@ def test_a_start_succeeds_without_room_for_the_tables(
 
 
 def test_a_new_group_pulls_from_a_full_disk(
-    running: InProcess, client: Client, disk: CrampedFileSystem, caplog: pytest.LogCaptureFixture
+    running: InProcess, client: Client, disk: FullDiskFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
     disk.is_full = True
@@ -113,7 +113,7 @@ def test_a_new_group_pulls_from_a_full_disk(
 
 
 def test_creating_topics_or_groups_on_a_full_disk_is_refused_with_the_reason(
-    running: InProcess, client: Client, disk: CrampedFileSystem, caplog: pytest.LogCaptureFixture
+    running: InProcess, client: Client, disk: FullDiskFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     header = CreateTopic(
         topic="new", default_topic="TBW102", read_queue_nums=4, write_queue_nums=4, perm=6,
@@ -133,7 +133,7 @@ def test_creating_topics_or_groups_on_a_full_disk_is_refused_with_the_reason(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR and record.exc_info]
 
 
-def test_a_stop_on_a_full_disk_closes_the_store(tmp_path: Path, disk: CrampedFileSystem) -> None:
+def test_a_stop_on_a_full_disk_closes_the_store(tmp_path: Path, disk: FullDiskFileSystem) -> None:
     started = services(tmp_path, disk)
     started.open()
     disk.is_full = True

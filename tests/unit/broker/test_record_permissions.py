@@ -1,4 +1,4 @@
-"""A user gets no stored record of a topic it has no permission for, whatever topic its request names."""
+"""A user gets no record of a topic without permission, whatever topic the request names."""
 
 from __future__ import annotations
 

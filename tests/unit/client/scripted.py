@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Callable
+from typing import Any
 
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
@@ -130,3 +133,29 @@ def stored(request: Command) -> Command:
 
 def queue_of(request: Command) -> MessageQueue:
     return MessageQueue(request.ext["b"], request.ext["n"], int(request.ext["e"]))
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., None]]
+
+
+def made_by(run: Callable[..., object], count: int = 1) -> Callable[..., Decorator]:
+    """Makes a decorator ``@with_it(options)`` of ``run(function, options)``.
+
+    ``run`` calls an async function with what it has made: the first ``count`` arguments of a test. The others are
+    fixtures.
+    """
+
+    def with_it(*args: Any, **options: Any) -> Decorator:
+        def decorate(test: Callable[..., Any]) -> Callable[..., None]:
+            @functools.wraps(test)
+            def wrapped(**fixtures: Any) -> None:
+                run(lambda *made: test(*made, **fixtures), *args, **options)
+
+            signature = inspect.signature(test)
+            left = list(signature.parameters.values())[count:]
+            wrapped.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+            return wrapped
+
+        return decorate
+
+    return with_it

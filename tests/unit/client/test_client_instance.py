@@ -58,25 +58,22 @@ def made(answer: Answerer, namesrv: str = "ns:1", **options: float) -> tuple[Cli
 # -- name servers
 
 
-def test_another_name_server_is_used_when_one_does_not_answer() -> None:
-    async def main() -> None:
-        instance, network = made(cluster(t={"a": 1}), "n:1;n:2")
-        network.unreachable = {"n:1"}
-        for _ in range(3):
-            await instance.routes.refresh("t")
-        assert network.codes("n:2") == [105] * 3
-        network.unreachable = {"n:2"}
-        instance.connections.drop("n:2")
+async def test_another_name_server_is_used_when_one_does_not_answer() -> None:
+    instance, network = made(cluster(t={"a": 1}), "n:1;n:2")
+    network.unreachable = {"n:1"}
+    for _ in range(3):
         await instance.routes.refresh("t")
-        assert network.codes("n:1") == [105]
-        network.unreachable = {"n:1", "n:2"}
-        instance.connections.drop("n:1")
-        with pytest.raises(NetworkError, match=r"none of 2 name servers answers: .*n:[12].*n:[12].*Does a name"):
-            await instance.routes.refresh("t")
-        assert instance.routes.known("t") is not None  # what was known stays in use
-        await instance.stop()
-
-    asyncio.run(main())
+    assert network.codes("n:2") == [105] * 3
+    network.unreachable = {"n:2"}
+    instance.connections.drop("n:2")
+    await instance.routes.refresh("t")
+    assert network.codes("n:1") == [105]
+    network.unreachable = {"n:1", "n:2"}
+    instance.connections.drop("n:1")
+    with pytest.raises(NetworkError, match=r"none of 2 name servers answers: .*n:[12].*n:[12].*Does a name"):
+        await instance.routes.refresh("t")
+    assert instance.routes.known("t") is not None  # what was known stays in use
+    await instance.stop()
 
 
 @pytest.mark.parametrize("given", ["a:1;b:2", "a:1,b:2", " a:1 ; b:2 ;", ["a:1", "b:2"]])
@@ -87,17 +84,14 @@ def test_name_servers_can_be_given_in_several_forms(given: str | list[str]) -> N
 # -- routes
 
 
-def test_concurrent_lookups_share_one_request() -> None:
-    async def main() -> None:
-        instance, network = made(cluster(t={"a": 2}))
-        routes = await asyncio.gather(*(instance.routes.get("t") for _ in range(5)))
-        assert network.codes() == [105]
-        assert len({id(route) for route in routes}) == 1
-        assert await instance.routes.get("t") is routes[0]
-        assert await instance.routes.refresh("t") is routes[0]  # nothing changed, so nothing is new
-        await instance.stop()
-
-    asyncio.run(main())
+async def test_concurrent_lookups_share_one_request() -> None:
+    instance, network = made(cluster(t={"a": 2}))
+    routes = await asyncio.gather(*(instance.routes.get("t") for _ in range(5)))
+    assert network.codes() == [105]
+    assert len({id(route) for route in routes}) == 1
+    assert await instance.routes.get("t") is routes[0]
+    assert await instance.routes.refresh("t") is routes[0]  # nothing changed, so nothing is new
+    await instance.stop()
 
 
 def test_addresses_follow_the_routes() -> None:
@@ -134,20 +128,17 @@ def test_a_route_is_kept_until_its_brokers_register_again() -> None:
     asyncio.run(main())
 
 
-def test_a_recovered_broker_gets_a_heartbeat_first() -> None:
-    async def main() -> None:
-        instance, network = made(cluster(t={"a": 1}))
-        instance.register(consumer())
-        await instance.routes.get("t")
-        await instance.heartbeat_all()
-        network.transports["a:1"].close()
-        await asyncio.sleep(0)
-        network.requests.clear()
-        await instance.connections.invoke("a:1", RequestCode.GET_MAX_OFFSET)
-        assert network.codes("a:1") == [RequestCode.HEART_BEAT, RequestCode.GET_MAX_OFFSET]
-        await instance.stop()
-
-    asyncio.run(main())
+async def test_a_recovered_broker_gets_a_heartbeat_first() -> None:
+    instance, network = made(cluster(t={"a": 1}))
+    instance.register(consumer())
+    await instance.routes.get("t")
+    await instance.heartbeat_all()
+    network.transports["a:1"].close()
+    await asyncio.sleep(0)
+    network.requests.clear()
+    await instance.connections.invoke("a:1", RequestCode.GET_MAX_OFFSET)
+    assert network.codes("a:1") == [RequestCode.HEART_BEAT, RequestCode.GET_MAX_OFFSET]
+    await instance.stop()
 
 
 def test_failed_route_refreshes_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -228,30 +219,24 @@ def test_an_empty_name_server_does_not_remove_routes() -> None:
     asyncio.run(main())
 
 
-def test_another_answer_to_a_lookup_is_raised() -> None:
-    async def main() -> None:
-        instance, _ = made(lambda *_: Command(1, remark="not ready"))
-        with pytest.raises(NoRouteError, match=r"'t'.*ns:1.*not ready"):
-            await instance.routes.get("t")
-        await instance.stop()
-
-    asyncio.run(main())
+async def test_another_answer_to_a_lookup_is_raised() -> None:
+    instance, _ = made(lambda *_: Command(1, remark="not ready"))
+    with pytest.raises(NoRouteError, match=r"'t'.*ns:1.*not ready"):
+        await instance.routes.get("t")
+    await instance.stop()
 
 
 # -- members
 
 
-def test_a_client_has_one_member_of_a_group() -> None:
-    async def main() -> None:
-        instance, _ = made(cluster())
-        instance.register(producer("g"))
-        instance.register(consumer("g"))
-        for member, kind in ((producer("g"), "producer"), (consumer("g"), "consumer")):
-            with pytest.raises(ConfigError, match=f"already has a {kind} of group 'g'"):
-                instance.register(member)
-        await instance.stop()
-
-    asyncio.run(main())
+async def test_a_client_has_one_member_of_a_group() -> None:
+    instance, _ = made(cluster())
+    instance.register(producer("g"))
+    instance.register(consumer("g"))
+    for member, kind in ((producer("g"), "producer"), (consumer("g"), "consumer")):
+        with pytest.raises(ConfigError, match=f"already has a {kind} of group 'g'"):
+            instance.register(member)
+    await instance.stop()
 
 
 def test_producers_register_at_masters_and_consumers_at_all_brokers() -> None:
@@ -283,39 +268,33 @@ def test_producers_register_at_masters_and_consumers_at_all_brokers() -> None:
     asyncio.run(main())
 
 
-def test_a_failed_heartbeat_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        instance, network = made(cluster(t={"a": 1, "b": 1}))
-        await instance.routes.get("t")
-        instance.register(producer())
-        network.unreachable = {"a:1"}
-        with caplog.at_level(logging.WARNING):
-            await instance.heartbeat_all()
-            await instance.heartbeat_all()
-            network.unreachable = set()
-            await instance.heartbeat_all()
-        first, second = (record.getMessage() for record in caplog.records)
-        assert first.startswith("HEART_BEAT to broker a:1 failed: cannot connect to a:1")
-        assert second == "broker a:1 answers again"
-        assert network.codes("b:1") == [34, 34, 34]
-        await instance.stop()
-
-    asyncio.run(main())
+async def test_a_failed_heartbeat_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    instance, network = made(cluster(t={"a": 1, "b": 1}))
+    await instance.routes.get("t")
+    instance.register(producer())
+    network.unreachable = {"a:1"}
+    with caplog.at_level(logging.WARNING):
+        await instance.heartbeat_all()
+        await instance.heartbeat_all()
+        network.unreachable = set()
+        await instance.heartbeat_all()
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith("HEART_BEAT to broker a:1 failed: cannot connect to a:1")
+    assert second == "broker a:1 answers again"
+    assert network.codes("b:1") == [34, 34, 34]
+    await instance.stop()
 
 
-def test_members_are_notified_of_group_changes() -> None:
-    async def main() -> None:
-        instance, network = made(cluster())
-        member = consumer("g")
-        instance.register(member)
-        await instance.connections.get("a:1")
-        for group in ("other", "g"):
-            push = Command(40, 1, ONEWAY_FLAG, ext={"consumerGroup": group})
-            network.transports["a:1"].deliver(encode_command(push))
-        await asyncio.wait_for(member.changes.wait(), 5)
-        await instance.stop()
-
-    asyncio.run(main())
+async def test_members_are_notified_of_group_changes() -> None:
+    instance, network = made(cluster())
+    member = consumer("g")
+    instance.register(member)
+    await instance.connections.get("a:1")
+    for group in ("other", "g"):
+        push = Command(40, 1, ONEWAY_FLAG, ext={"consumerGroup": group})
+        network.transports["a:1"].deliver(encode_command(push))
+    await asyncio.wait_for(member.changes.wait(), 5)
+    await instance.stop()
 
 
 def test_periodic_jobs_are_repeated() -> None:

@@ -124,16 +124,12 @@ def test_the_response_is_bounded() -> None:
     assert module._MAX_RESPONSE_BYTES < 1 << 20
 
 
-def test_the_address_of_a_broker_is_recognised_as_a_mistake() -> None:
+async def test_the_address_of_a_broker_is_recognised_as_a_mistake() -> None:
     """A broker refuses requests for routes as unknown."""
-
-    async def main() -> None:
-        instance, _ = made(
-            lambda *_: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=" request type 105 not supported"),
-            "broker:10911",
-        )
-        with pytest.raises(ConfigError, match=r"broker:10911 is not a name server.*namesrv"):
-            await instance.routes.get("t")
-        await instance.stop()
-
-    asyncio.run(main())
+    instance, _ = made(
+        lambda *_: Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=" request type 105 not supported"),
+        "broker:10911",
+    )
+    with pytest.raises(ConfigError, match=r"broker:10911 is not a name server.*namesrv"):
+        await instance.routes.get("t")
+    await instance.stop()

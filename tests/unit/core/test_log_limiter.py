@@ -1,4 +1,4 @@
-"""What is said again and again."""
+"""Limits for repeated log lines."""
 
 from rocketmq_py.core.log_limiter import _KINDS, LogDecision, LogLimiter
 

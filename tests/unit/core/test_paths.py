@@ -1,4 +1,4 @@
-"""Whatever a name is, the path made of it is directly below the root, or the name is refused."""
+"""A path made of any name is directly below the root, or the name is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from a name server's answer."""
+"""Routes: queues and addresses from a name server's answer."""
 
 from __future__ import annotations
 

@@ -11,6 +11,15 @@ from rocketmq_py.protocol.headers.namesrv import RegisterBroker
 NOW = 1_700_000_000_000
 
 
+def result_of(steps):
+    """The value of a generator that is run to its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
 class Site:
     """A registry and a short way to register brokers at it; time is ``now``."""
 
@@ -18,7 +27,10 @@ class Site:
         self.registry = Registry(**options)
         self.now = NOW
 
-    def register(self, name="broker-a", broker_id=0, address=None, *, topics=("T", "U"), cluster="C", counter=1,
+    def register(self, *what, **options):
+        return result_of(self.steps(*what, **options))
+
+    def steps(self, name="broker-a", broker_id=0, address=None, *, topics=("T", "U"), cluster="C", counter=1,
                  state=0, perm=6, queues=4, owner=None, filters=(), sys_flag=0, **header):  # fmt: skip
         address = address or f"10.0.0.{broker_id + 1}:10911"
         head = RegisterBroker(

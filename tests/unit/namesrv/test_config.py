@@ -1,4 +1,4 @@
-"""Settings and the key-value table: text forms, files, what may not be changed from afar."""
+"""Settings and the key-value table: text forms, files, protected settings."""
 
 import json
 

@@ -1,6 +1,10 @@
 """Handlers called as methods: response codes, remarks, dialects."""
 
+import asyncio
 import json
+import struct
+import time
+import zlib
 
 import pytest
 
@@ -45,7 +49,8 @@ class Desk:
         self.peer = Peer()
 
     def ask(self, method, header=None, body=b"", version=Version.V5_3_3):
-        return method(self.peer, Request(header=header, version=version), body)
+        answer = method(self.peer, Request(header=header, version=version), body)
+        return asyncio.run(answer) if asyncio.iscoroutine(answer) else answer
 
 
 @pytest.fixture
@@ -234,3 +239,27 @@ def test_a_setting_with_a_wrong_value_is_refused_by_name(desk):
     with pytest.raises(BrokerError, match="orderMessageEnable is 'maybe'") as caught:
         desk.ask(desk.config.update_settings, body=b"orderMessageEnable=maybe")
     assert caught.value.code == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_large_registration_does_not_hold_the_loop(desk):
+    """Others get their turn many times while the topics are decompressed, decoded and taken in."""
+    count = 100_000
+    blocks = [b'{"counter":2}', *(b"topic-%d 4 4 6 SINGLE_TAG" % i for i in range(count)), b"[]"]
+    raw = [struct.pack(">i", len(block)) + block for block in blocks]
+    raw.insert(1, struct.pack(">i", count))
+    body = zlib.compress(b"".join(raw) + struct.pack(">i", 0))
+    gaps = []
+
+    async def scenario():
+        request = Request(header=REGISTER, version=Version.V5_3_3)
+        registering = asyncio.ensure_future(desk.brokers.register(desk.peer, request, body))
+        while not registering.done():
+            begin = time.process_time()
+            await asyncio.sleep(0)
+            gaps.append(time.process_time() - begin)
+        assert (await registering).code == 0
+
+    asyncio.run(scenario())
+    assert len(desk.topics._registry.all_topics().topic_list) > count
+    assert len(gaps) > 5
+    assert max(gaps) < 0.1

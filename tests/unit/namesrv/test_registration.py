@@ -7,14 +7,20 @@ import zlib
 import pytest
 
 from rocketmq_py.errors import BadHeader
-from rocketmq_py.namesrv.registration import checksum, decode_registration
+from rocketmq_py.namesrv import registration
+from rocketmq_py.namesrv.registration import MAX_AT_ONCE, MAX_INFLATED, checksum
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.protocol.codes import Version
+from tests.unit.namesrv.conftest import result_of
 
 NEW = Version.V5_3_3
 TOPIC = TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=4, perm=6, attributes={"+message.type": "FIFO"})
 TABLE = TopicConfigTable(topic_config_table={"T": TOPIC}, data_version=DataVersion(counter=7, timestamp=9))
+
+
+def decode_registration(body, version):
+    return result_of(registration.decode_registration(body, version))
 
 
 def block(data: bytes) -> bytes:
@@ -101,3 +107,50 @@ def test_a_broken_body_is_named(body, said):
 
 def test_the_checksum_is_java_s():
     assert checksum(b"123456789") == 0xCBF43926 & 0x7FFFFFFF
+
+
+def large(count):
+    """A registration as a broker with many topics makes it."""
+    return RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigTable(
+            topic_config_table={
+                f"topic-{i}": TopicConfig(topic_name=f"topic-{i}", read_queue_nums=i % 9, attributes={"a": "b"})
+                for i in range(count)
+            },
+            data_version=DataVersion(counter=7, timestamp=9),
+            topic_queue_mapping_info_map={"S": {"topic": "S", "bname": "broker-a"}},
+        ),
+        filter_server_list=["f:1"],
+    )
+
+
+@pytest.mark.parametrize("version", [NEW, 36])
+def test_a_large_body_is_decoded_in_steps_to_the_same_result(version):
+    body = large(5000)
+    if version == 36:
+        body.filter_server_list = []
+    data = (body if version == NEW else body.topic_config_serialize_wrapper).encode()
+    assert len(data) > MAX_AT_ONCE
+    steps = registration.decode_registration(data, version)
+    assert sum(1 for _ in iter(lambda: next(steps, "end"), "end")) > 5000
+    assert decode_registration(data, version) == body
+
+
+def test_a_large_body_must_be_standard_json():
+    data = large(5000).encode().replace(b'"topicName"', b"topicName")
+    with pytest.raises(BadHeader, match="must be standard JSON"):
+        decode_registration(data, NEW)
+
+
+def test_no_member_but_topics_and_mappings_may_be_large():
+    body = large(1)
+    body.filter_server_list = ["f:1"] * 100_000
+    with pytest.raises(BadHeader, match="too many"):
+        decode_registration(body.encode(), NEW)
+
+
+def test_a_body_that_decompresses_to_more_than_the_limit_is_refused():
+    bomb = zlib.compress(bytes(MAX_INFLATED + 1), 9)
+    steps = registration.decode_registration(bomb, NEW)
+    with pytest.raises(BadHeader, match=f"larger than {MAX_INFLATED}"):
+        result_of(steps)

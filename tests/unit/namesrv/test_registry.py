@@ -9,6 +9,7 @@ from rocketmq_py.namesrv import registry as registry_module
 from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, MinIdChanged
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.route import QueueData
+from tests.unit.namesrv.conftest import result_of
 
 
 def test_a_topic_has_a_route_once_its_broker_is_registered(site):
@@ -357,3 +358,13 @@ def test_thousands_of_lost_brokers_are_removed_in_time_linear_in_their_number(si
 
     seconds(100)
     assert seconds(4_000) < 40 * max(seconds(400), 0.001)  # ten times as many; quadratic time would be a hundred times
+
+
+def test_a_broker_that_leaves_while_it_registers_leaves_nothing_behind(site):
+    steps = site.steps(topics=[f"T{i}" for i in range(10)])
+    for _ in range(5):
+        next(steps)
+    site.leave()
+    assert result_of(steps) is None
+    assert site.registry.all_topics().topic_list == []
+    assert site.register(topics=("T", "U")) is not None

@@ -28,72 +28,57 @@ def made(answer: Answerer, **options: object) -> tuple[ConnectionPool, ScriptedN
     return connections, network
 
 
-def test_responses_are_returned_and_error_codes_raised() -> None:
-    async def main() -> None:
-        connections, _ = made(lambda _, request: Command(0 if request.code == 1 else 17, remark="no such topic"))
-        assert (await connections.invoke("h:1", 1)).code == 0
-        with pytest.raises(TopicNotExist, match="h:1: no such topic"):
-            await connections.invoke("h:1", 2)
-        assert (await connections.invoke("h:1", 2, check=False)).code == 17
-        await connections.close()
-
-    asyncio.run(main())
+async def test_responses_are_returned_and_error_codes_raised() -> None:
+    connections, _ = made(lambda _, request: Command(0 if request.code == 1 else 17, remark="no such topic"))
+    assert (await connections.invoke("h:1", 1)).code == 0
+    with pytest.raises(TopicNotExist, match="h:1: no such topic"):
+        await connections.invoke("h:1", 2)
+    assert (await connections.invoke("h:1", 2, check=False)).code == 17
+    await connections.close()
 
 
-def test_requests_of_one_loop_turn_are_written_together() -> None:
-    async def main() -> None:
-        connections, network = made(lambda _, request: Command(0, body=request.body))
-        connection = await connections.get("h:1")
-        bodies = [b"%d" % i for i in range(100)]
-        replies = await asyncio.gather(*(connection.call(1, None, body, 1.0) for body in bodies))
-        assert [reply.body for reply in replies] == bodies
-        assert len(network.transports["h:1"].written) == 4  # of 32 requests; the peer begins with the first
-        assert connection.in_flight == 0
-        await connections.close()
-
-    asyncio.run(main())
+async def test_requests_of_one_loop_turn_are_written_together() -> None:
+    connections, network = made(lambda _, request: Command(0, body=request.body))
+    connection = await connections.get("h:1")
+    bodies = [b"%d" % i for i in range(100)]
+    replies = await asyncio.gather(*(connection.call(1, None, body, 1.0) for body in bodies))
+    assert [reply.body for reply in replies] == bodies
+    assert len(network.transports["h:1"].written) == 4  # of 32 requests; the peer begins with the first
+    assert connection.in_flight == 0
+    await connections.close()
 
 
-def test_concurrent_callers_share_a_connection() -> None:
-    async def main() -> None:
-        connections, _ = made(lambda *_: Command(0))
-        first, second = await asyncio.gather(connections.get("h:1"), connections.get("h:1"))
-        assert first is second is connections.ready("h:1")
-        await connections.close()
-
-    asyncio.run(main())
+async def test_concurrent_callers_share_a_connection() -> None:
+    connections, _ = made(lambda *_: Command(0))
+    first, second = await asyncio.gather(connections.get("h:1"), connections.get("h:1"))
+    assert first is second is connections.ready("h:1")
+    await connections.close()
 
 
-def test_a_request_times_out_and_a_late_answer_is_ignored() -> None:
-    async def main() -> None:
-        connections, network = made(lambda _, request: None if request.code == 105 else Command(0))
-        with pytest.raises(RequestTimeout, match=r"h:1 did not answer GET_ROUTEINFO_BY_TOPIC \(105\) within 0.01 s"):
-            await connections.invoke("h:1", 105, timeout=0.01)
-        (_, request) = network.requests[0]
-        network.transports["h:1"].deliver(encode_command(Command(0, request.opaque, 1)))
-        await connections.invoke("h:1", 1)
-        await connections.close()
-
-    asyncio.run(main())
+async def test_a_request_times_out_and_a_late_answer_is_ignored() -> None:
+    connections, network = made(lambda _, request: None if request.code == 105 else Command(0))
+    with pytest.raises(RequestTimeout, match=r"h:1 did not answer GET_ROUTEINFO_BY_TOPIC \(105\) within 0.01 s"):
+        await connections.invoke("h:1", 105, timeout=0.01)
+    (_, request) = network.requests[0]
+    network.transports["h:1"].deliver(encode_command(Command(0, request.opaque, 1)))
+    await connections.invoke("h:1", 1)
+    await connections.close()
 
 
-def test_each_request_has_its_own_deadline() -> None:
-    async def main() -> None:
-        connections, _ = made(lambda *_: None)
-        connection = await connections.get("h:1")
-        times = (0.3, 0.1, 0.2)
-        done: list[float] = []
+async def test_each_request_has_its_own_deadline() -> None:
+    connections, _ = made(lambda *_: None)
+    connection = await connections.get("h:1")
+    times = (0.3, 0.1, 0.2)
+    done: list[float] = []
 
-        async def call(timeout: float) -> None:
-            with pytest.raises(RequestTimeout):
-                await connection.call(1, None, b"", timeout)
-            done.append(timeout)
+    async def call(timeout: float) -> None:
+        with pytest.raises(RequestTimeout):
+            await connection.call(1, None, b"", timeout)
+        done.append(timeout)
 
-        await asyncio.gather(*map(call, times))
-        assert done == sorted(times)
-        await connections.close()
-
-    asyncio.run(main())
+    await asyncio.gather(*map(call, times))
+    assert done == sorted(times)
+    await connections.close()
 
 
 def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,164 +101,137 @@ def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
-def test_a_connection_with_any_traffic_stays_open() -> None:
-    async def main() -> None:
-        connections, _ = made(lambda _, request: None if request.code == 105 else Command(0))
-        connection = await connections.get("h:1")
-        with pytest.raises(RequestTimeout):
-            await connection.call(105, None, b"", 0.01)
-        assert connection._silence is not None
+async def test_a_connection_with_any_traffic_stays_open() -> None:
+    connections, _ = made(lambda _, request: None if request.code == 105 else Command(0))
+    connection = await connections.get("h:1")
+    with pytest.raises(RequestTimeout):
+        await connection.call(105, None, b"", 0.01)
+    assert connection._silence is not None
+    await connection.call(1, None, b"", 10.0)
+    assert connection._silence is None
+    assert connections.ready("h:1") is connection
+    await connections.close()
+
+
+async def test_pending_requests_fail_with_their_connection() -> None:
+    connections, network = made(lambda *_: None)
+    connection = await connections.get("h:1")
+    calls = [asyncio.ensure_future(connection.call(1, None, b"", 10.0)) for _ in range(3)]
+    await asyncio.sleep(0)
+    connection.connection_lost(OSError("reset by peer"))
+    for call in calls:
+        with pytest.raises(ConnectionLost, match="the connection to h:1 ended: reset by peer"):
+            await call
+    with pytest.raises(ConnectionLost):
         await connection.call(1, None, b"", 10.0)
-        assert connection._silence is None
-        assert connections.ready("h:1") is connection
-        await connections.close()
-
-    asyncio.run(main())
-
-
-def test_pending_requests_fail_with_their_connection() -> None:
-    async def main() -> None:
-        connections, network = made(lambda *_: None)
-        connection = await connections.get("h:1")
-        calls = [asyncio.ensure_future(connection.call(1, None, b"", 10.0)) for _ in range(3)]
-        await asyncio.sleep(0)
-        connection.connection_lost(OSError("reset by peer"))
-        for call in calls:
-            with pytest.raises(ConnectionLost, match="the connection to h:1 ended: reset by peer"):
-                await call
-        with pytest.raises(ConnectionLost):
-            await connection.call(1, None, b"", 10.0)
-        network.answer = lambda *_: Command(0)
-        assert (await connections.invoke("h:1", 1)).code == 0
-        assert connections.ready("h:1") is not connection
-        await connections.close()
-
-    asyncio.run(main())
+    network.answer = lambda *_: Command(0)
+    assert (await connections.invoke("h:1", 1)).code == 0
+    assert connections.ready("h:1") is not connection
+    await connections.close()
 
 
-def test_garbage_ends_the_connection() -> None:
-    async def main() -> None:
-        connections, network = made(lambda *_: None)
-        connection = await connections.get("h:1")
-        call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
-        await asyncio.sleep(0)
-        network.transports["h:1"].deliver(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        with pytest.raises(ConnectionLost, match="not a RocketMQ peer"):
-            await call
-        assert connections.ready("h:1") is None
-        await connections.close()
-
-    asyncio.run(main())
-
-
-def test_a_request_is_repeated_over_a_new_connection_after_go_away() -> None:
-    async def main() -> None:
-        answers = [Command(1500), Command(0)]
-        connections, _ = made(lambda *_: answers.pop(0))
-        first = await connections.get("h:1")
-        assert (await connections.invoke("h:1", 1)).code == 0
-        assert connections.ready("h:1") is not first
-        assert first.closed
-        await connections.close()
-
-    asyncio.run(main())
-
-
-def test_a_retired_connection_closes_after_its_last_answer() -> None:
-    async def main() -> None:
-        connections, network = made(lambda *_: None)
-        connection = await connections.get("h:1")
-        call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
-        await network.asked.wait()
-        connections.retire(connection)
-        assert not connection.closed
-        network.transports["h:1"].deliver(encode_command(Command(0, network.requests[0][1].opaque, 1)))
+async def test_garbage_ends_the_connection() -> None:
+    connections, network = made(lambda *_: None)
+    connection = await connections.get("h:1")
+    call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
+    await asyncio.sleep(0)
+    network.transports["h:1"].deliver(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    with pytest.raises(ConnectionLost, match="not a RocketMQ peer"):
         await call
-        assert connection.closed
-        await connections.close()
-
-    asyncio.run(main())
+    assert connections.ready("h:1") is None
+    await connections.close()
 
 
-def test_a_retired_connection_closes_with_its_client() -> None:
-    async def main() -> None:
-        connections, network = made(lambda *_: None)
-        connection = await connections.get("h:1")
-        call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
-        await network.asked.wait()
-        connections.retire(connection)
-        await connections.close()
-        assert connection.closed
-        with pytest.raises(ConnectionLost):
-            await call
+async def test_a_request_is_repeated_over_a_new_connection_after_go_away() -> None:
+    answers = [Command(1500), Command(0)]
+    connections, _ = made(lambda *_: answers.pop(0))
+    first = await connections.get("h:1")
+    assert (await connections.invoke("h:1", 1)).code == 0
+    assert connections.ready("h:1") is not first
+    assert first.closed
+    await connections.close()
 
-    asyncio.run(main())
+
+async def test_a_retired_connection_closes_after_its_last_answer() -> None:
+    connections, network = made(lambda *_: None)
+    connection = await connections.get("h:1")
+    call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
+    await network.asked.wait()
+    connections.retire(connection)
+    assert not connection.closed
+    network.transports["h:1"].deliver(encode_command(Command(0, network.requests[0][1].opaque, 1)))
+    await call
+    assert connection.closed
+    await connections.close()
+
+
+async def test_a_retired_connection_closes_with_its_client() -> None:
+    connections, network = made(lambda *_: None)
+    connection = await connections.get("h:1")
+    call = asyncio.ensure_future(connection.call(1, None, b"", 10.0))
+    await network.asked.wait()
+    connections.retire(connection)
+    await connections.close()
+    assert connection.closed
+    with pytest.raises(ConnectionLost):
+        await call
 
 
 # -- requests of the peer
 
 
-def test_pushed_requests_are_handled_and_answered() -> None:
-    async def main() -> None:
-        answered: asyncio.Queue[Command] = asyncio.Queue()
-        handled: list[str] = []
+async def test_pushed_requests_are_handled_and_answered() -> None:
+    answered: asyncio.Queue[Command] = asyncio.Queue()
+    handled: list[str] = []
 
-        def script(_: str, request: Command) -> None:
-            if request.is_response:
-                answered.put_nowait(request)
+    def script(_: str, request: Command) -> None:
+        if request.is_response:
+            answered.put_nowait(request)
 
-        async def later(address: str, request: Command) -> Command:
-            handled.append(f"{address} {GroupHeader.from_ext(request.ext).consumer_group}")
-            return Command(0, body=b"info")
+    async def later(address: str, request: Command) -> Command:
+        handled.append(f"{address} {GroupHeader.from_ext(request.ext).consumer_group}")
+        return Command(0, body=b"info")
 
-        connections, network = made(script)
-        connections.on_request(307, later)
-        connections.on_request(40, lambda address, _: handled.append(address))  # type: ignore[func-returns-value]
-        connections.on_request(221, lambda *_: 1 / 0)  # type: ignore[arg-type, return-value]
-        await connections.get("h:1")
-        push = network.transports["h:1"].deliver
-        push(encode_command(Command(307, 5, ext={"consumerGroup": "g"})))
-        answer = await answered.get()
-        assert (answer.code, answer.opaque, answer.body, handled) == (0, 5, b"info", ["h:1 g"])
-        push(encode_command(Command(999, 6)))
-        answer = await answered.get()
-        assert (answer.code, answer.opaque) == (3, 6)
-        push(encode_command(Command(40, 7, ONEWAY_FLAG)))
-        push(encode_command(Command(221, 8)))
-        answer = await answered.get()
-        assert (answer.code, answer.opaque) == (1, 8)
-        assert "ZeroDivisionError" in (answer.remark or "")
-        assert handled == ["h:1 g", "h:1"]
-        await connections.close()
-
-    asyncio.run(main())
+    connections, network = made(script)
+    connections.on_request(307, later)
+    connections.on_request(40, lambda address, _: handled.append(address))  # type: ignore[func-returns-value]
+    connections.on_request(221, lambda *_: 1 / 0)  # type: ignore[arg-type, return-value]
+    await connections.get("h:1")
+    push = network.transports["h:1"].deliver
+    push(encode_command(Command(307, 5, ext={"consumerGroup": "g"})))
+    answer = await answered.get()
+    assert (answer.code, answer.opaque, answer.body, handled) == (0, 5, b"info", ["h:1 g"])
+    push(encode_command(Command(999, 6)))
+    answer = await answered.get()
+    assert (answer.code, answer.opaque) == (3, 6)
+    push(encode_command(Command(40, 7, ONEWAY_FLAG)))
+    push(encode_command(Command(221, 8)))
+    answer = await answered.get()
+    assert (answer.code, answer.opaque) == (1, 8)
+    assert "ZeroDivisionError" in (answer.remark or "")
+    assert handled == ["h:1 g", "h:1"]
+    await connections.close()
 
 
 # -- the end
 
 
-def test_closed_and_forked_clients_raise() -> None:
-    async def main() -> None:
-        connections, _ = made(lambda *_: Command(0))
-        connections._process._generation += 1
-        with pytest.raises(ForkedError, match="do not survive a fork"):
-            await connections.invoke("h:1", 1)
-        connections._process._generation -= 1
-        await connections.close()
-        with pytest.raises(ClosedError):
-            await connections.invoke("h:1", 1)
-
-    asyncio.run(main())
+async def test_closed_and_forked_clients_raise() -> None:
+    connections, _ = made(lambda *_: Command(0))
+    connections._process._generation += 1
+    with pytest.raises(ForkedError, match="do not survive a fork"):
+        await connections.invoke("h:1", 1)
+    connections._process._generation -= 1
+    await connections.close()
+    with pytest.raises(ClosedError):
+        await connections.invoke("h:1", 1)
 
 
-def test_an_unreachable_address_comes_with_a_hint_and_its_mapping() -> None:
-    async def main() -> None:
-        connections, network = made(
-            lambda *_: None, hint=lambda address: f"Look at {address}", address_map={"h:1": "localhost:2"}
-        )
-        network.unreachable = {"h:1"}
-        with pytest.raises(ConnectError, match=r"to h:1 \(mapped to localhost:2\): Connection refused. Look at h:1"):
-            await connections.invoke("h:1", 1)
-        await connections.close()
-
-    asyncio.run(main())
+async def test_an_unreachable_address_comes_with_a_hint_and_its_mapping() -> None:
+    connections, network = made(
+        lambda *_: None, hint=lambda address: f"Look at {address}", address_map={"h:1": "localhost:2"}
+    )
+    network.unreachable = {"h:1"}
+    with pytest.raises(ConnectError, match=r"to h:1 \(mapped to localhost:2\): Connection refused. Look at h:1"):
+        await connections.invoke("h:1", 1)
+    await connections.close()

@@ -20,75 +20,60 @@ def made(answer: Answerer, credentials: Credentials | None = None, **options: An
     return client, network
 
 
-def test_a_request_keeps_its_fields_and_is_signed() -> None:
-    async def main() -> None:
-        received: list[Command] = []
+async def test_a_request_keeps_its_fields_and_is_signed() -> None:
+    received: list[Command] = []
 
-        def answer(_: str, request: Command) -> Command:
-            received.append(request)
-            return Command(0, remark="fine")
+    def answer(_: str, request: Command) -> Command:
+        received.append(request)
+        return Command(0, remark="fine")
 
-        client, _ = made(answer, Credentials("user", "secret"))
-        reply = await client.ask("h:1", Command(103, remark="from here", ext={"a": "1"}, body=b"b", version=500), 1.0)
-        assert reply.remark == "fine"
-        (request,) = received
-        assert (request.code, request.remark, request.body, request.version) == (103, "from here", b"b", 500)
-        assert request.ext["a"] == "1"
-        assert request.ext["AccessKey"] == "user"
-        client.close()
-
-    asyncio.run(main())
+    client, _ = made(answer, Credentials("user", "secret"))
+    reply = await client.ask("h:1", Command(103, remark="from here", ext={"a": "1"}, body=b"b", version=500), 1.0)
+    assert reply.remark == "fine"
+    (request,) = received
+    assert (request.code, request.remark, request.body, request.version) == (103, "from here", b"b", 500)
+    assert request.ext["a"] == "1"
+    assert request.ext["AccessKey"] == "user"
+    client.close()
 
 
-def test_a_refusal_is_raised_by_ask_and_returned_by_invoke() -> None:
-    async def main() -> None:
-        client, _ = made(lambda *_: Command(2, remark="later"))
-        assert (await client.invoke("h:1", Command(1), 1.0)).code == 2
-        with pytest.raises(SystemBusy, match="later"):
-            await client.ask("h:1", Command(1), 1.0)
-        client.close()
-
-    asyncio.run(main())
+async def test_a_refusal_is_raised_by_ask_and_returned_by_invoke() -> None:
+    client, _ = made(lambda *_: Command(2, remark="later"))
+    assert (await client.invoke("h:1", Command(1), 1.0)).code == 2
+    with pytest.raises(SystemBusy, match="later"):
+        await client.ask("h:1", Command(1), 1.0)
+    client.close()
 
 
-def test_a_oneway_request_is_marked_as_such() -> None:
-    async def main() -> None:
-        received: list[int] = []
-        client, _ = made(lambda _, request: received.append(request.flag))  # type: ignore[func-returns-value]
-        await client.oneway("h:1", Command(40), 1.0)
-        await asyncio.sleep(0)
-        assert received == [ONEWAY_FLAG]
-        client.close()
-
-    asyncio.run(main())
+async def test_a_oneway_request_is_marked_as_such() -> None:
+    received: list[int] = []
+    client, _ = made(lambda _, request: received.append(request.flag))  # type: ignore[func-returns-value]
+    await client.oneway("h:1", Command(40), 1.0)
+    await asyncio.sleep(0)
+    assert received == [ONEWAY_FLAG]
+    client.close()
 
 
-def test_a_timeout_names_the_request() -> None:
-    async def main() -> None:
-        client, _ = made(lambda *_: None)
-        with pytest.raises(RequestTimeout, match=r"h:1 did not answer REGISTER_BROKER \(103\) within 0\.01 s"):
-            await client.invoke("h:1", Command(103), 0.01)
-        client.close()
-
-    asyncio.run(main())
+async def test_a_timeout_names_the_request() -> None:
+    client, _ = made(lambda *_: None)
+    with pytest.raises(RequestTimeout, match=r"h:1 did not answer REGISTER_BROKER \(103\) within 0\.01 s"):
+        await client.invoke("h:1", Command(103), 0.01)
+    client.close()
 
 
-def test_only_a_connection_lost_by_the_peer_is_reported() -> None:
-    async def main() -> None:
-        lost: list[str] = []
-        client, network = made(lambda *_: None, on_lost=lost.append)
-        waiting = asyncio.ensure_future(client.invoke("h:1", Command(1), 5.0))
-        await asyncio.sleep(0.01)
-        connection = network.connections["h:1"]
-        connection.connection_lost(OSError("reset by peer"))
-        with pytest.raises(ConnectionLost):
-            await waiting
-        assert lost == ["h:1"]
-        other = asyncio.ensure_future(client.invoke("h:2", Command(1), 5.0))
-        await asyncio.sleep(0.01)
-        client.close()
-        with pytest.raises(ConnectionLost):
-            await other
-        assert lost == ["h:1"]
-
-    asyncio.run(main())
+async def test_only_a_connection_lost_by_the_peer_is_reported() -> None:
+    lost: list[str] = []
+    client, network = made(lambda *_: None, on_lost=lost.append)
+    waiting = asyncio.ensure_future(client.invoke("h:1", Command(1), 5.0))
+    await asyncio.sleep(0.01)
+    connection = network.connections["h:1"]
+    connection.connection_lost(OSError("reset by peer"))
+    with pytest.raises(ConnectionLost):
+        await waiting
+    assert lost == ["h:1"]
+    other = asyncio.ensure_future(client.invoke("h:2", Command(1), 5.0))
+    await asyncio.sleep(0.01)
+    client.close()
+    with pytest.raises(ConnectionLost):
+        await other
+    assert lost == ["h:1"]

@@ -1,4 +1,4 @@
-"""Who is ended when connections together hold too much."""
+"""Which connections are closed when all buffers together are too large."""
 
 from dataclasses import dataclass, field
 

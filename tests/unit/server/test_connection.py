@@ -8,6 +8,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import Peer, Reply, Router, handles
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
+from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import Command, encode_command
 
@@ -66,6 +67,7 @@ class Owner:
     def __init__(self):
         self.dispatcher = Dispatcher(Router(Echo()))
         self.buffers = Buffers(1_000_000)
+        self.fault_log = FaultLog()
         self.events = []
 
     def connected(self, connection):
@@ -124,49 +126,40 @@ def answered(connection):
     return sum(write.count(b"hello") for write in connection._transport.writes)
 
 
-def test_large_answers_continue_when_the_first_part_was_read():
-    async def scenario():
-        connection = ServerConnection(Owner())
-        connection.connection_made(Transport())
-        connection.data_received(ASK * 40)
-        assert answered(connection) == 32
-        connection.pause_writing()
+async def test_large_answers_continue_when_the_first_part_was_read():
+    connection = ServerConnection(Owner())
+    connection.connection_made(Transport())
+    connection.data_received(ASK * 40)
+    assert answered(connection) == 32
+    connection.pause_writing()
+    await asyncio.sleep(0)
+    assert answered(connection) == 32
+    connection.data_received(ASK)  # what the loop had read already
+    connection.resume_writing()
+    await asyncio.sleep(0)
+    assert answered(connection) == 41
+    assert connection._transport.done[-1] == "resume_reading"
+    connection.data_received(ASK)
+    assert answered(connection) == 42
+
+
+async def test_a_fast_reader_gets_all_answers_at_once():
+    connection = ServerConnection(Owner())
+    connection.connection_made(Transport())
+    connection.data_received(ASK * 70 + b"\x00\x00\x00\x06\x07\x00\x00\x02{}")
+    for _ in range(3):
         await asyncio.sleep(0)
-        assert answered(connection) == 32
-        connection.data_received(ASK)  # what the loop had read already
-        connection.resume_writing()
-        await asyncio.sleep(0)
-        assert answered(connection) == 41
-        assert connection._transport.done[-1] == "resume_reading"
-        connection.data_received(ASK)
-        assert answered(connection) == 42
-
-    asyncio.run(scenario())
+    assert answered(connection) == 70
+    assert connection._transport.done == ["pause_reading", "pause_reading", "resume_reading", "close"]
 
 
-def test_a_fast_reader_gets_all_answers_at_once():
-    async def scenario():
-        connection = ServerConnection(Owner())
-        connection.connection_made(Transport())
-        connection.data_received(ASK * 70 + b"\x00\x00\x00\x06\x07\x00\x00\x02{}")
-        for _ in range(3):
-            await asyncio.sleep(0)
-        assert answered(connection) == 70
-        assert connection._transport.done == ["pause_reading", "pause_reading", "resume_reading", "close"]
-
-    asyncio.run(scenario())
-
-
-def test_the_rest_is_dropped_with_the_connection():
-    async def scenario():
-        connection = ServerConnection(Owner())
-        connection.connection_made(Transport())
-        connection.data_received(ASK * 40)
-        connection.close("test")
-        await asyncio.sleep(0)
-        assert answered(connection) == 32
-
-    asyncio.run(scenario())
+async def test_the_rest_is_dropped_with_the_connection():
+    connection = ServerConnection(Owner())
+    connection.connection_made(Transport())
+    connection.data_received(ASK * 40)
+    connection.close("test")
+    await asyncio.sleep(0)
+    assert answered(connection) == 32
 
 
 def test_incomplete_frames_of_all_connections_are_counted_together(caplog):
@@ -212,6 +205,16 @@ def test_a_fault_ends_the_connection_with_one_log_line(connection, data, said, c
     assert len(caplog.records) == 1
     assert "10.0.0.9:5" in caplog.text
     assert said in caplog.text
+
+
+def test_an_attack_is_a_few_lines_and_a_number(caplog):
+    owner = Owner()
+    for _ in range(1000):
+        attacked = ServerConnection(owner)
+        attacked.connection_made(Transport())
+        attacked.data_received(b"\x00\x00\x00\x06\x07\x00\x00\x02{}")
+        assert attacked._transport.done == ["close"]
+    assert len(caplog.records) == 3
 
 
 def test_requests_before_a_fault_are_answered(connection):

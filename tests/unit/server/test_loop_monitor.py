@@ -1,4 +1,4 @@
-"""A server that falls behind: what is refused, in which words, and what its log says. The clock is the test's."""
+"""An overloaded server: refused requests and log lines, with a manual clock."""
 
 import logging
 

@@ -87,14 +87,11 @@ def test_finishing_runs_everything_at_once() -> None:
     assert loop.turn() == []
 
 
-def test_a_coroutine_awaits_what_a_job_yields_or_raises() -> None:
-    async def scenario() -> None:
-        work = SlicedWork(asyncio.get_running_loop().call_soon, budget_seconds=0)
-        assert await work.run(iter(range(100))) == list(range(100))
-        with pytest.raises(ZeroDivisionError):
-            await work.run(1 // number for number in (1, 0))
-
-    asyncio.run(scenario())
+async def test_a_coroutine_awaits_what_a_job_yields_or_raises() -> None:
+    work = SlicedWork(asyncio.get_running_loop().call_soon, budget_seconds=0)
+    assert await work.run(iter(range(100))) == list(range(100))
+    with pytest.raises(ZeroDivisionError):
+        await work.run(1 // number for number in (1, 0))
 
 
 def test_a_cancelled_coroutine_ends_its_job() -> None:

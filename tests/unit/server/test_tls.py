@@ -1,4 +1,4 @@
-"""TLS settings under Java's names: what they become, and what can never work."""
+"""TLS settings under Java's names: conversion and checks."""
 
 import pytest
 

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.bodies.topic import TopicConfig
@@ -38,6 +39,8 @@ class ScriptedPeer(socketserver.ThreadingTCPServer):
         self.script = script
         self.queues = queues
         self.brokers = [BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: self.address})]
+        self.mappings: dict[str, Any] = {}
+        """Those of a static topic, by broker name."""
         self.requests: list[Command] = []
         self.attributes: dict[str, str] = {}
         """Those of every topic."""
@@ -60,6 +63,7 @@ class ScriptedPeer(socketserver.ThreadingTCPServer):
         return TopicRouteData(
             queue_datas=[QueueData(broker_name="broker-a", read_queue_nums=queues, write_queue_nums=queues, perm=6)],
             broker_datas=self.brokers,
+            topic_queue_mapping_by_broker=self.mappings or None,
         )
 
     def asked(self, code: RequestCode) -> list[Command]:

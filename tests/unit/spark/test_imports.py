@@ -1,4 +1,4 @@
-"""What Spark's processes import: a sink starts some for every micro-batch, and pandas alone takes 0.3 s of CPU.
+"""Imports of Spark's processes: a sink starts some for every micro-batch, and pandas alone takes 0.3 s of CPU.
 
 In workers, what is imported while a task runs is also gone through by the collection of garbage after every task.
 """

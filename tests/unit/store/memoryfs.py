@@ -1,4 +1,4 @@
-"""A file system in memory that knows what is on disk, loses the rest in a crash, and fails on demand."""
+"""A file system in memory that tracks synced bytes, loses the rest in a crash, and fails on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slave's store grows by pieces of its master's log; what can be read from it is what the master has."""
+"""The store of a slave grows by pieces of its master's log and can be read like it."""
 
 from __future__ import annotations
 

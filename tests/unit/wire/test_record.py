@@ -5,7 +5,7 @@ import struct
 import pytest
 from hypothesis import given, strategies as st
 
-from rocketmq_py.errors import CorruptRecord, DecompressionLimit
+from rocketmq_py.errors import CorruptBody, CorruptRecord, DecompressionLimit
 from rocketmq_py.model import MessageExt, RecordHead
 from rocketmq_py.properties import encode_properties
 from rocketmq_py.wire import record as r
@@ -209,7 +209,7 @@ def test_the_bodies_of_a_pull_share_a_budget() -> None:
     """Eight small records may stand for gigabytes."""
     limits = DecompressionLimits(max_body=1 << 20, max_total=4 << 20)
     assert len(r.decode_records(compressed_records(4, 1 << 20), limits=limits)) == 4
-    with pytest.raises(DecompressionLimit, match=r"\(max_total\)"):
+    with pytest.raises(DecompressionLimit, match=r"\(max_decompressed_pull\)"):
         r.decode_records(compressed_records(5, 1 << 20), limits=limits)
     with pytest.raises(DecompressionLimit, match=r"\(max_body\)"):
         r.decode_records(compressed_records(1, (1 << 20) + 1), limits=limits)
@@ -225,3 +225,67 @@ def test_one_record_has_the_limit_of_one_body() -> None:
     budget = DecompressionLimits(max_body=10).budget()
     with pytest.raises(DecompressionLimit, match=r"more than 10 bytes, the limit of one body"):
         r.decode_record(compressed_records(1, 11), budget=budget)
+
+
+# -- bodies that are not decoded
+
+
+def compressed(offset: int, size: int, stored: bytes | None = None, flag: int = r.COMPRESSED) -> bytes:
+    head = RecordHead(0, 0, 0, 1, 0, offset, 3, flag, 4, bytes(8), 5, bytes(8), 0, 0, 0)
+    return r.encode_record(head, "orders", stored or compress(bytes(size)), b"TAGS\x01A\x02")
+
+
+def offsets(records: object) -> list[int]:
+    return [record.message.queue_offset for record in records]  # type: ignore[attr-defined]
+
+
+def test_a_body_over_the_limit_is_kept_apart() -> None:
+    data = compressed(0, 10) + compressed(1, 101) + compressed(2, 100) + sample()
+    found = r.decode_response(data, "b", r.BodyRules(DecompressionLimits(100, 1000)))
+    assert [len(message.body) for message in found.messages] == [10, 100, 4]
+    assert (offsets(found.undecoded), found.postponed) == ([1], [])
+    assert isinstance(found.undecoded[0].error, DecompressionLimit)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        compressed(1, 0, b"no zlib"),
+        compressed(1, 0, b"x", r.COMPRESSED | 5 << 8),
+        compressed(1, 0, b"no batch", r.NEED_UNWRAP | r.INNER_BATCH),
+        batch_record({"INNER_BASE": "x"}),
+    ],
+)
+def test_a_body_that_cannot_be_decoded_is_kept_apart(bad: bytes) -> None:
+    found = r.decode_response(sample() + bad + sample(), "b")
+    assert [message.body for message in found.messages] == [b"body"] * 2
+    assert len(found.undecoded) == 1
+    with pytest.raises(CorruptBody):
+        r.decode_records(sample() + bad + sample(), "b")
+
+
+def test_what_has_no_room_is_postponed_with_all_that_follows() -> None:
+    data = compressed(0, 60) + compressed(1, 60) + compressed(2, 30) + sample()
+    found = r.decode_response(data, "b", r.BodyRules(DecompressionLimits(100, 100)))
+    assert [message.queue_offset for message in found.messages] == [0]
+    assert (found.undecoded, offsets(found.postponed)) == ([], [1, 2, 2])
+
+
+def test_bodies_over_the_limit_use_up_the_work_of_a_response() -> None:
+    data = b"".join(compressed(offset, 101) for offset in range(5))
+    found = r.decode_response(data, "b", r.BodyRules(DecompressionLimits(100, 200)))
+    assert (offsets(found.undecoded), offsets(found.postponed)) == ([0, 1], [2, 3, 4])
+
+
+def test_the_first_record_is_never_postponed() -> None:
+    found = r.decode_response(compressed(0, 60), "b", r.BodyRules(DecompressionLimits(100, 50)))
+    assert (offsets(found.undecoded), found.postponed) == ([0], [])
+
+
+def test_bodies_may_be_left_out_or_as_they_are_stored() -> None:
+    data = sample() + compressed(1, 60) + batch_record({})
+    out = r.decode_response(data, "b", r.BodyRules(read=False))
+    assert [message.body for message in out.messages] == [b""] * 4
+    stored = r.decode_response(data, "b", r.BodyRules(decompress=False))
+    assert [message.body for message in stored.messages] == [b"body", compress(bytes(60)), b"one", b"two"]
+    assert [message.sys_flag for message in stored.messages] == [0, r.COMPRESSED, 0, 0]

@@ -1,4 +1,6 @@
-"""Signatures: what is signed, in which order, and that secrets stay secret."""
+"""Signatures: the signed content and its order, and that secrets are not shown."""
+
+from __future__ import annotations
 
 import base64
 import hashlib
@@ -7,7 +9,7 @@ import hmac
 import pytest
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.wire.signing import Credentials, SigningKey, signature, signed_content
+from rocketmq_py.wire.signing import Credentials, SigningKey, sign, signature, signed_content
 
 
 def test_the_signature_covers_values_sorted_by_name_and_the_body():
@@ -44,3 +46,10 @@ def test_secrets_are_never_shown():
 def test_credentials_need_both_keys(parts):
     with pytest.raises(ConfigError, match="need an access key and a secret key"):
         Credentials(*parts)
+
+
+def test_a_signature_covers_values_in_the_order_of_their_names() -> None:
+    ext = {"topic": "t", "AccessKey": "key", "Signature": "old", "b": "2"}
+    assert signed_content(ext, b"body") == b"key2tbody"
+    assert sign(ext, b"body", "secret") == sign({**ext, "Signature": "other"}, b"body", "secret")
+    assert sign(ext, b"body", "secret") != sign(ext, b"Body", "secret")

@@ -1,4 +1,4 @@
-"""Escape of a slave that acts as master: its master's messages go to masters of other names (enableRemoteEscape)."""
+"""A slave that acts as master: sends its master's due messages to masters of other names (enableRemoteEscape)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Clients:
     def heartbeat(self, peer: Peer, request: Request, data: HeartbeatData) -> bool:
         """Register the groups of a heartbeat; True if the client must send its subscriptions with the next one.
 
-        :raises BrokerError: the connection would have more groups or client ids than it may have.
+        :raises BrokerError: the connection would exceed its limit of groups or client ids.
         """
         self._check_limits(peer, data)
         member = _member(peer, request, data.client_id, self._clock())

@@ -9,9 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
 
-from rocketmq_py.broker.cluster.route_lookup import query_route
+from rocketmq_py.broker.cluster.route_lookup import RouteCache
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.core.producer.send_attempts import RoundRobin
@@ -33,17 +32,11 @@ from rocketmq_py.wire.record import QUEUE_OFFSET_AT
 _queue_offset = Struct(">q").unpack_from
 _SECONDS = 3.0
 _GET_SECONDS = 10.0
-_ROUTE_MS = 5_000
 _QUEUES = 4
 _PULLED = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
            ResponseCode.PULL_OFFSET_MOVED)  # fmt: skip
 _DONE = ("DELAY", Property.REAL_TOPIC, Property.REAL_QUEUE_ID)
 """Properties that would make a message wait again, or be taken for a half message."""
-
-
-class _Known(NamedTuple):
-    route: TopicRoute
-    until_ms: int
 
 
 class EscapeBridge:
@@ -57,7 +50,7 @@ class EscapeBridge:
         self._rpc_client = rpc_client
         self._clock = clock
         self._group = f"InnerProducerGroup_{config.broker_name}_{config.broker_id}"
-        self._routes: dict[str, _Known] = {}
+        self._routes = RouteCache(config, rpc_client, clock)
         self._turn = RoundRobin(random.getrandbits(16))
 
     async def put(self, record: NewRecord, key: str | None = None) -> None:
@@ -67,14 +60,16 @@ class EscapeBridge:
         :raises NoRouteError: no other broker has the topic, or none may be written to.
         :raises BrokerError: the send is refused. :raises NetworkError: no answer; the message may have been stored.
         """
-        route = await self._route(record.topic)
+        route = await self._routes.get(record.topic)
         own = self._config.broker_name
-        queues = [queue for queue in route.write_queues if queue.broker_name != own]
+        masters = {name for name, ids in route.brokers.items() if MASTER_ID in ids and name != own}
+        queues = [queue for queue in route.write_queues if route.broker_of(queue) in masters]
         if not queues:
-            self._routes.pop(record.topic, None)
+            self._routes.remove(record.topic)
             raise NoRouteError(f"no master other than {own} has topic {record.topic}: create it on other masters, too")
-        queue = self._turn.pick(queues if key is None else _at_one_broker(queues, key))
-        address = route.brokers[queue.broker_name][MASTER_ID]
+        queue = self._turn.pick(queues if key is None else _at_one_broker(route, queues, key))
+        broker = route.broker_of(queue)
+        address = route.brokers[broker][MASTER_ID]
         properties = decode_properties(record.properties)
         for name in _DONE:
             properties.pop(name, None)
@@ -83,12 +78,12 @@ class EscapeBridge:
             default_topic=names.AUTO_CREATE_TOPIC, default_topic_queue_nums=_QUEUES, queue_id=queue.queue_id,
             sys_flag=record.sys_flag, born_timestamp=record.born_timestamp, flag=record.flag,
             properties=encode(properties), reconsume_times=record.reconsume_times, unit_mode=False, batch=False,
-            bname=queue.broker_name,
+            bname=broker,
         )  # fmt: skip
         command = Command(RequestCode.SEND_MESSAGE_V2, ext=header.to_ext(), body=record.body)
         reply = await self._rpc_client.invoke(address, command, _SECONDS)
         if reply.code not in STORED:
-            self._routes.pop(record.topic, None)
+            self._routes.remove(record.topic)
             raise BrokerError.of(reply.code, reply.remark, address)
 
     async def get(self, broker_name: str, topic: str, queue_id: int, offset: int) -> bytes | None:
@@ -101,9 +96,9 @@ class EscapeBridge:
         :raises OffsetIllegal: the queue ends before the offset. :raises BrokerError: the request is refused.
         :raises NetworkError: no answer within ten seconds.
         """
-        ids = (await self._route(topic)).brokers.get(broker_name)
+        ids = (await self._routes.get(topic)).brokers.get(broker_name)
         if not ids:
-            self._routes.pop(topic, None)
+            self._routes.remove(topic)
             raise NoRouteError(f"no name server knows a broker {broker_name} with topic {topic}")
         address = ids.get(MASTER_ID) or next(iter(ids.values()))
         header = PullMessage(
@@ -116,7 +111,7 @@ class EscapeBridge:
                 address, Command(RequestCode.PULL_MESSAGE, ext=header.to_ext()), _GET_SECONDS
             )
         except NetworkError:
-            self._routes.pop(topic, None)
+            self._routes.remove(topic)
             raise
         if reply.code not in _PULLED:
             raise BrokerError.of(reply.code, reply.remark, address)
@@ -127,22 +122,13 @@ class EscapeBridge:
             return None
         return raw
 
-    async def _route(self, topic: str) -> TopicRoute:
-        known = self._routes.get(topic)
-        if known is None or known.until_ms <= self._clock():
-            route = await query_route(self._config, self._rpc_client, topic)
-            if route is None:
-                raise NoRouteError(f"no name server knows which brokers have topic {topic}")
-            known = self._routes[topic] = _Known(route, self._clock() + _ROUTE_MS)
-        return known.route
-
     def close(self) -> None:
         """Close the connections."""
         self._rpc_client.close()
 
 
-def _at_one_broker(queues: list[MessageQueue], key: str) -> list[MessageQueue]:
+def _at_one_broker(route: TopicRoute, queues: list[MessageQueue], key: str) -> list[MessageQueue]:
     """The queues that are at the broker chosen for a key."""
-    brokers = sorted({queue.broker_name for queue in queues})
+    brokers = sorted({route.broker_of(queue) for queue in queues})
     chosen = brokers[string_hash(key) % len(brokers)]
-    return [queue for queue in queues if queue.broker_name == chosen]
+    return [queue for queue in queues if route.broker_of(queue) == chosen]

@@ -1,7 +1,7 @@
 """The brokers of the same broker name, and which of them has the smallest id (``enableSlaveActingMaster``).
 
-Sends heartbeats to the name servers, queries the member group, and receives notifications. Consequences are drawn by
-the listeners of ``role``.
+Sends heartbeats to the name servers, queries the member group, and receives notifications. The listeners of ``role``
+react to changes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.route import TopicRoute
-from rocketmq_py.errors import RocketMQError, TopicNotExist
+from rocketmq_py.errors import NoRouteError, RocketMQError, TopicNotExist
 from rocketmq_py.protocol.bodies.route import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.topic import GetRouteInfo
@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SECONDS = 3.0
+ROUTE_MS = 5_000
 
 
 async def ask_name_servers(
@@ -56,3 +57,34 @@ async def query_route(config: BrokerConfig, rpc_client: RpcClient, topic: str) -
         _log.warning("name server %s did not return the route of topic %s: %s", address, topic, error)
 
     return await ask_name_servers(config, ask, failed)
+
+
+class RouteCache:
+    """Routes of topics, each for five seconds.
+
+    :param clock: the time in milliseconds.
+    """
+
+    def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:
+        self._config = config
+        self._rpc_client = rpc_client
+        self._clock = clock
+        self._known: dict[str, tuple[TopicRoute, int]] = {}
+
+    async def get(self, topic: str, *, max_age_ms: int = ROUTE_MS) -> TopicRoute:
+        """Return the route of a topic.
+
+        :param max_age_ms: how old it may be.
+        :raises NoRouteError: no name server answers.
+        """
+        route, since_ms = self._known.get(topic, (None, 0))
+        if route is None or since_ms + max_age_ms <= self._clock():
+            route = await query_route(self._config, self._rpc_client, topic)
+            if route is None:
+                raise NoRouteError(f"no name server returned a route of topic {topic}")
+            self._known[topic] = route, self._clock()
+        return route
+
+    def remove(self, topic: str) -> None:
+        """Remove the route of a topic, so that the next :meth:`get` asks a name server."""
+        self._known.pop(topic, None)

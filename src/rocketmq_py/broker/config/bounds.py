@@ -27,7 +27,7 @@ _MOST = {
     **dict.fromkeys(("defaultTopicQueueNums", "reviveQueueNum"), MAX_QUEUES),
     **dict.fromkeys(
         ("accessMessageInMemoryMaxRatio", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio",
-         "diskSpaceWarningLevelRatio", "popFromRetryProbability"),
+         "diskSpaceWarningLevelRatio", "popFromRetryProbability", "popFromRetryProbabilityForPriority"),
         100,
     ),
     **dict.fromkeys(

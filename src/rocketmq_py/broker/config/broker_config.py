@@ -31,79 +31,80 @@ _ODD_KEYS = {
     "broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2", "check_crc_on_recover": "checkCRCOnRecover",
     "skip_when_ck_re_put_reach_max_times": "skipWhenCKRePutReachMaxTimes",
 }  # fmt: skip
-"""Keys whose letters the rule for names does not give."""
+"""Keys that do not follow the rule from snake_case to camelCase."""
 
 OTHER_KEYS = TIERED_STORE_KEYS | CONTROLLER_KEYS
-"""Keys of other parts of Java's broker that are in the same file. Without effect here."""
+"""Keys of other parts of Java's broker in the same file; they have no effect here."""
 
 _SECRET = re.compile("secret|password|credential|accessKey", re.IGNORECASE)
 
 
 class BrokerConfig(msgspec.Struct, kw_only=True):
-    """Intervals and timeouts are milliseconds.
+    """Settings of a broker. Intervals and timeouts are in milliseconds.
 
     The parts of a broker share one object; only ``broker.config.live_settings`` changes it while they run.
 
     :param broker_role: ``ASYNC_MASTER``, ``SYNC_MASTER`` (sends wait for slaves) or ``SLAVE``.
-    :param broker_id: a slave's own number, 1 or more; that of a master is 0, whatever is given.
-    :param ha_listen_port: where slaves fetch the log; 0 is the port after ``listen_port``.
+    :param broker_id: id of a slave, 1 or more; the id of a master is always 0.
+    :param ha_listen_port: port of replication; 0 is the port after ``listen_port``.
     :param ha_allowed_slaves: IP addresses and CIDR blocks of the slaves that may connect to the HA port, separated by
         commas; empty for all, as in Java.
-    :param ha_master_address: where a slave fetches the log; empty for where the name servers say.
-    :param slave_read_enable: a slave answers pulls, and a master sends readers there who are far behind.
-    :param offset_check_in_slave: a slave corrects readers whose offset it does not have. It may lag, so by default it
-        does not.
-    :param slave_sync_interval: how often a slave takes over topics, groups and offsets of its master (a key of ours:
-        60 s in Apache RocketMQ).
-    :param enable_split_metadata: a slave that asks for topics or groups in parts gets them so, at most
-        ``split_metadata_size`` at a time.
-    :param slave_keep_larger_offset: of two offsets of a group a slave keeps the larger one, so that what was committed
-        to it while its master was away is not undone (a key of ours).
-    :param ha_max_gap_not_in_sync: a slave that is so many bytes behind or more does not count as in sync.
-    :param max_ha_transfer_byte_in_second: so many bytes a slave is sent, if ``ha_flow_control_enable``.
-    :param in_sync_replicas: so many brokers, a SYNC_MASTER among them, are to have a message before its send is
-        answered; FLUSH_SLAVE_TIMEOUT is what it is told otherwise, after ``slave_timeout``. With
-        ``enable_slave_acting_master`` nothing is stored where fewer are there.
-    :param enable_auto_in_sync_replicas: then fewer will do while they are not there, but ``min_in_sync_replicas``.
-    :param total_replicas: brokers of this name; so many are there, until a name server has told.
-    :param broker_ip2: the address slaves are told for that; empty for ``broker_ip1``.
+    :param ha_master_address: replication address of the master, for a slave; empty: the one the name servers return.
+    :param slave_read_enable: a slave answers pulls, and a master sends consumers with a large lag to slaves.
+    :param offset_check_in_slave: a slave corrects pulls outside its queues. Off by default, since a slave may lag.
+    :param slave_sync_interval: interval at which a slave copies topics, groups and offsets of its master (not a key of
+        Java's, which uses 60 s).
+    :param enable_split_metadata: return topics and groups to slaves in pages of at most ``split_metadata_size``, if
+        they request pages.
+    :param slave_keep_larger_offset: a slave never replaces a group's offset by a smaller one of its master, so commits
+        to the slave during an absence of the master are kept (not a key of Java's).
+    :param ha_max_gap_not_in_sync: lag in bytes from which on a slave is not in sync.
+    :param max_ha_transfer_byte_in_second: replication limit in bytes per second, if ``ha_flow_control_enable``.
+    :param in_sync_replicas: number of brokers, including the SYNC_MASTER, that must have a message before its send is
+        answered; after ``slave_timeout`` the answer is FLUSH_SLAVE_TIMEOUT. With ``enable_slave_acting_master`` sends
+        are refused while fewer brokers are alive.
+    :param enable_auto_in_sync_replicas: require fewer brokers while fewer are alive, at least
+        ``min_in_sync_replicas``.
+    :param total_replicas: number of brokers of this name, used until a name server has returned it.
+    :param broker_ip2: advertised address of replication; empty: ``broker_ip1``.
     :param listen_port: 0 picks a free port.
-    :param bind_address: the address to listen on; ``broker_ip1`` is the one clients are told.
+    :param bind_address: the address to listen on; ``broker_ip1`` is advertised to clients.
     :param namesrv_addr: name servers, separated by ``;``; empty for none.
-    :param store_path_root_dir: where messages and configuration are kept.
-    :param enable_single_topic_register: tell name servers of a changed topic alone, without registering anew; needed
-        where they run with ``deleteTopicWithBrokerRegistration``.
-    :param broker_fast_failure_enable: refuse requests as busy when turn after turn of a broker that has fallen behind
-        takes longer than they may wait (``wait_time_mills_in_*``).
-    :param os_page_cache_busy_time_out_mills: so long a write of the log may take before messages are refused.
-    :param pull_thread_pool_queue_capacity: pulls that may wait for messages at a time.
-    :param send_thread_pool_queue_capacity: sends that may wait for the disk at a time, with SYNC_FLUSH.
+    :param store_path_root_dir: folder of messages and configuration.
+    :param enable_single_topic_register: register a changed topic alone instead of all topics; required if name servers
+        have ``deleteTopicWithBrokerRegistration``.
+    :param broker_fast_failure_enable: refuse requests with SYSTEM_BUSY while turns of the event loop take longer than
+        requests may wait (``wait_time_mills_in_*``).
+    :param os_page_cache_busy_time_out_mills: duration of a log write from which on sends are refused.
+    :param pull_thread_pool_queue_capacity: maximum number of pulls that wait for messages.
+    :param send_thread_pool_queue_capacity: maximum number of sends that wait for the disk, with SYNC_FLUSH.
     :param broker_permission: 4 read, 2 write; without write permission order topics refuse messages.
-    :param enable_shutdown_gracefully: at the end, send producers away before connections are closed, for at most
+    :param enable_shutdown_gracefully: when stopping, first send producers to other brokers, for at most
         ``shutdown_wait_time_seconds``.
-    :param enable_slave_acting_master: tell name servers every ``broker_heartbeat_interval`` that this broker is alive,
-        ask them every ``sync_broker_member_group_period`` who else of its name is, and, as the slave with the smallest
-        id while no master is there, do what else only a master does. Masters and slaves have it alike, and name servers
-        ``supportActingMaster``.
-    :param enable_remote_escape: hand delayed, transactional and popped messages that are due then to masters of other
-        names; they wait for the master otherwise.
-    :param skip_when_ck_re_put_reach_max_times: give up a pop of another broker that could not be reached for hours; by
-        default it is tried again every two hours.
-    :param broker_not_active_timeout_millis: after so long without a sign of life name servers forget it then.
-    :param broker_config_path: the file changes an administrator makes are written to; empty for
+    :param enable_slave_acting_master: the slave with the smallest id acts as master while the master is missing. The
+        broker sends heartbeats to name servers every ``broker_heartbeat_interval`` and queries the brokers of its name
+        every ``sync_broker_member_group_period``. Set it for masters and slaves, and ``supportActingMaster`` for name
+        servers.
+    :param enable_remote_escape: an acting master sends due delayed, transactional and popped messages to masters of
+        other names; otherwise they wait for the master.
+    :param skip_when_ck_re_put_reach_max_times: drop a pop whose messages are at another broker that was unreachable for
+        hours; by default it is retried every two hours.
+    :param broker_not_active_timeout_millis: time without a heartbeat after which name servers remove this broker, with
+        ``enable_slave_acting_master``.
+    :param broker_config_path: the file to which changes by administrators are written; empty:
         ``config/broker.properties`` in the store.
-    :param config_black_list: keys nobody may change from afar, separated by ``;``.
-    :param enable_topic_message_type_check: refuse messages that are not of their topic's ``message.type``. A key of
-        Java's proxy, which checks by default; a Java broker never does.
+    :param config_black_list: keys that requests cannot change, separated by ``;``.
+    :param enable_topic_message_type_check: refuse messages that don't match their topic's ``message.type``. This is a
+        key of Java's proxy, which checks by default; a Java broker does not check.
     :param ignored: settings of a broker.conf that have no effect here.
-    :param transaction_check_interval: between checks of open transactions; 30 s as in Apache RocketMQ from 5.1.4 on,
-        where earlier versions, and much that is written about them, have 60 s.
-    :param transaction_time_out: how old a half message without an immunity time of its own must be to be checked.
-    :param transaction_check_max: so many checks without an end, and a half message is given up.
-    :param transaction_op_batch_interval: how long the ends of transactions are gathered before they are written down
-        together; 0 writes each at once. A crash meanwhile makes the broker ask again.
-    :param transaction_op_msg_max_size: so many bytes of them are written down at once.
-    :raises ConfigError: a value that can never work.
+    :param transaction_check_interval: interval between checks of open transactions; 30 s as in Apache RocketMQ from
+        5.1.4 on (60 s in earlier versions).
+    :param transaction_time_out: age from which on a half message without an immunity time of its own is checked.
+    :param transaction_check_max: number of checks after which a half message is dropped.
+    :param transaction_op_batch_interval: interval at which ends of transactions are written together; 0 writes each
+        immediately. After a crash in between, the broker checks these transactions again.
+    :param transaction_op_msg_max_size: maximum size in bytes of such a write.
+    :raises ConfigError: a value is invalid.
     """
 
     broker_name: str = "broker-a"
@@ -147,6 +148,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     enable_retry_topic_v2: bool = False
     retrieve_message_from_pop_retry_topic_v1: bool = True
     pop_from_retry_probability: int = 20
+    pop_from_retry_probability_for_priority: int = 0
+    priority_order_asc: bool = True
     pop_response_return_actual_retry_topic: bool = False
     init_pop_offset_by_check_msg_in_mem: bool = True
     pop_polling_size: int = 1_024

@@ -166,7 +166,7 @@ UNSET = frozenset(
     {"brokerConfigPath", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "haMasterAddress", "preferredLeaderId",
      "readOnlyCommitLogStorePaths", "storePathBrokerIdentity", "storePathDLedgerCommitLog", "storePathEpochFile"}
 )  # fmt: skip
-"""Those that have no value unless one is given; nobody is told of them before."""
+"""Keys without a default value; they are not shown unless they are set."""
 
 TIERED_STORE_KEYS = frozenset(
     parse_defaults("""

@@ -1,6 +1,6 @@
 """How much of each kind of request this broker takes, and how long requests may wait, under Java's own keys.
 
-Knows which setting limits which lane. Handlers name their lanes; how limits are held is the server's business.
+Maps settings to lanes. Handlers name their lanes; the server enforces the limits.
 """
 
 from __future__ import annotations

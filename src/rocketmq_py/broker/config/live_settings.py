@@ -29,15 +29,15 @@ from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
 
 _log = logging.getLogger(__name__)
 
-_NEVER_FROM_AFAR = PATH_KEYS | {"configBlackList"}
+_LOCAL_KEYS = PATH_KEYS | {"configBlackList"}
 
 
 def is_kept_from(key: str, black_list: str) -> bool:
-    """Whether a setting may not be changed from afar: who may decides where a broker reads and writes files.
+    """True if requests cannot change a setting, such as paths of files that the broker reads and writes.
 
-    :param black_list: keys an administrator has added, between semicolons.
+    :param black_list: further keys, separated by semicolons.
     """
-    return key in _NEVER_FROM_AFAR or "path" in key.lower() or key in black_list.split(";")
+    return key in _LOCAL_KEYS or "path" in key.lower() or key in black_list.split(";")
 
 
 AT_START = frozenset({
@@ -115,7 +115,7 @@ class LiveSettings:
         """Take over ``key=value`` lines and keep them.
 
         :returns: the keys that wait for the next start.
-        :raises BrokerError: NO_PERMISSION, a key may not be changed from afar; INVALID_PARAMETER, a key that is not
+        :raises BrokerError: NO_PERMISSION, requests cannot change a key; INVALID_PARAMETER, a key that is not
             known or a value it cannot have: nothing is changed then.
         """
         changes = read_properties(split_lines(text), strict=False)

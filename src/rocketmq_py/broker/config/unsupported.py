@@ -1,7 +1,7 @@
 """Keys of a Java broker that decide where data is or what is safe, and that have no effect in this broker.
 
-A broker that ignored such a key would write messages to another place, or keep them less safely, than its owner asked
-for. So a value that asks for the feature stops the start; the default value is accepted.
+A broker that ignored such a key would write messages to another place, or store them less safely, than configured.
+Therefore only the default value is accepted; any other value stops the start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {
 
 
 def unsupported_settings(settings: Mapping[str, str]) -> list[str]:
-    """One sentence for each setting that asks for a feature this broker does not have."""
+    """Return an error text for each setting that requires a feature this broker does not have."""
     return [
         f"{key} is {settings[key]!r}: {why}"
         for key, (accepted, why) in UNSUPPORTED.items()

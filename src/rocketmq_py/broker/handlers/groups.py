@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.handlers.body_limits import checked
@@ -34,7 +36,7 @@ class GroupHandlers:
     :param address: this broker's address for clients.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each by its name
         self,
         config: BrokerConfig,
         groups: SubscriptionGroups,
@@ -46,8 +48,10 @@ class GroupHandlers:
         address: str,
         *,
         slices: SlicedWork,
+        is_static: Callable[[str], bool],
     ) -> None:
         self._config = config
+        self._is_static = is_static
         self._slices = slices
         self._address = address
         self._groups = groups
@@ -142,10 +146,15 @@ class GroupHandlers:
         return [topic for topic in asked if self._clients.consumers.may_consume(group, topic)]
 
     def _progress(self, group: str, topic: str, queue_id: int) -> dict[str, int]:
+        """The progress in a physical queue; -1 in one of a static topic that the group has no offset in: tools look for
+        the last one that has.
+        """
         _, end = self._store.queue_range(topic, queue_id)
-        consumed = max(0, self._offsets.query(group, topic, queue_id))
+        consumed = self._offsets.query(group, topic, queue_id)
+        if not self._is_static(topic):
+            consumed = max(0, consumed)
         pulled = max(consumed, self._offsets.query_pulled(group, topic, queue_id))
-        last = self._store.store_time(topic, queue_id, consumed - 1) if consumed else 0
+        last = self._store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else 0
         return {"brokerOffset": end, "consumerOffset": consumed, "lastTimestamp": max(last, 0), "pullOffset": pulled}
 
     @handles(Code.CLONE_GROUP_OFFSET)

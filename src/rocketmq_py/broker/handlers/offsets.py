@@ -107,7 +107,7 @@ class OffsetHandlers:
         """Return the offset of the oldest message of a queue."""
         del peer, body
         header: QueueHeader = request.header
-        return Reply(header=OffsetResponse(offset=self._store.queue_range(header.topic, header.queue_id)[0]))
+        return Reply(header=OffsetResponse(offset=self._store.min_offset_for_clients(header.topic, header.queue_id)))
 
     @handles(Code.SEARCH_OFFSET_BY_TIMESTAMP)
     def search(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:

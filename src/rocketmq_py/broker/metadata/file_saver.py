@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ class ConfigFileSaver:
     """Saves files one after the other in one thread.
 
     A failed write is logged once per file until a later save succeeds.
+
+    :param thread: writes the files; it is ended by :meth:`close`.
     """
 
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rocketmq-config")
+    def __init__(self, thread: Executor) -> None:
+        self._thread = thread
         self._last: Future[None] | None = None
         self._failing: set[Path] = set()
         """Files that could not be written; used by the thread only."""

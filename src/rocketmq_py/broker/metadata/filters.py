@@ -109,7 +109,7 @@ class ConsumerFilters:
     # -- the file
 
     def load(self) -> None:
-        """Load the file; all groups in it count as gone."""
+        """Load the file; all its groups count as disconnected."""
         self._saved = self._file.load() or {}
         for topic, groups in (self._saved.get("filterDataByTopic") or {}).items():
             for group, entry in ((groups or {}).get("groupFilterData") or {}).items():

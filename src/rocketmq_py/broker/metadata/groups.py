@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
-from rocketmq_py.broker.metadata.table_file import TableFile
+from rocketmq_py.broker.metadata.table_file import SavedTable, TableFile
 from rocketmq_py.core.queue_limits import clamp_queue_number, retry_queues_fault
 from rocketmq_py.errors import ConfigError, shortened
 from rocketmq_py.protocol import names
@@ -33,7 +33,7 @@ BUILT_IN = (
 )  # fmt: skip
 
 
-class SubscriptionGroups:
+class SubscriptionGroups(SavedTable):
     """The table of consumer groups.
 
     :param file: ``subscriptionGroup.json``.
@@ -60,19 +60,6 @@ class SubscriptionGroups:
         self.table |= _within_limits(table, "its file")
         self.forbidden = stored.forbidden_table
         self.catch_up()
-
-    @property
-    def write_fault(self) -> str | None:
-        """Why the file lacks changes, which a restart would lose; None if it has all of them."""
-        return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
-
-    def persist(self) -> None:
-        """Write the file as a whole."""
-        self._file.save()
-
-    def catch_up(self) -> None:
-        """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
-        self._file.catch_up()
 
     def _tree(self) -> dict[str, object]:
         return {

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE, MIXED
+from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE, MIXED, PRIORITY
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 
+_INT_DIGITS = 11
 _DELAYS = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS)
 
 
@@ -21,7 +22,21 @@ def message_type(properties: Mapping[str, str]) -> str:
         return "TRANSACTION"
     if any(name in properties for name in _DELAYS):
         return "DELAY"
-    return "FIFO" if Property.SHARDING_KEY in properties else "NORMAL"
+    if Property.SHARDING_KEY in properties:
+        return "FIFO"
+    return PRIORITY if Property.PRIORITY in properties else "NORMAL"
+
+
+def priority(properties: Mapping[str, str]) -> int | None:
+    """The priority of a message; None if it has none, or none that Java's ``int`` holds."""
+    text = properties.get(Property.PRIORITY, "")
+    number = int(text) if len(text) <= _INT_DIGITS and text.removeprefix("+").isdecimal() else -1
+    return number if 0 <= number < 2**31 else None
+
+
+def has_priorities(topic: TopicConfig) -> bool:
+    """Whether consumers that pop a topic get messages of a high priority first."""
+    return topic.attributes.get(MESSAGE_TYPE) == PRIORITY
 
 
 def type_fault(topic: TopicConfig, properties: Mapping[str, str]) -> str | None:

@@ -33,7 +33,7 @@ def topic_fault(topic: str) -> str | None:
 
 
 def folder_fault(topic: str) -> str | None:
-    """Why a name cannot be the folder of a topic, or None.
+    """Return why a name cannot be the folder of a topic; None if it can.
 
     A Java broker deletes topics of any name, and topics named after brokers and clusters may break its own rules for
     new topics, so requests to delete check no more than this.

@@ -106,7 +106,7 @@ class ConsumerOffsets:
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
         """Store an offset, even one smaller than before.
 
-        :param client: who commits, for the log.
+        :param client: the client that commits, for the log.
         """
         key = f"{topic}@{group}"
         queues = self.table.get(key)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.core.broker.static_topic import as_info, mapping_fault, merge
@@ -46,6 +49,10 @@ class TopicQueueMappings:
                 _log.error("ignoring the queue mapping of topic %s: %s", topic, fault)
         return valid
 
+    def has(self, topic: str) -> bool:
+        """True if the topic is static."""
+        return topic in self.table
+
     def put(self, detail: MappingDetail, topic: str, *, force: bool) -> None:
         """Create or replace the mapping of a topic and write the file.
 
@@ -64,17 +71,33 @@ class TopicQueueMappings:
         if self.table.pop(topic, None) is not None:
             self._changed()
 
+    def replace(self, old: MappingDetail, new: MappingDetail) -> bool:
+        """Replace a mapping by one that was made from it; False if it has changed meanwhile."""
+        if self.table.get(old.topic) is not old:
+            return False
+        self.table[old.topic] = new
+        self._changed()
+        return True
+
+    def drop(self, old: MappingDetail, numbers: set[int]) -> bool:
+        """Drop logical queues from a mapping; False if it has changed meanwhile."""
+        kept = {number: items for number, items in old.hosted_queues.items() if number not in numbers}
+        return self.replace(old, msgspec.structs.replace(old, hosted_queues=kept))
+
     def _changed(self) -> None:
         self.version = self.version.bump(self._clock())
         self.persist()
 
     def persist(self) -> None:
         """Write the file."""
-        self._file.save({"dataVersion": bean(self.version), "topicQueueMappingInfoMap": self.tree()})
+        self._file.save({"dataVersion": bean(self.version), "topicQueueMappingInfoMap": self._tree(BareKey)})
 
     def tree(self) -> dict[str, object]:
-        """All mappings in the form of the file, which is also the form slaves get."""
-        return {topic: _tree(self.table[topic]) for topic in sorted(self.table)}
+        """All mappings in the form that slaves and tools get."""
+        return self._tree(str)
+
+    def _tree(self, key: type[BareKey | str]) -> dict[str, object]:
+        return {topic: _sorted(bean(self.table[topic]), key) for topic in sorted(self.table)}
 
     def take_over(self, version: DataVersion | None, table: dict[str, object] | None) -> None:
         """Replace all mappings by the master's if its version differs.
@@ -103,8 +126,11 @@ def decode_mapping(body: bytes) -> MappingDetail:
     return MappingDetail.decode(body)
 
 
-def _tree(detail: MappingDetail) -> dict[str, object]:
-    tree = bean(detail)
+def _sorted(tree: dict[str, Any], key: type[BareKey | str]) -> dict[str, Any]:
+    """A mapping with its queues in order.
+
+    :param key: their ids are bare in Java's file; in an answer Java's tools cannot pass over bare ones.
+    """
     for name in ("currIdMap", "hostedQueues"):
-        tree[name] = {BareKey(int(key)): tree[name][key] for key in sorted(tree[name], key=int)}
+        tree[name] = {key(number): tree[name][number] for number in sorted(tree[name], key=int)}
     return tree

@@ -74,6 +74,25 @@ class TableFile:
             _log.warning("%s can be written again", self.path)
 
 
+class SavedTable:
+    """A table with a file of its own, which subclasses set as ``_file``."""
+
+    _file: TableFile
+
+    @property
+    def write_fault(self) -> str | None:
+        """Why the file lacks changes, which a restart would lose; None if it has all of them."""
+        return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
+
+    def persist(self) -> None:
+        """Write the file as a whole."""
+        self._file.save()
+
+    def catch_up(self) -> None:
+        """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
+        self._file.catch_up()
+
+
 def check_written(fault: str | None, what: str) -> None:
     """Refuse to confirm a change that a restart would lose.
 

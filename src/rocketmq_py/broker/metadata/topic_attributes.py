@@ -13,16 +13,17 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 
 MESSAGE_TYPE = "message.type"
 MIXED = "MIXED"
+PRIORITY = "PRIORITY"
 
 _VALUES: dict[str, tuple[str, ...]] = {
     "queue.type": ("BatchCQ", "SimpleCQ"),
     "cleanup.policy": ("COMPACTION", "DELETE"),
-    MESSAGE_TYPE: ("UNSPECIFIED", MIXED, "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "LITE", "NORMAL"),
+    MESSAGE_TYPE: ("UNSPECIFIED", MIXED, "TRANSACTION", PRIORITY, "FIFO", "DELAY", "LITE", "NORMAL"),
 }
 """Allowed values, in the order a Java broker lists them."""
 _ELSEWHERE = {
     "cleanup.policy": ("COMPACTION",),
-    MESSAGE_TYPE: ("PRIORITY", "LITE"),
+    MESSAGE_TYPE: ("LITE",),
 }
 _QUEUE_TYPE = "queue.type"
 _BATCH_QUEUE = "BatchCQ"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
 from rocketmq_py.broker.metadata.name_validator import without_unsafe
-from rocketmq_py.broker.metadata.table_file import TableFile
+from rocketmq_py.broker.metadata.table_file import SavedTable, TableFile
 from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
 from rocketmq_py.core.queue_limits import clamp_queue_number, topic_queues_fault
 from rocketmq_py.protocol import names
@@ -39,7 +39,7 @@ class GroupTopic(NamedTuple):
     order: bool | None = None
 
 
-class TopicConfigs:
+class TopicConfigs(SavedTable):
     """The table of topics.
 
     :param file: ``topics.json``.
@@ -85,19 +85,6 @@ class TopicConfigs:
         """Whether the queues of a topic are batch consume queues."""
         found = self.table.get(topic)
         return found is not None and has_batch_queues(found.attributes)
-
-    @property
-    def write_fault(self) -> str | None:
-        """Why the file lacks changes, which a restart would lose; None if it has all of them."""
-        return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
-
-    def persist(self) -> None:
-        """Write the file as a whole."""
-        self._file.save()
-
-    def catch_up(self) -> None:
-        """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
-        self._file.catch_up()
 
     def _tree(self) -> dict[str, object]:
         return {"dataVersion": bean(self.version), _TABLE: {name: bean(topic) for name, topic in self.table.items()}}

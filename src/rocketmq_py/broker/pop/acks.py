@@ -29,7 +29,7 @@ from rocketmq_py.store import Appended, MessageStore
 class PopAcks:
     """Acknowledges popped messages.
 
-    :param polling: is told when a group may pop a queue in order again.
+    :param polling: notified when a group may pop a queue in order again.
     :param ack_waiter: delays answers until the ack is safe; None if it need not be.
     :param clock: the time in milliseconds.
     """

@@ -20,6 +20,9 @@ MAX_INVISIBLE_MS = 365 * 24 * 3_600_000
 """The longest invisible time; Java has no limit, and messages would be lost for good."""
 
 
+_FACTOR_DIGITS = 3
+
+
 class PopTarget(Protocol):
     """A request that reads messages of a queue for a group."""
 
@@ -48,6 +51,12 @@ class PopChecks:
         self._store = store
         self._topics = topics
         self._groups = groups
+
+    def priority_factor(self, group: str) -> int:
+        """In how many of 100 pops a group gets messages of a high priority first (attribute ``priority.factor``)."""
+        config = self._groups.get(group)
+        text = config.attributes.get("priority.factor", "") if config is not None else ""
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= _FACTOR_DIGITS else 100
 
     def check_broker_readable(self, what: str) -> None:
         """Check that this broker may be read from.

@@ -33,9 +33,9 @@ _PEEKING = "peeking message"
 
 
 class PeekService:
-    """Answers requests that change nothing.
+    """Answers peeks, notifications and statistics, which change nothing.
 
-    :param polling: holds the notifications, and knows how many pops are held.
+    :param polling: holds notification requests and counts held pops.
     :param clock: the time in milliseconds.
     """
 

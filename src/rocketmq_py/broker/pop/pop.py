@@ -13,6 +13,7 @@ import msgspec
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.filters import compile_filter
+from rocketmq_py.broker.metadata.message_types import has_priorities
 from rocketmq_py.broker.pop.checks import PopChecks
 from rocketmq_py.broker.pop.long_polling import NO_MESSAGES, HeldPop, PopLongPollingService
 from rocketmq_py.broker.pop.reader import PopReader, as_popped, offsets_of
@@ -167,11 +168,19 @@ class PopService:
     # -- which queues
 
     def _collect(self, state: _PopState, topic: TopicConfig) -> None:
-        """Read the queues, and the retry topic first (one time in five) or last; an orderly pop has no retry topic."""
+        """Read the queues, and the retry topic first (one time in five) or last; an orderly pop has no retry topic.
+
+        With priorities, every pop begins at the queue of the highest one, and the retry topic is the last.
+        """
         header, config = state.header, self._config
         chance = self.random_below(100)
-        retry_first = chance < config.pop_from_retry_probability
+        by_priority = has_priorities(topic) and not header.order
+        by_priority = by_priority and chance < self._checks.priority_factor(header.consumer_group)
+        retry_first = chance < (
+            config.pop_from_retry_probability_for_priority if by_priority else config.pop_from_retry_probability
+        )
         retry = None if header.order else self._retry_topic(header, chance)
+        chance = 0 if by_priority else chance
         if retry is not None and retry_first:
             self._all_queues(state, retry, chance)
         if header.queue_id < 0:
@@ -191,7 +200,8 @@ class PopService:
 
     def _all_queues(self, state: _PopState, topic: TopicConfig, chance: int) -> None:
         queues = topic.read_queue_nums
-        for i in range(queues):
+        in_turn = range(queues - 1, -1, -1) if self._config.priority_order_asc else range(queues)
+        for i in in_turn:
             self._queue(state, topic.topic_name, (chance + i) % queues)
 
     # -- one queue

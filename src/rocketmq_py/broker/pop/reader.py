@@ -1,4 +1,4 @@
-"""Reading queues for pops: where a group's next pop begins, and the records a pop answers with.
+"""Reads queues for pops: the offset at which a group's next pop begins, and the records of its response.
 
 The group's offset in a queue and its initial value, and the form in which messages of retry topics are returned
 (PopMessageProcessor).

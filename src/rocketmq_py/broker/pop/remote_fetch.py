@@ -82,7 +82,7 @@ class RemoteFetcher:
     async def read(self, one: InflightPop) -> tuple[dict[int, bytes | None], RocketMQError | None]:
         """Read the messages of a pop that are in flight from the broker that has them.
 
-        :returns: the records by queue offset, None for one that is gone; and why the others could not be read, if any.
+        :returns: the records by queue offset, None for a deleted one; and why the others could not be read, if any.
         """
         ck, found = one.check_point, dict[int, bytes | None]()
         if ck.broker_name == self._config.broker_name:

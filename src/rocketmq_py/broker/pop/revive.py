@@ -112,7 +112,7 @@ class RetryMessages:
 class Reviver:
     """Stores messages again whose invisible time is over.
 
-    :param polling: is told of messages that are visible again.
+    :param polling: notified of messages that are visible again.
     :param clock: the time in milliseconds.
     """
 

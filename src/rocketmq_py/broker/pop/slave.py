@@ -112,7 +112,7 @@ class SlaveReviveLog(ReviveLog):
         self.inflight.postpone(one, one.check_point.revive_time + REVIVE_AFTER_MS)
 
     def reload(self) -> None:
-        """Read again what a master wrote, and drop what was popped here: other brokers do not know of it.
+        """Read again what a master wrote, and drop what was popped here, because other brokers do not have it.
 
         The log is ahead of the offsets last received from the master: what was popped since is not popped again.
         """

@@ -252,11 +252,15 @@ class PullService:
         else:
             code = _CODES[status]
         suggested = self._suggested_broker(admitted.group, found.suggest_slave)
-        ext = answer_fields(suggested, found.next_offset, found.min_offset, found.max_offset, admitted)
+        first = found.min_offset
+        if not found.max_offset:
+            first = self._store.min_offset_for_clients(header.topic, header.queue_id)
+        ext = answer_fields(suggested, found.next_offset, first, found.max_offset, admitted)
         return Reply(code, status.name, ext=ext, body=found.body)
 
     def _reset_reply(self, header: PullMessage, admitted: Admitted, offset: int) -> Reply:
-        first, end = self._store.queue_range(header.topic, header.queue_id)
+        _, end = self._store.queue_range(header.topic, header.queue_id)
+        first = self._store.min_offset_for_clients(header.topic, header.queue_id)
         return Reply(
             Code.PULL_OFFSET_MOVED, _RESET,
             ext=answer_fields(self._suggested_broker(admitted.group, False), offset, first, end, admitted),

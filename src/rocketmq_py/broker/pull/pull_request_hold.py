@@ -94,6 +94,11 @@ class PullRequestHoldService:
         found = self._table.take(key, lambda waiting: waiting.pull.request.header.consumer_group == group)
         self._wake(reversed(found))  # the first to run gets the reset; the latest pull is of the queue's owner
 
+    def moved(self, topic: str, queue_ids: Iterable[int]) -> None:
+        """Answer the pulls of physical queues of a static topic that another broker has taken over from."""
+        for queue_id in queue_ids:
+            self._wake(iter(self._table.take(QueueKey(topic, queue_id), lambda _: True)))
+
     def sweep(self) -> None:
         """Wake pulls whose queue grew without an arrival."""
         self._wake(self._table.sweep(lambda topic, queue: self._store.queue_range(topic, queue)[1]))

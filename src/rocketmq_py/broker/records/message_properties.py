@@ -17,7 +17,7 @@ _KEYS = "KEYS\x01"
 _CACHED = 4096
 
 _HANDLED = ("DELAY\x01", "TIMER_", "TRAN_MSG\x01", "MSG_REGION\x01", "TRACE_ON\x01", "CLUSTER\x01", "POP_CK\x01",
-            "INNER_NUM\x01", _UNIQ_KEY, _KEYS, "\x01\x02")  # fmt: skip
+            "INNER_NUM\x01", "_SYS_MSG_PRIORITY_\x01", _UNIQ_KEY, _KEYS, "\x01\x02")  # fmt: skip
 """Texts that make a message uncommon. A match inside another name or value only costs time."""
 _IN_TRANSACTION = "TRAN_MSG\x01true\x02"
 _HANDLED_OF_HALVES = (*_HANDLED, "REAL_TOPIC\x01", "REAL_QID\x01", "__transactionId__\x01", "CHECK_IMMUNITY_TIME")
@@ -114,9 +114,22 @@ def _analyse(others: str) -> _Others:
     if others[-1] != _ENTRY_END or others[0] == _ENTRY_END:
         return _Others(False)
     # Spelled out: where properties differ in every message, this runs for every message.
-    a, b, c, d, e, f, g, h, i, j, k = _HANDLED
+    a, b, c, d, e, f, g, h, i, j, k, l = _HANDLED  # noqa: E741
     p = others
-    if a in p or b in p or c in p or d in p or e in p or f in p or g in p or h in p or i in p or j in p or k in p:
+    if (
+        a in p
+        or b in p
+        or c in p
+        or d in p
+        or e in p
+        or f in p
+        or g in p
+        or h in p
+        or i in p
+        or j in p
+        or k in p
+        or l in p
+    ):
         return _analyse_half(others) if _IN_TRANSACTION in others else _Others(False)
     return _Others(True, tags_code(decode(others).get("TAGS")) if "TAGS\x01" in others else 0)
 

@@ -12,6 +12,8 @@ import msgspec
 from rocketmq_py.accelerator import SendRun
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.message_types import message_type, priority
+from rocketmq_py.broker.metadata.topic_attributes import PRIORITY
 from rocketmq_py.broker.records.message_properties import PropertyWriter, decode, written
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.broker.send.half_batches import half_batch
@@ -25,6 +27,7 @@ from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send_runs import UNCOMMON_FLAGS, SendRuns, send_fields
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
+from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.half_messages import encode_offsets
 from rocketmq_py.protocol.names import HALF_TOPIC, TIMER_TOPIC, is_retry_topic
@@ -156,6 +159,7 @@ class SendService:
             target = self.target(request.header, peer)
             if not 0 < len(body) <= self._max_body:
                 raise self._illegal()
+            target = _by_priority(target, request.header)
             record = self._record(peer, request, target, body)
             handle = self._handle(record) if record.topic == TIMER_TOPIC else None
             return self._append(record, target.queue_text, request.header.properties, handle)
@@ -180,6 +184,8 @@ class SendService:
         if target.is_retry and self._retries.is_dead(header, request.version):
             topic, queue_id = self._retries.dead_letters(header.topic), 0
             properties["DELAY"] = "-1"
+        if priority(properties) is not None and message_type(properties) != PRIORITY:
+            del properties[Property.PRIORITY]
         sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
         self._refuse_unsupported(header, properties, sys_flag)
         text, code, keys, uniq_key, _ = written(properties)
@@ -353,6 +359,15 @@ class SendService:
 
     def _illegal(self) -> BrokerError:
         return BrokerError.of(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body))
+
+
+def _by_priority(target: SendTarget, header: SendHeader) -> SendTarget:
+    """The target of a message: its queue is its priority, if it has one and is no other special message."""
+    if Property.PRIORITY not in (header.properties or ""):
+        return target
+    properties = decode(header.properties or "")
+    found = priority(properties)
+    return target if found is None or message_type(properties) != PRIORITY else target.of_priority(found)
 
 
 def _is_prepared(header: SendHeader, properties: dict[str, str]) -> bool:

@@ -31,7 +31,8 @@ class SendTarget(msgspec.Struct, frozen=True, gc=False):
     """A queue that messages may be sent to.
 
     ``queue_text`` is the queue id as text for answers, ``sys_flag`` the flags that the topic adds to a message,
-    ``is_retry`` marks a retry topic, ``is_batched`` a topic with batch consume queues.
+    ``is_retry`` marks a retry topic, ``is_batched`` a topic with batch consume queues, ``write_queues`` is the
+    number of the topic's queues for sends.
     """
 
     topic: str
@@ -40,6 +41,12 @@ class SendTarget(msgspec.Struct, frozen=True, gc=False):
     sys_flag: int
     is_retry: bool
     is_batched: bool
+    write_queues: int
+
+    def of_priority(self, priority: int) -> SendTarget:
+        """The target of a message with a priority, whatever queue was asked for: one queue for each priority."""
+        queue_id = max(0, min(priority, self.write_queues - 1))
+        return msgspec.structs.replace(self, queue_id=queue_id, queue_text=str(queue_id))
 
 
 class SendTargets:
@@ -72,6 +79,7 @@ class SendTargets:
         target = SendTarget(
             topic.topic_name, chosen, str(chosen), MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0,
             names.is_retry_topic(topic.topic_name), has_batch_queues(topic.attributes),
+            topic.write_queue_nums,
         )  # fmt: skip
         if self._config.enable_topic_message_type_check:
             self._check_type(topic, header)

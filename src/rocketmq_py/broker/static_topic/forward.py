@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple
 
-from rocketmq_py.broker.cluster.route_lookup import query_route
+from rocketmq_py.broker.cluster.route_lookup import ROUTE_MS, RouteCache
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.peer import Reply as RemoteReply
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
@@ -22,7 +21,6 @@ from rocketmq_py.wire.command import Command
 FORWARDED = "forwarded"
 """The key of a hold whose payload makes the answer with requests to other brokers."""
 _SECONDS = 3.0
-_ROUTE_MS = 5_000
 _MOST_RUNNING = 1_000
 
 Answer = Callable[[], Awaitable[Reply]]
@@ -51,11 +49,6 @@ class TranslatingResponder(Responder):
         return super().encode(self._translate(reply))
 
 
-class _Known(NamedTuple):
-    route: TopicRoute
-    until_ms: int
-
-
 class Forwarder:
     """Sends requests to the brokers of physical queues.
 
@@ -66,7 +59,7 @@ class Forwarder:
         self._config = config
         self._rpc_client = rpc_client
         self._clock = clock
-        self._routes: dict[str, _Known] = {}
+        self._routes = RouteCache(config, rpc_client, clock)
         self._work = Background()
         self._running = 0
 
@@ -94,26 +87,25 @@ class Forwarder:
 
         :raises NoRouteError: no name server knows the broker. :raises NetworkError: the broker does not answer.
         """
-        route = await self._route(topic)
+        route = await self.route(topic)
         addresses = route.brokers.get(broker_name)
         if not addresses:
-            self._routes.pop(topic, None)
+            self._routes.remove(topic)
             raise NoRouteError(f"no name server knows a broker {broker_name} with topic {topic}")
         address = addresses.get(MASTER_ID) or next(iter(addresses.values()))
         try:
             return await self._rpc_client.invoke(address, Command(code, ext=header.to_ext()), _SECONDS)
         except NetworkError:
-            self._routes.pop(topic, None)
+            self._routes.remove(topic)
             raise
 
-    async def _route(self, topic: str) -> TopicRoute:
-        known = self._routes.get(topic)
-        if known is None or known.until_ms <= self._clock():
-            route = await query_route(self._config, self._rpc_client, topic)
-            if route is None:
-                raise NoRouteError(f"no name server knows which brokers have topic {topic}")
-            known = self._routes[topic] = _Known(route, self._clock() + _ROUTE_MS)
-        return known.route
+    async def route(self, topic: str, *, max_age_ms: int = ROUTE_MS) -> TopicRoute:
+        """The route of a topic.
+
+        :param max_age_ms: how old it may be.
+        :raises NoRouteError: no name server returned it.
+        """
+        return await self._routes.get(topic, max_age_ms=max_age_ms)
 
     async def stop(self) -> None:
         """Cancel running requests and close the connections."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -18,7 +19,13 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.static_topic.forward import FORWARDED, Answer, Forwarder
 from rocketmq_py.broker.static_topic.messages import LogicalQueue, leading_queue
 from rocketmq_py.broker.stats import Stats
-from rocketmq_py.core.broker.static_topic import find_item, logical_offset, logical_offset_of_send, physical_offset
+from rocketmq_py.core.broker.static_topic import (
+    find_item,
+    leader_map,
+    logical_offset,
+    logical_offset_of_send,
+    physical_offset,
+)
 from rocketmq_py.core.peer import Reply as RemoteReply
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.static_topic import MappingItem, TopicConfigAndMapping
@@ -46,7 +53,10 @@ H = TypeVar("H", QueueHeader, SearchOffset, QueryConsumerOffset, UpdateConsumerO
 
 
 class StaticTopicHandlers(TopicHandlers):
-    """Handlers of topics (see :class:`TopicHandlers`), with the mappings of static topics, and of the code 513."""
+    """Handlers of topics (see :class:`TopicHandlers`), with the mappings of static topics, and of the code 513.
+
+    :param moved: answers the pulls on hold of physical queues that nothing is written to any more.
+    """
 
     def __init__(
         self,
@@ -58,9 +68,11 @@ class StaticTopicHandlers(TopicHandlers):
         registration: Registration,
         mappings: TopicQueueMappings,
         slices: SlicedWork,
+        moved: Callable[[str, set[int]], None],
     ) -> None:
         super().__init__(config, topics, store, offsets, stats, registration, slices)
         self._mappings = mappings
+        self._moved = moved
 
     @handles(Code.UPDATE_AND_CREATE_STATIC_TOPIC)
     async def create_static(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -71,6 +83,7 @@ class StaticTopicHandlers(TopicHandlers):
         self._check_name(header.topic)
         check_numbers(header.topic, header.read_queue_nums, header.write_queue_nums, header.perm)
         known = self._topics.get(header.topic)
+        before = self._mappings.table.get(header.topic)
         self._mappings.put(detail, header.topic, force=bool(header.force))
         await self._put([
             TopicConfig(
@@ -80,6 +93,9 @@ class StaticTopicHandlers(TopicHandlers):
                 attributes=known.attributes if known is not None else {},
             )
         ])  # fmt: skip
+        if before is not None:
+            # Consumers whose pulls are on hold would learn of it up to 15 s later.
+            self._moved(header.topic, set(leader_map(before).values()) - set(leader_map(detail).values()))
         return Reply()
 
     @handles(Code.DELETE_TOPIC_IN_BROKER)

@@ -96,9 +96,9 @@ class SlaveTimers(Timers):
         files.log.mark([(position, ELSEWHERE) for position in positions])
 
     def take_over(self, check: bytes, more: TimerCheckPointResponse | None = None) -> None:
-        """Apply the master's checkpoint: what it has delivered is not delivered here.
+        """Apply the master's checkpoint: messages that the master has delivered are not delivered here.
 
-        Ignored while this slave acts: a master that returns asks for the slave's checkpoint.
+        Ignored while this slave acts as master: a returning master fetches the slave's checkpoint instead.
         """
         del more  # only slaves send it
         files = self._files

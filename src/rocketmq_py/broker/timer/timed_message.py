@@ -65,9 +65,9 @@ class TimedMessage(msgspec.Struct, gc=False):
         return _value(self.text, _start(name))
 
     def delivered(self, written_ms: int, now_ms: int) -> NewRecord:
-        """The record in the real topic; the properties about its waiting stay, as in Java.
+        """Return the record for the real topic; the timer's properties stay in it, as in Java.
 
-        :param written_ms: when its timer entry was written, in milliseconds.
+        :param written_ms: time at which its timer entry was written, in milliseconds.
         """
         if _HAD in self.text:
             return self._record(self.real_topic, self.real_queue_id, self._with_times(written_ms, now_ms))

@@ -9,7 +9,7 @@ that point behind it are relinked, and all of that is flushed before anything is
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 
 from rocketmq_py.core.timer.progress import DeliveryProgress
@@ -34,10 +34,13 @@ class TimerFiles:
     """Wheel, timer log and checkpoint.
 
     :param messages_end: where the commit log ends; entries of messages behind it are invalid.
+    :param thread: flushes the files; it is ended by :meth:`close`.
     :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
     """
 
-    def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, messages_end: int) -> None:
+    def __init__(
+        self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, messages_end: int, thread: Executor
+    ) -> None:
         self._fs = fs
         self.precision = config.timer_precision_ms
         had_wheel = bool(fs.size(layout.timer_wheel))
@@ -52,7 +55,7 @@ class TimerFiles:
         self.newest: list[TimerUnit] = []
         """The newest entries: those behind the flushed part of the log, or the last one before it."""
         self._recover(messages_end)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rocketmq-timer")
+        self._thread = thread
         self._syncing: Future[None] | None = None
         self._is_failing = False
         self._wrote = True

@@ -58,10 +58,10 @@ class _Reading(NamedTuple):
 
 
 class Timers:
-    """Keeps timed messages waiting and delivers them.
+    """Stores timed messages until they are due, and delivers them.
 
     :param delay: stores messages with a delay level.
-    :param revive_topic: its messages never wait; those left by a Java broker are moved at the start.
+    :param revive_topic: messages of this topic are not delayed; those of a Java broker are moved at the start.
     :param clock: the time in milliseconds.
     """
 
@@ -100,7 +100,8 @@ class Timers:
         if not self._config.timer_wheel_enable:
             return
         now = self._clock()
-        files = self._files = TimerFiles(self._fs, self._store.layout, self._config, messages_end)
+        thread = self._store.workers.executor("rocketmq-timer")
+        files = self._files = TimerFiles(self._fs, self._store.layout, self._config, messages_end, thread)
         self._read_ms = self._loaded_ms = self._first_slot(files, now)
         self._queue_offset = self._first_offset(files)
         if files.is_new:

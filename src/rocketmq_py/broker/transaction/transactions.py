@@ -71,7 +71,7 @@ def _as_sent(half: StoredRecord) -> NewRecord:
 
 
 class Transactions:
-    """Ends transactions, and knows which are open.
+    """Ends transactions, and stores which are open.
 
     :param cache: recently stored half messages.
     :param redirect: sends a record whose properties ask for a delay to the schedule or timer topic.
@@ -381,7 +381,7 @@ class Transactions:
         self._add_ended(self.table.end(half, outcome))
 
     def _add_ended(self, places: Sequence[int]) -> None:
-        """Remember ended half messages, by their offsets, for the next op message."""
+        """Store the offsets of ended half messages until the next op message."""
         self._unwritten += places
         self._unwritten_size += sum([len(str(place)) + 1 for place in places])
         config = self._config

@@ -180,7 +180,7 @@ def group(
         advice = "Set consumeEnable of the group to true there"
         checks.append(Check("group", name, FAIL, f"may not consume from {', '.join(off)}", advice))
     if members is None:
-        detail, advice = f"nobody is connected, {lag} messages wait", "Start a consumer of the group"
+        detail, advice = f"no member is connected, {lag} messages wait", "Start a consumer of the group"
         checks.append(Check("group", name, WARN if lag else OK, detail, advice if lag else ""))
     else:
         checks.append(Check("group", name, OK, f"{len(members.connection_set)} connected, {lag} messages wait"))

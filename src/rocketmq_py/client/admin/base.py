@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.lifetime import AsyncLifetime
 from rocketmq_py.client.name_servers import name_servers
+from rocketmq_py.client.queue_requests import ask_about_queue
 from rocketmq_py.core.route import MASTER_ID, pick_address
-from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError
+from rocketmq_py.errors import BrokerError, ConfigError, NetworkError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
@@ -24,7 +25,7 @@ T = TypeVar("T")
 Refusals = tuple[type[BrokerError], ...]
 
 
-class AdminBase:
+class AdminBase(AsyncLifetime):
     """Connections and the choice of brokers. See :class:`~rocketmq_py.client.admin.admin.Admin`."""
 
     def __init__(
@@ -61,15 +62,6 @@ class AdminBase:
         if self._own_instance:
             await self._instance.stop()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def cluster(self) -> ClusterInfo:
         """The registered brokers, by name and by cluster."""
         answer = await self._instance.name_servers.invoke(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -80,23 +72,11 @@ class AdminBase:
     async def _ask(self, address: str, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
         return await self._instance.connections.invoke(address, code, header, body, self._timeout)
 
-    async def _ask_owner(self, queue: MessageQueue, code: RequestCode, header: Header) -> Command:
-        """The answer of the broker that holds a queue."""
-        return await self._ask(await self._owner(queue), code, header)
-
-    async def _owner(self, queue: MessageQueue) -> str:
-        """The address of the broker that holds a queue.
-
-        :raises NoRouteError: the name servers do not know it.
-        """
-        routes = self._instance.routes
-        address = routes.broker_address(queue.broker_name)
-        if address is None:
-            await routes.refresh(queue.topic)
-            address = routes.broker_address(queue.broker_name)
-        if address is None:
-            raise NoRouteError(f"broker {queue.broker_name} of queue {queue} is not known to the name servers")
-        return address
+    async def _ask_owner(
+        self, queue: MessageQueue, code: RequestCode, header: Header | None, body: bytes = b""
+    ) -> Command:
+        """The answer of the broker that serves a queue."""
+        return await ask_about_queue(self._instance, queue, code, header, body, timeout=self._timeout)
 
     async def _ask_all(
         self, addresses: Iterable[str], code: RequestCode, header: Header | None, body: bytes = b""

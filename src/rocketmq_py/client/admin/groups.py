@@ -137,9 +137,8 @@ class GroupAdmin(TopicAdmin):
         :raises BrokerError: ``offset`` is outside of the queue, or there is no such group or topic.
         :raises ConfigError: the broker is too old to set a single queue.
         """
-        owner = await self._owner(queue)
         probe = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-        version = (await self._ask(owner, RequestCode.GET_MAX_OFFSET, probe)).version
+        version = (await self._ask_owner(queue, RequestCode.GET_MAX_OFFSET, probe)).version
         if version < Version.V5_0_0:  # older brokers ignore queue and offset: they reset the whole topic by time
             raise ConfigError(
                 f"broker {queue.broker_name} is of version {version_name(version)}: setting a group back needs 5.0; "
@@ -150,7 +149,7 @@ class GroupAdmin(TopicAdmin):
             bname=queue.broker_name,
         )  # fmt: skip
         try:
-            answer = await self._ask(owner, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+            answer = await self._ask_owner(queue, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
         except (ConsumerNotOnline, RequestNotSupported):  # such a broker only passes the request on to running members
             await self.set_group_offset(group, queue, offset)
             return offset
@@ -174,7 +173,7 @@ class GroupAdmin(TopicAdmin):
     async def _ask_lock(self, code: RequestCode, group: str, queue: MessageQueue) -> bytes:
         one = MessageQueueBody(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
         body = LockBatchRequest(consumer_group=group, client_id=self._instance.client_id, mq_set=[one])
-        return (await self._ask(await self._owner(queue), code, None, body.encode())).body
+        return (await self._ask_owner(queue, code, None, body.encode())).body
 
     # -- lag
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from rocketmq_py.client.admin.groups import GroupAdmin
 from rocketmq_py.client.consumer.filters import make_subscription
-from rocketmq_py.core.consumer.pull_result import filter_by_tags, shift_offsets
-from rocketmq_py.errors import BrokerError, ConfigError, NotFound
+from rocketmq_py.client.queue_requests import ask_about_queue
+from rocketmq_py.core.consumer.pull_result import filter_by_tags, located_records
+from rocketmq_py.errors import ConfigError, NotFound
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.route import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -120,18 +121,14 @@ class MessageAdmin(GroupAdmin):
             suspend_timeout_millis=int(wait * 1000), sub_version=0, subscription=subscription.sub_string,
             expression_type=subscription.expression_type, bname=queue.broker_name,
         )  # fmt: skip
-        owner = await self._owner(queue)
-        answer = await self._instance.connections.invoke(
-            owner, RequestCode.PULL_MESSAGE, header, timeout=self._timeout + wait, check=False
+        answer = await ask_about_queue(
+            self._instance, queue, RequestCode.PULL_MESSAGE, header, timeout=self._timeout + wait, accepted=_PULLED
         )
-        if answer.code not in _PULLED:
-            raise BrokerError.of(answer.code, answer.remark, owner)
         response = PullResponse.from_ext(answer.ext)
         messages: list[MessageExt] = []
         if answer.code == ResponseCode.SUCCESS:
-            messages = filter_by_tags(decode_records(answer.body, queue.broker_name), frozenset(subscription.tags_set))
-        if response.offset_delta:
-            shift_offsets(messages, response.offset_delta)
+            body = located_records(answer.body, response, queue.queue_id)
+            messages = filter_by_tags(decode_records(body, queue.broker_name), frozenset(subscription.tags_set))
         return Pulled(messages, response.next_begin_offset, response.min_offset, response.max_offset)
 
     async def read(

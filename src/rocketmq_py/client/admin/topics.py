@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from rocketmq_py.client.admin.brokers import BrokerAdmin
+from rocketmq_py.client.queue_requests import first_offset
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import NoRouteError, TopicNotExist
 from rocketmq_py.model import MessageQueue
@@ -140,7 +141,7 @@ class TopicAdmin(BrokerAdmin):
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message of a queue."""
-        return await self._offset(queue, RequestCode.GET_MIN_OFFSET, _of_queue(queue))
+        return first_offset(await self._offset(queue, RequestCode.GET_MIN_OFFSET, _of_queue(queue)))
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message of a queue gets."""

@@ -82,7 +82,7 @@ class FailureLog:
         return logging.WARNING if is_logged else logging.DEBUG
 
     def close(self) -> None:
-        """Forget the failure: it is not tried again."""
+        """Remove the failure: there are no further tries."""
         if self._error is not None and self._problems.get(self._key) is self._error:
             del self._problems[self._key]
         self._error = None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from rocketmq_py.client.client_instance import ClientInstance, ClientSettings
 from rocketmq_py.client.consumer import running_info, stacks
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.consumer.running_info import Health
+from rocketmq_py.client.lifetime import AsyncLifetime
 from rocketmq_py.errors import ClosedError, NoRouteError
 from rocketmq_py.model import MessageModel, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
@@ -32,7 +32,7 @@ def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
     return cast("ClientSettings", client_settings), options
 
 
-class GroupMember(ABC):
+class GroupMember(AsyncLifetime):
     """A member of a consumer group.
 
     :param instance: a shared client; None makes a new one from the settings.
@@ -87,23 +87,8 @@ class GroupMember(ABC):
     # -- life
 
     @abstractmethod
-    async def start(self) -> None: ...
-
-    @abstractmethod
-    async def close(self) -> None: ...
-
-    @abstractmethod
     async def _join(self) -> None:
         """Join the group; the consumer is running afterwards."""
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def _is_ending(self) -> bool:

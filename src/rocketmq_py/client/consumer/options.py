@@ -19,6 +19,8 @@ from rocketmq_py.core.consumer.orderly import MAX_RECONSUME, PAUSES
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, MessageModel
 from rocketmq_py.protocol.namespaces import check_namespace
+from rocketmq_py.wire.compression import DEFAULT_LIMITS, DecompressionLimits
+from rocketmq_py.wire.record import BodyRules
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
 HALF_AN_HOUR = 1800
@@ -33,10 +35,21 @@ class GroupOptions:
         messages and queues have names without it.
     :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
         messages count as consumed.
+    :param max_decompressed_body: bytes that a compressed body may have when it is decompressed. A message with more is
+        skipped, with an error in the log that names its topic, queue and offset; it remains at the broker.
+    :param max_decompressed_pull: bytes that the compressed bodies of one pull or pop may have together; messages beyond
+        them are pulled again, or become visible again after a second.
+    :param decode_body: False: messages come without their bodies. (Java: ``decodeReadBody``)
+    :param decompress_body: False: bodies stay as they are stored, which ``sys_flag`` tells. (Java:
+        ``decodeDecompressBody``)
     """
 
     namespace: str | None = None
     filter_hooks: Sequence[FilterMessageHook] = ()
+    max_decompressed_body: int = DEFAULT_LIMITS.max_body
+    max_decompressed_pull: int = DEFAULT_LIMITS.max_total
+    decode_body: bool = True
+    decompress_body: bool = True
 
     def shared(self) -> PushOptions:
         """Return these options as those of a push consumer; the others have their defaults.
@@ -191,6 +204,12 @@ class PushOptions(PullingOptions):
         return FlowLimits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, span)
 
     @property
+    def body_rules(self) -> BodyRules:
+        """What is wanted of message bodies."""
+        limits = DecompressionLimits(self.max_decompressed_body, self.max_decompressed_pull)
+        return BodyRules(limits, read=self.decode_body, decompress=self.decompress_body)
+
+    @property
     def is_assigned(self) -> bool:
         """True if a broker assigns the queues."""
         return not self.client_rebalance and self.message_model is MessageModel.CLUSTERING
@@ -243,5 +262,7 @@ _ALLOWED: dict[str, tuple[float, float]] = {
     "first_pull_delay": (0, 60),
     "rebalance_interval": (0.01, 3600),
     "pull_delay_after_error": (0, 3600),
+    "max_decompressed_body": (1, 2**31 - 1),
+    "max_decompressed_pull": (1, 2**63 - 1),
 }
 _MAY_BE_UNSET = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "max_reconsume_times"}

@@ -11,6 +11,7 @@ from typing import Protocol
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.send.sender import Options, Sender
 from rocketmq_py.core.consumer.consume_result import retry_message
+from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.model import MessageExt
@@ -65,10 +66,13 @@ class SendMessageBack:
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
         """Have a message delivered again, at a delay level (0: the broker's choice); returns True if that is certain.
 
-        If the broker that stores the message cannot do it, a copy is sent to the retry topic as an ordinary message.
+        If the broker that stores the message cannot do it, or the topic is static, a copy is sent to the retry topic as
+        an ordinary message.
         """
         if delay_level < 0 or message.reconsume_times >= self._max_times:  # the broker's rule
             self._log_dead_letter(message)
+        if is_logical(message.queue):  # which of the queue's brokers stores it is not known
+            return await self._send_copy(message)
         try:
             await self._ask_broker(message, delay_level)
         except RocketMQError as e:

@@ -128,40 +128,33 @@ def hooked(listener: Callable[..., Any], hooks: Sequence[ConsumeHook], group: st
     if not hooks:
         return listener
 
-    def begin(given: Sequence[Any]) -> tuple[Consumption, float]:
+    @contextlib.contextmanager
+    def observed(given: Sequence[Any]) -> Iterator[Consumption]:
         messages = [given[0]] if isinstance(given[0], MessageExt) else given[0]
         queue = given[1].queue if len(given) > 1 else messages[0].queue
         consumption = Consumption(group, queue, messages)
         _call(hooks, "before", consumption)
-        return consumption, perf_counter()
-
-    def end(consumption: Consumption, began: float) -> None:
-        consumption.seconds = perf_counter() - began
-        consumption.succeeded = consumption.error is None and consumption.result in _DONE
-        _call(hooks, "after", consumption)
-
-    @functools.wraps(listener)
-    def plain(*given: Any) -> Any:
-        consumption, began = begin(given)
+        began = perf_counter()
         try:
-            consumption.result = listener(*given)
+            yield consumption
         except BaseException as e:
             consumption.error = e
             raise
         finally:
-            end(consumption, began)
+            consumption.seconds = perf_counter() - began
+            consumption.succeeded = consumption.error is None and consumption.result in _DONE
+            _call(hooks, "after", consumption)
+
+    @functools.wraps(listener)
+    def plain(*given: Any) -> Any:
+        with observed(given) as consumption:
+            consumption.result = listener(*given)
         return consumption.result
 
     @functools.wraps(listener)
     async def awaited(*given: Any) -> Any:
-        consumption, began = begin(given)
-        try:
+        with observed(given) as consumption:
             consumption.result = await listener(*given)
-        except BaseException as e:
-            consumption.error = e
-            raise
-        finally:
-            end(consumption, began)
         return consumption.result
 
     is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(getattr(listener, "__call__", None))  # noqa: B004

@@ -45,9 +45,9 @@ class Producer(DirectProducer):
     :param namespace: prefix of topics and of the group (``namespace%topic``), as Java's ``setNamespace`` adds it;
         invisible in messages, results and queues.
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
-    :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
     :param credentials: sign requests, for servers with access control.
-    :param topics: topics whose routes are asked for, and whose brokers are told of this producer, when it starts.
+    :param topics: topics whose routes are fetched at the start, and whose brokers get a heartbeat.
     :param unit_mode: mark messages as those of a unit (``unitMode`` of Java).
     :param hooks: called before and after every send.
     :param trace: write message traces to the brokers' trace topic, or to the topic named here; see

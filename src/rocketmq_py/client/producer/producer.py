@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from rocketmq_py.client.client_instance import ClientInstance, ClientSettings
 from rocketmq_py.client.hooks.hooks import SendHook, SendHooks
 from rocketmq_py.client.hooks.tracing import SendTrace, Trace, Tracer
+from rocketmq_py.client.lifetime import AsyncLifetime
 from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.client.producer import request_reply
 from rocketmq_py.client.producer.recall import recall
@@ -33,7 +33,7 @@ QueueSelector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
 """Picks a queue: takes the writable queues of the topic, the message, and the ``key`` of the send."""
 
 
-class Producer:
+class Producer(AsyncLifetime):
     """Sends messages: ``async with Producer("shop", "127.0.0.1:9876") as producer``.
 
     :param group: producer group; names the application to brokers.
@@ -57,9 +57,9 @@ class Producer:
     :param namespace: prefix of topics and of the group (``namespace%topic``), as Java's ``setNamespace`` adds it;
         invisible in messages, results and queues.
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
-    :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
     :param credentials: sign requests, for servers with access control.
-    :param topics: topics whose routes are asked for, and whose brokers are told of this producer, when it starts.
+    :param topics: topics whose routes are fetched at the start, and whose brokers get a heartbeat.
     :param unit_mode: mark messages as those of a unit (``unitMode`` of Java).
     :param hooks: called before and after every send.
     :param trace: write message traces to the brokers' trace topic, or to the topic named here; see
@@ -177,15 +177,6 @@ class Producer:
         await self._instance.unregister(self)
         if self._own_instance:
             await self._instance.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def sender(self) -> Sender:

@@ -119,7 +119,7 @@ def _masters(routes: Routes, topics: Iterable[str]) -> Iterator[str]:
 class PendingRequests:
     """The requests of one producer that wait for replies; belongs to one event loop.
 
-    :param who: the producer, for errors.
+    :param who: name of the producer, for errors.
     """
 
     def __init__(self, who: str) -> None:

@@ -1,4 +1,4 @@
-"""Sends that wait for the same thing: the route of a topic, or the first connection to a broker.
+"""Sends that wait for the same thing: a route, the first connection to a broker, or that a broker can be reached again.
 
 However many wait, one look-up or one connect is under way and one timer runs. When it is done they go on in the order
 in which they came, a bounded number in each turn of the loop.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ class Gates:
     :param work: brings the thing about, for a key and a number of seconds at most.
     :param go_on: continues a send once the thing is there.
     :param fail: continues a send with the error of the work.
-    :param late: the error of a send whose deadline is over before, by key.
+    :param late: the error of a send whose deadline is over before, by key. It is shared: ``fail`` copies it.
     """
 
     def __init__(
@@ -75,27 +76,43 @@ class Gates:
             _log.exception("what sends of %s wait for has failed", key)
             failure = RocketMQError(f"{type(e).__name__}: {e}")
         gate.timer.cancel()
+        if failure is not None:
+            del self.closed[key]  # for later sends the work is done again
+            gate.late += gate.take(len(gate))
+            await self._fail_late(key, gate, failure)
+            return
         while waiting := gate.take(_SENDS_IN_A_TURN):
             for send in waiting:
-                if failure is None:
-                    self._go_on(send.delivery, send.future)
-                else:
-                    self._fail(key, send, failure)
+                self._go_on(send.delivery, send.future)
             await asyncio.sleep(0)
         gate.timer.cancel()  # sends that came meanwhile have set it again
         del self.closed[key]
 
+    def is_awaited(self, key: str) -> bool:
+        """True while a send waits for ``key``."""
+        gate = self.closed.get(key)
+        return gate is not None and bool(gate)
+
     def _expire(self, key: str) -> None:
         gate = self.closed[key]
-        for send in gate.expire():
-            self._fail(key, send, self._late(key))
+        late = gate.expire()
+        if gate.failing is None or gate.failing.done():
+            gate.failing = asyncio.ensure_future(self._fail_late(key, gate, self._late(key)))
+        gate.late += late
+
+    async def _fail_late(self, key: str, gate: _Gate, error: RocketMQError) -> None:
+        while gate.late:
+            for _ in range(min(_SENDS_IN_A_TURN, len(gate.late))):
+                self._fail(key, gate.late.popleft(), error)
+            await asyncio.sleep(0)
 
     def cancel(self) -> None:
         """Stop all work."""
         for gate in self.closed.values():
             gate.timer.cancel()
-            if gate.task is not None:
-                gate.task.cancel()
+            for task in (gate.task, gate.failing):
+                if task is not None:
+                    task.cancel()
 
 
 class _Gate:
@@ -106,6 +123,12 @@ class _Gate:
         self._closed_at = time.monotonic()
         self.timer = DeadlineTimer(expired)
         self.task: asyncio.Task[None] | None = None
+        self.late: deque[WaitingSend] = deque()
+        """Sends whose time is over; ``failing`` tells them."""
+        self.failing: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def add(self, send: WaitingSend) -> None:
         self._waiting.add(send, send.delivery.deadline)

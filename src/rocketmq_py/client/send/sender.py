@@ -27,6 +27,7 @@ from rocketmq_py.client.client_instance import ClientInstance, local_ip
 from rocketmq_py.client.send.futures import SendFuture, resolve
 from rocketmq_py.client.send.gates import Gates, WaitingSend
 from rocketmq_py.client.send.latency_fault import LatencyFaultDetector
+from rocketmq_py.client.send.recovery import Recovery
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
@@ -45,6 +46,7 @@ from rocketmq_py.errors import (
     ConfigError,
     NetworkError,
     NoRouteError,
+    NotLeader,
     RequestTimeout,
     RocketMQError,
     TooManySends,
@@ -66,6 +68,8 @@ MAX_PENDING_BYTES = 32 * 1024 * 1024
 
 _ROUTE_SECONDS = 1.0
 """A route without a queue to send to is asked for again when it is older than this."""
+_CONNECT_SECONDS = 0.05
+"""After a look-up, connections are waited for at most this long before sends begin."""
 _REFRESH_SECONDS = 0.2
 """Routes are refreshed after failed attempts at most this often."""
 
@@ -95,13 +99,19 @@ class Options(NamedTuple):
 class Target(NamedTuple):
     """The queue and the broker of an attempt.
 
-    :ivar shown: the queue as applications see it: without the namespace.
+    :ivar shown: the queue in results: without the namespace, and with the name of the broker that stores the message,
+        also for a logical queue, as in Java.
     """
 
     queue: MessageQueue
     shown: MessageQueue
     address: str
     head: SendHead
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker."""
+        return self.shown.broker_name
 
 
 class SendPath(NamedTuple):
@@ -148,6 +158,8 @@ class Sender:
         self._connecting = Gates(
             self.connections.get, self._send_over_connection, self._connect_failed, self._late_connection
         )
+        self._recovering = Gates(self._recover, self._start_again, self._give_up, self._late_recovery)
+        self._recovery = Recovery(self._masters, self.connections.get, self._recovering.is_awaited)
         self._refreshing = SingleFlight(self._refresh)
         self._refreshed_at: dict[str, float] = {}
         self._idle: asyncio.Event | None = None
@@ -212,11 +224,11 @@ class Sender:
         path = self._paths.get(topic)
         if path is None or path.route is not route:
             path = self._paths[topic] = self._path(route)
-        queue = delivery.next_queue(route.write_queues, path.turn)
+        queue = delivery.next_queue(route.write_queues, path.turn, route.broker_of)
         return path.targets.get(queue)
 
     def _path(self, route: TopicRoute) -> SendPath:
-        masters = ((queue, self._routes.master(queue.broker_name)) for queue in route.write_queues)
+        masters = ((queue, self._routes.master(route.broker_of(queue))) for queue in route.write_queues)
         targets = {queue: self._target(queue, address) for queue, address in masters if address is not None}
         return SendPath(route, self._turn(route.topic), targets)
 
@@ -229,10 +241,11 @@ class Sender:
 
     def _target(self, queue: MessageQueue, address: str) -> Target:
         options = self.options
+        there = queue._replace(broker_name=self._routes.broker_of(queue))
         head = SendHead(
-            self._group, queue, options.create_topic, options.default_queue_nums, self.connections.credentials
+            self._group, there, options.create_topic, options.default_queue_nums, self.connections.credentials
         )
-        return Target(queue, queue_without_namespace(options.namespace, queue), address, head)
+        return Target(queue, queue_without_namespace(options.namespace, there), address, head)
 
     # -- back pressure
 
@@ -350,6 +363,9 @@ class Sender:
         if target is None:
             if self._routes.known(delivery.outgoing.topic) is None:
                 self._looking_up.wait(delivery.outgoing.topic, delivery, future)
+            elif delivery.waits and delivery.queue is not None:
+                self._note_failure(delivery, delivery.queue, time.monotonic(), None)
+                self._failed(WaitingSend(delivery, future), _no_master(delivery.queue))
             else:
                 self.retry(delivery, None, future)
         elif self._connecting.closed and target.address in self._connecting.closed:
@@ -374,6 +390,39 @@ class Sender:
         opaque = connection.expect(self._attempt_of(self, delivery, target, connection, future), delivery.until)
         connection.write(delivery.outgoing.frame(target.head, opaque))
 
+    def _failed(self, send: WaitingSend, failure: RocketMQError) -> None:
+        """Go on with a send that the network has failed: at another broker, or when one can be reached again.
+
+        :param failure: not shared with other sends, or without a traceback.
+        """
+        delivery = send.delivery
+        elsewhere = self._has_another(delivery)
+        try:
+            delivery.failed(failure, time.monotonic(), elsewhere=elsewhere)
+        except RocketMQError as e:
+            self._resolve(send, e)
+            return
+        if elsewhere:
+            self._refresh_soon(delivery.outgoing.topic)
+            self._send_over_route(delivery, send.future)
+        else:
+            self._recovering.wait(delivery.outgoing.topic, delivery, send.future)
+
+    def _give_up(self, topic: str, send: WaitingSend, failure: RocketMQError) -> None:
+        """End a send that waited until a broker of its topic could be reached again."""
+        delivery = send.delivery
+        delivery.failures += self._recovery.last_failure(topic)[1]
+        self._resolve(send, delivery.final(own_copy(failure)))
+
+    def _resolve(self, send: WaitingSend, failure: RocketMQError) -> None:
+        self.leave(send.delivery)
+        resolve(send.future, send.delivery.stored or failure)
+
+    def _start_again(self, delivery: SendAttempts, future: SendFuture) -> None:
+        """Send a delivery that has waited until a broker could be reached again."""
+        delivery.begin(time.monotonic())
+        self._send_over_route(delivery, future)
+
     def retry(self, delivery: SendAttempts, failure: RocketMQError | None, future: SendFuture) -> None:
         """Start :meth:`deliver`; ``future`` gets the result."""
         task = asyncio.ensure_future(self.deliver(delivery, failure))
@@ -384,6 +433,14 @@ class Sender:
             resolve(future, _end_of(task))
 
         task.add_done_callback(done)
+
+    def attempt_failed(self, attempt: _Attempt, failure: RocketMQError, answer: Reply | NetworkError) -> None:
+        """Go on with a send after an attempt of the fast path."""
+        if isinstance(failure, NetworkError):
+            self._failed(WaitingSend(attempt.delivery, attempt.future), failure)
+        else:
+            self.retire_if_going_away(attempt.connection, answer)
+            self.retry(attempt.delivery, failure, attempt.future)
 
     def retire_if_going_away(self, connection: Connection, answer: Reply | NetworkError) -> None:
         """Retire a connection after GO_AWAY: the next one reaches the broker again, or its successor."""
@@ -440,12 +497,20 @@ class Sender:
         """Record an attempt that began at ``began`` (``time.monotonic``), if the producer avoids slow brokers."""
         if self.tolerance is not None:
             error = outcome if isinstance(outcome, RocketMQError) else None
-            self.tolerance.ended(target.queue.broker_name, began, error)
+            self.tolerance.ended(target.broker, began, error)
 
     # -- what sends wait for
 
     async def _look_up(self, topic: str, seconds: float) -> None:
-        await self._route(topic, seconds)
+        route = await self._route(topic, seconds)
+        # Sends that find a connection need not wait for it at another gate. Those of a broker that takes longer do.
+        masters = {self._routes.master(queue.broker_name) for queue in route.write_queues}
+        opening = [asyncio.ensure_future(self.connections.get(address)) for address in masters if address]
+        if opening:
+            await asyncio.wait(opening, timeout=_CONNECT_SECONDS)
+        for task in opening:
+            task.cancel()  # what waits, not the connecting
+        await asyncio.gather(*opening, return_exceptions=True)
 
     def _late_route(self, topic: str) -> RocketMQError:
         return RequestTimeout(f"no route for topic {topic!r} in time from name servers {self._routes.name_servers}")
@@ -453,18 +518,42 @@ class Sender:
     def _late_connection(self, address: str) -> RocketMQError:
         return self.connections.cannot_connect(address, "no connection in time")
 
+    async def _recover(self, topic: str, seconds: float) -> None:
+        await self._recovery.wait(topic, seconds)
+
+    async def _masters(self, topic: str, seconds: float) -> list[str]:
+        """The addresses of a topic's masters, asked for just now if a name server answers.
+
+        :raises NoMasterError: there is none at the moment.
+        :raises RocketMQError: the route is unknown and cannot be looked up.
+        """
+        if self._routes.known(topic) is not None:
+            await self._refresh_route(topic, seconds)
+        queues = await self.write_queues(topic, seconds)
+        found = {address for queue in queues if (address := self._routes.master(queue.broker_name)) is not None}
+        if not found:
+            raise _no_master(queues[0])
+        return list(found)
+
+    def _late_recovery(self, topic: str) -> RocketMQError:
+        failure, _ = self._recovery.last_failure(topic)
+        return failure or NoTimeLeft(f"no time is left to send to {topic!r}: none of its brokers could be reached")
+
     def _route_failed(self, _: str, send: WaitingSend, failure: RocketMQError) -> None:
-        self.retry(send.delivery, own_copy(failure), send.future)
+        self._failed(send, own_copy(failure))
 
     def _connect_failed(self, _: str, send: WaitingSend, failure: RocketMQError) -> None:
         if send.delivery.queue is not None:
             self._note_failure(send.delivery, send.delivery.queue, time.monotonic(), failure)
-        self.retry(send.delivery, own_copy(failure), send.future)
+        self._failed(send, own_copy(failure))
 
-    def _note_failure(self, delivery: SendAttempts, queue: MessageQueue, began: float, failure: RocketMQError) -> None:
-        delivery.tried += (queue.broker_name,)
+    def _note_failure(
+        self, delivery: SendAttempts, queue: MessageQueue, began: float, failure: RocketMQError | None
+    ) -> None:
+        broker = self._routes.broker_of(queue)
+        delivery.tried += (broker,)
         if self.tolerance is not None:
-            self.tolerance.ended(queue.broker_name, began, failure)
+            self.tolerance.ended(broker, began, failure)
 
     # -- what retries need
 
@@ -475,7 +564,7 @@ class Sender:
 
         :raises RocketMQError: ``failure``, if no attempt may follow.
         """
-        elsewhere = self._has_another(delivery)
+        elsewhere = self._has_another(delivery) and not isinstance(failure, NotLeader)
         now = time.monotonic()
         pause = delivery.failed(failure, now, random.random(), elsewhere=elsewhere)
         if failure.refresh_route:
@@ -495,6 +584,13 @@ class Sender:
         except TimeoutError:
             _log.debug("the route of %s is not refreshed yet; sending again over the known one", topic)
 
+    def _refresh_soon(self, topic: str) -> None:
+        """Refresh the route of a topic in the background, unless that was done just now."""
+        now = time.monotonic()
+        if now - self._refreshed_at.get(topic, -math.inf) >= _REFRESH_SECONDS:
+            self._refreshed_at[topic] = now
+            self._refreshing.begin(topic)
+
     async def _refresh(self, topic: str) -> None:
         try:
             await self._routes.refresh(topic)
@@ -506,11 +602,11 @@ class Sender:
         """The queue of the next attempt; asks for the route as needed."""
         topic = delivery.outgoing.topic
         queues = await self.write_queues(topic, delivery.remaining(time.monotonic()))
-        return delivery.next_queue(queues, self._turn(topic))
+        return delivery.next_queue(queues, self._turn(topic), self._routes.broker_of)
 
     async def _reach(self, queue: MessageQueue, delivery: SendAttempts) -> tuple[Target, Connection]:
         """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
-        address = self._routes.master(queue.broker_name)
+        address = self._routes.queue_master(queue)
         began = time.monotonic()
         left = delivery.remaining(began)
         try:
@@ -570,7 +666,7 @@ class Sender:
         if not delivery.waits:
             return False
         route = self._routes.known(delivery.outgoing.topic)
-        return route is not None and any(queue.broker_name not in delivery.tried for queue in route.write_queues)
+        return route is not None and not route.write_brokers.issubset(delivery.tried)
 
     # -- closing
 
@@ -583,6 +679,7 @@ class Sender:
         self._refreshing.cancel()
         self._looking_up.cancel()
         self._connecting.cancel()
+        self._recovering.cancel()
         with self._lock:
             self._room.notify_all()
         if self.tolerance is not None:
@@ -612,8 +709,7 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
             self.sender.leave(self.delivery)
             resolve(self.future, outcome)
         else:
-            self.sender.retire_if_going_away(self.connection, answer)
-            self.sender.retry(self.delivery, outcome, self.future)
+            self.sender.attempt_failed(self, outcome, answer)
 
 
 class _TimedAttempt(_Attempt, gc=False, eq=False):
@@ -643,7 +739,7 @@ def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkEr
             failure = doubt
     else:
         failure = answer
-    broker = target.queue.broker_name
+    broker = target.broker
     delivery.tried += (broker,)
     if isinstance(failure, RequestTimeout):
         return RequestTimeout(

@@ -10,23 +10,17 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo, MappingItem
 from rocketmq_py.protocol.codes import ResponseCode
 
-MOCK_BROKER_PREFIX = "__syslo__"
-NO_BROKER = "__syslo__none__"
-"""The broker name of a logical queue that no broker leads."""
 MAX_ITEMS = 1_000
 """Physical queues of one logical queue, that is, remappings."""
 _MAX_OFFSET = 1 << 62
 
 Items = Sequence[MappingItem]
-
-
-def mock_broker_name(scope: str) -> str:
-    """The broker name that clients use for the logical queues of a scope."""
-    return MOCK_BROKER_PREFIX + (scope[2:] if scope == "__global__" else scope)
 
 
 # -- offsets
@@ -206,24 +200,61 @@ def _place(item: MappingItem) -> tuple[str, int, int]:
     return item.bname, item.queue_id, item.start_offset
 
 
-# -- routes
+# -- clean-up of mappings
 
 
-def logical_queues(mappings: Mapping[str, MappingInfo]) -> dict[str, dict[int, str]]:
-    """The logical queues of a route: by mock broker name, the leading broker of each queue id.
+def leads(detail: MappingDetail, items: Items) -> bool:
+    """True if the broker of a mapping leads the logical queue with these items."""
+    return bool(items) and items[-1].bname == detail.bname
 
-    :param mappings: by broker name (``topicQueueMappingByBroker``). For each queue the mapping with the highest epoch
-        counts; a queue that no broker leads has :data:`NO_BROKER`.
+
+def earliest_items(detail: MappingDetail) -> dict[int, MappingItem]:
+    """The first physical queues that could be dropped: of the logical queues that this broker leads and others follow.
+
+    A queue whose remapping is under way is left out: its first physical queue may still be written to.
     """
-    found: dict[str, dict[int, str]] = {}
-    totals: dict[str, int] = {}
-    for info in sorted(mappings.values(), key=lambda info: info.epoch):
-        name = mock_broker_name(info.scope)
-        totals[name] = max(totals.get(name, 0), min(info.total_queues, MAX_QUEUES))
-        found.setdefault(name, {}).update(dict.fromkeys(info.curr_id_map, info.bname))
     return {
-        name: {number: leaders.get(number, NO_BROKER) for number in range(totals[name])}
-        for name, leaders in found.items()
+        number: items[0]
+        for number, items in detail.hosted_queues.items()
+        if len(items) > 1 and leads(detail, items) and items[1].logic_offset >= 0
+    }
+
+
+def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tuple[int, int]]) -> MappingDetail | None:
+    """The mapping without first physical queues that hold no message any more; None if each of them has some.
+
+    :param extents: first offset and end of physical queues, by broker name and queue id; an unknown one stays.
+    """
+    expired = {
+        number: detail.hosted_queues[number][1:]
+        for number, item in earliest_items(detail).items()
+        if (extent := extents.get((item.bname, item.queue_id))) is not None
+        and (extent[0] == extent[1] or extent[1] == 0)
+    }
+    return msgspec.structs.replace(detail, hosted_queues=detail.hosted_queues | expired) if expired else None
+
+
+def led_elsewhere(detail: MappingDetail) -> dict[int, str]:
+    """The logical queues that this broker has led, with the brokers that it believes lead them now."""
+    return {
+        number: items[-1].bname for number, items in detail.hosted_queues.items() if items and not leads(detail, items)
+    }
+
+
+def outdated_queues(detail: MappingDetail, leaders: Mapping[int, str], others: Mapping[str, MappingDetail]) -> set[int]:
+    """The logical queues that have moved on from the broker that took them over from this one: nobody needs what this
+    broker knows of them.
+
+    :param leaders: the brokers that lead the queues by the route. :param others: their mappings, by broker name.
+    """
+    return {
+        number
+        for number, believed in led_elsewhere(detail).items()
+        if (leader := leaders.get(number)) is not None
+        and leader != believed
+        and (other := others.get(leader)) is not None
+        and (other.bname, other.total_queues, other.epoch) == (leader, detail.total_queues, detail.epoch)
+        and leads(other, other.hosted_queues.get(number, ()))
     }
 
 
@@ -242,7 +273,7 @@ class PullOutcome(NamedTuple):
 def translate_pull(items: Items, current: MappingItem, asked: int, found: PullOutcome) -> tuple[PullOutcome, int]:
     """The answer of a pull from a physical queue as one from the logical queue, and the delta of its offsets.
 
-    A reader at the end of a physical queue goes on at the next one
+    A reader at the end of a physical queue continues at the next one
     (PullMessageProcessor.rewriteResponseForStaticTopic).
 
     :param asked: the physical offset of the pull. :param found: with physical offsets.

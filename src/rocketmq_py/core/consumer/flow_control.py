@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.errors import BrokerError
+from rocketmq_py.errors import BrokerError, NotLeader
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 
@@ -20,6 +20,8 @@ STATE_DELAY = 1.0
 """Seconds until the next attempt after a failed pull, or if the consumer's state forbids a pull."""
 FLOW_DELAY = 0.05
 BUSY_DELAY = 0.02
+MOVED_DELAY = 0.1
+"""Seconds until a queue that has moved to another broker is pulled there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +114,13 @@ def _full(queue: ProcessQueue, limits: FlowLimits, coming: int, coming_bytes: in
 
 
 def failure_delay(error: Exception, delay: float | None = None) -> float:
-    """Return the seconds until a failed pull is retried: fewer if the broker answered FLOW_CONTROL.
+    """Return the seconds until a failed pull is retried: fewer if the broker answered FLOW_CONTROL, or the queue has
+    moved to another broker.
 
     :param delay: seconds after other failures; :data:`STATE_DELAY` by default.
     """
+    if isinstance(error, NotLeader):
+        return MOVED_DELAY
     busy = isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL
     if busy:
         return BUSY_DELAY

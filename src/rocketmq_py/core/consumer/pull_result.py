@@ -6,30 +6,52 @@ on whole lists and does not decode properties unless it must.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
-from rocketmq_py.model import MessageExt
+from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.headers.pull import PullResponse
-from rocketmq_py.wire.record import decode_records
+from rocketmq_py.wire.record import DEFAULT_RULES, BodyRules, UndecodedRecord, decode_response, relocate_records
 
 _TAGS = b"TAGS\x01"
 _PREPARED = b"TRAN_MSG\x01"
 _SEPARATOR = 2
 
 
-def pulled_messages(body: bytes, header: PullResponse, broker_name: str, tags: Collection[str]) -> list[MessageExt]:
+class PulledMessages(NamedTuple):
+    """The messages of a pull.
+
+    :ivar next_offset: where the next pull begins; before the broker's suggestion if messages are postponed.
+    :ivar undecoded: messages that were asked for and cannot be decoded.
+    """
+
+    messages: list[MessageExt]
+    next_offset: int
+    undecoded: Sequence[UndecodedRecord] = ()
+
+
+def pulled_messages(
+    body: bytes, header: PullResponse, queue: MessageQueue, tags: Collection[str], rules: BodyRules = DEFAULT_RULES
+) -> PulledMessages:
     """Return the messages of a pull as users get them; empty if none has one of the tags.
 
+    :param queue: the queue that was pulled.
     :param tags: subscribed tags; empty for all, and for SQL expressions.
+    :param rules: what is wanted of their bodies.
+    :raises CorruptRecord: the lengths of the records contradict themselves.
     """
-    messages = filter_by_tags(decode_records(body, broker_name), tags)
+    body = located_records(body, header, queue.queue_id)
+    decoded = decode_response(body, queue.broker_name, rules)
+    messages = filter_by_tags(decoded.messages, tags)
     add_queue_bounds(messages, header.min_offset, header.max_offset)
-    if header.offset_delta:
-        shift_offsets(messages, header.offset_delta)
     if may_be_transactional(body):
         restore_transaction_ids(messages)
-    return messages
+    if not decoded.undecoded and not decoded.postponed:
+        return PulledMessages(messages, header.next_begin_offset)
+    undecoded = [record for record in decoded.undecoded if not tags or tag_of(record.message) in tags]
+    resume = [record.message.queue_offset for record in decoded.postponed[:1]]
+    return PulledMessages(messages, min([header.next_begin_offset, *resume]), undecoded)
 
 
 def tag_of(message: MessageExt) -> str | None:
@@ -56,10 +78,13 @@ def add_queue_bounds(messages: Iterable[MessageExt], min_offset: int, max_offset
         message.add_properties(bounds)
 
 
-def shift_offsets(messages: Iterable[MessageExt], delta: int) -> None:
-    """Add the offset delta of a static topic's pull response to queue offsets."""
-    for message in messages:
-        message.queue_offset += delta
+def located_records(body: bytes, header: PullResponse, queue_id: int) -> bytes:
+    """Return the records of a pull with their place in the queue that was pulled; those of a logical queue are stored
+    with that in a physical one.
+
+    :raises CorruptRecord: the bytes contradict themselves.
+    """
+    return body if header.offset_delta is None else relocate_records(body, queue_id, header.offset_delta)
 
 
 def may_be_transactional(body: bytes) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rocketmq_py.core.producer.send_attempts import RETRY_CODES, RoundRobin
+from rocketmq_py.core.producer.send_attempts import RETRY_CODES, BrokerOf, RoundRobin, named_broker
 from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RocketMQError
 from rocketmq_py.model import MessageQueue
 
@@ -141,20 +141,23 @@ class AvailableFirst(RoundRobin):
         self._faults = faults
         self._clock = clock
 
-    def pick(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
+    def pick(
+        self, queues: Sequence[MessageQueue], avoid: str | None = None, broker_of: BrokerOf = named_broker
+    ) -> MessageQueue:
         """Return the next queue of an available broker, else of a reachable one, else of any; not on ``avoid`` if
         possible.
         """
         now, faults = self._clock(), self._faults
-        found = self._first(queues, avoid, lambda broker: faults.is_available(broker, now))
-        found = found or self._first(queues, avoid, faults.is_reachable)
+        found = self._first(queues, avoid, broker_of, lambda broker: faults.is_available(broker, now))
+        found = found or self._first(queues, avoid, broker_of, faults.is_reachable)
         return found or super().pick(queues)
 
     def _first(
-        self, queues: Sequence[MessageQueue], avoid: str | None, suits: Callable[[str], bool]
+        self, queues: Sequence[MessageQueue], avoid: str | None, broker_of: BrokerOf, suits: Callable[[str], bool]
     ) -> MessageQueue | None:
         for _ in queues:
             queue = super().pick(queues)
-            if queue.broker_name != avoid and suits(queue.broker_name):
+            broker = broker_of(queue)
+            if broker != avoid and suits(broker):
                 return queue
         return None

@@ -20,6 +20,7 @@ from rocketmq_py.errors import (
     FlushTimeout,
     NetworkError,
     NoRouteError,
+    NotLeader,
     RequestTimeout,
     RocketMQError,
 )  # fmt: skip
@@ -68,6 +69,15 @@ def reached_no_broker(error: RocketMQError) -> bool:
     return isinstance(error, ConnectError | NoMasterError) or type(error) is NetworkError
 
 
+BrokerOf = Callable[[MessageQueue], str]
+"""Returns the name of the broker that serves a queue."""
+
+
+def named_broker(queue: MessageQueue) -> str:
+    """The broker in the name of a queue, which serves it unless the topic is static."""
+    return queue.broker_name
+
+
 class RoundRobin:
     """Takes the queues of a topic in turn. Safe to use from several threads.
 
@@ -79,12 +89,17 @@ class RoundRobin:
     def __init__(self, start: int = 0) -> None:
         self._turn = itertools.count(start)
 
-    def pick(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
-        """The next of ``queues``, not on broker ``avoid`` if there is another; ``queues`` is not empty."""
+    def pick(
+        self, queues: Sequence[MessageQueue], avoid: str | None = None, broker_of: BrokerOf = named_broker
+    ) -> MessageQueue:
+        """The next of ``queues``, not on broker ``avoid`` if there is another; ``queues`` is not empty.
+
+        :param broker_of: returns the name of the broker that serves a queue.
+        """
         if avoid is not None:
             for _ in queues:
                 queue = queues[next(self._turn) % len(queues)]
-                if queue.broker_name != avoid:
+                if broker_of(queue) != avoid:
                     return queue
         return queues[next(self._turn) % len(queues)]
 
@@ -129,13 +144,15 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
     waits: bool = False
     """An attempt that reached no broker is repeated until the deadline."""
 
-    def next_queue(self, queues: Sequence[MessageQueue], turn: RoundRobin) -> MessageQueue:
+    def next_queue(
+        self, queues: Sequence[MessageQueue], turn: RoundRobin, broker_of: BrokerOf = named_broker
+    ) -> MessageQueue:
         """The queue of the next attempt; if there is a choice, not on the broker of the last failed attempt."""
         if self.queue is None:
             if self.choose is not None:
                 self.queue = self.choose(queues)
             else:
-                self.queue = turn.pick(queues, self.tried[-1] if self.tried else None)
+                self.queue = turn.pick(queues, self.tried[-1] if self.tried else None, broker_of)
         return self.queue
 
     def begin(self, now: float) -> None:
@@ -177,6 +194,9 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
             return 0.0
         self.failures += 1
         pause = 0.0 if elsewhere else BACKOFF.seconds(self.failures, jitter)
+        if isinstance(error, NotLeader) and now + pause < self.deadline:
+            self.begin(now + pause)  # it stored nothing; the queue stays the same, its new broker takes the message
+            return pause
         if is_retried(error, self.retry_codes) and self._may_follow(error) and now + pause < self.deadline:
             self.queue = None
             self.begin(now + pause)

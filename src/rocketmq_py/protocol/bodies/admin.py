@@ -30,8 +30,8 @@ class TopicOffset(Body, kw_only=True):
 class OffsetWrapper(Body, kw_only=True):
     """The progress of a group in one queue.
 
-    ``broker_offset`` is the queue's max offset, ``consumer_offset`` the committed offset (0 if there is none),
-    ``last_timestamp`` the store time of the last consumed message, 0 if unknown.
+    ``broker_offset`` is the queue's max offset, ``consumer_offset`` the committed offset (0 if there is none, -1 in a
+    physical queue of a static topic), ``last_timestamp`` the store time of the last consumed message, 0 if unknown.
     """
 
     broker_offset: Int64 = 0
@@ -42,7 +42,7 @@ class OffsetWrapper(Body, kw_only=True):
     @property
     def lag(self) -> int:
         """Number of messages that the group has not committed, including deleted ones."""
-        return max(0, self.broker_offset - self.consumer_offset)
+        return max(0, self.broker_offset - max(0, self.consumer_offset))
 
 
 class _Tables(Body, kw_only=True):

@@ -14,7 +14,7 @@ from rocketmq_py.wire.integers import Int32, Int64
 PULL = "PULL"
 POP = "POP"
 RequestMode = Annotated[str, java_enum(PULL, POP)]
-"""How a group asks for the messages of a topic."""
+"""The request mode of a group for a topic: pull or POP."""
 
 
 class BatchAck(Body, kw_only=True, rename={

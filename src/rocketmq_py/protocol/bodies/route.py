@@ -8,7 +8,7 @@ from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.wire.integers import Int32, Int64
 
 
-class QueueData(Body, kw_only=True):
+class QueueData(Body, kw_only=True, gc=False):
     broker_name: str
     read_queue_nums: Int32
     write_queue_nums: Int32

@@ -11,7 +11,7 @@ from rocketmq_py.protocol.coercion import java_enum
 from rocketmq_py.wire.integers import Int32
 
 
-class TopicConfig(Body, kw_only=True):
+class TopicConfig(Body, kw_only=True, gc=False):
     topic_name: str
     read_queue_nums: Int32 = 16
     write_queue_nums: Int32 = 16

@@ -1,6 +1,6 @@
 """What a failed request is answered with.
 
-Knows the error tree and Java's response codes. An error nobody foresaw is logged once, with its traceback, and its
+Maps the error tree to Java's response codes. An unexpected error is logged once, with its traceback, and its
 class and words go back to the caller, as a Java server does.
 """
 
@@ -19,7 +19,7 @@ REJECT = "[REJECTREQUEST]system busy, start flow control for a while"
 
 
 def unsupported(code: int) -> Reply:
-    """The answer to a request code nobody handles, in Java's words."""
+    """Return the reply to a request code without a handler, with Java's remark."""
     return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
 
 
@@ -37,7 +37,7 @@ def failure(error: Exception, what: str, address: str) -> Reply:
     """The answer to a request that failed with ``error``.
 
     :param what: the request, for the log.
-    :param address: who made it, for the log.
+    :param address: the client's address, for the log.
     """
     if isinstance(error, BrokerError):
         return Reply(error.code, error.remark)

@@ -13,7 +13,7 @@ from rocketmq_py.server.reply import Reply
 from rocketmq_py.server.requests.router import Handler, Outcome, Route
 
 V5_3_1 = 475
-"""Its place in Java's MQVersion. Clients of later versions make a new connection when they are told to go away, and
+"""Its place in Java's MQVersion. Clients of later versions make a new connection after GO_AWAY, and
 send their request again."""
 
 _QUIET_SECONDS = 1.0

@@ -86,7 +86,7 @@ class Decision:
         try:
             found: dict[str, Any] = json.loads(raw)
             if found["form"] != _FORM:
-                raise DecisionError(f"it has form {found['form']}, this version knows {_FORM}: use a newer version")
+                raise DecisionError(f"it has form {found['form']}, this version reads {_FORM}: use a newer version")
             return Decision(
                 str(found["query"]), int(found["batch"]), frozenset(map(str, found["attempts"])),
                 {str(row): str(key) for row, key in found["resent"].items()}, tuple(map(str, found["topics"])),

@@ -26,7 +26,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from rocketmq_py.core.paths import component
 
 _JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""A JVM that starts fast and lives for a second."""
+"""A JVM that starts fast and runs for a second."""
 _MESSAGE_CHARACTERS = 2000
 
 
@@ -86,7 +86,7 @@ class HadoopDecisionStore:
         except Py4JJavaError as e:
             raise _file_error(e) from e
         except Py4JError as e:
-            raise OSError(f"the Java process that speaks with {self._location} has failed: {e}") from e
+            raise OSError(f"the Java process for {self._location} has failed: {e}") from e
 
 
 class _Client:
@@ -127,7 +127,7 @@ def start_jvm(classes: str, environ: Mapping[str, str]) -> JavaGateway:
             process.communicate()
             log.seek(0)
             output = log.read()[-_MESSAGE_CHARACTERS:].decode()
-            raise OSError(f"the JVM that speaks with Hadoop has not started: {output}")
+            raise OSError(f"the JVM for Hadoop has not started: {output}")
         client = GatewayClient(gateway_parameters=GatewayParameters(port=int(port), auth_token=token))
         gateway = JavaGateway(gateway_client=client, gateway_parameters=client.gateway_parameters)
         weakref.finalize(gateway, _end, client, process, stack.pop_all())

@@ -20,7 +20,7 @@ from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import MessageExt
 from rocketmq_py.spark.decode.arrays import texts
 from rocketmq_py.spark.decode.checksums import check_crcs
-from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, Budget, Records, TooLarge
+from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, BodyLimits, Budget, Records, TooLarge
 from rocketmq_py.spark.decode.compiled import CompiledDecoder, required
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.spark.decode.slices import as_kind, having
@@ -45,6 +45,7 @@ class Decoder:
     :param tags: keep messages with one of these tags only; all messages when there are none.
     :param check_crc: compare each body with its checksum. The compiled decoder does not.
     :param choice: the decoder to use.
+    :param limits: for decompressed bodies.
     :raises ConfigError: the compiled decoder is required, and not installed.
     """
 
@@ -56,7 +57,9 @@ class Decoder:
         *,
         check_crc: bool = False,
         choice: DecoderChoice = DecoderChoice.AUTO,
+        limits: BodyLimits = BodyLimits(),  # noqa: B008 - immutable
     ) -> None:
+        self._limits = limits
         native = (
             None
             if choice is DecoderChoice.NUMPY or check_crc
@@ -119,7 +122,7 @@ class Decoder:
             if not keep.any():
                 return None
             layout = Layout(raw, layout.starts[keep])
-        records = Records(layout, self._broker_name)
+        records = Records(layout, self._broker_name, self._limits)
         arrays = [as_kind(c.of_records(records), f.type) for c, f in zip(self._columns, self._schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return having(batch, records.pairs.column("TAGS"), self._tags_array) if self._tags else batch
@@ -146,9 +149,9 @@ class Decoder:
         """
         if not holds_compressed(raw, starts):
             return decode_records(raw, self._broker_name)
-        budget, found = Budget(), []
+        budget, found = Budget(self._limits.max_batch), []
         for start, end in pairwise([*starts.tolist(), len(raw)]):
-            messages = decode_records(raw[start:end], self._broker_name)
+            messages = decode_records(raw[start:end], self._broker_name, self._limits.of_one)
             budget.spend(sum(len(message.body) for message in messages))
             found += messages
         return found
@@ -178,4 +181,4 @@ def _ascending(offsets: Any, wanted: range) -> Any:
     return (offsets > highest) & (offsets < wanted.stop)
 
 
-__all__ = ["COLUMNS", "CorruptRecord", "Decoder", "Rescue"]
+__all__ = ["COLUMNS", "BodyLimits", "CorruptRecord", "Decoder", "Rescue"]

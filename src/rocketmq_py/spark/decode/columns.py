@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +21,25 @@ from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.spark.decode.layout import Irregular, Layout
 from rocketmq_py.spark.decode.properties import Pairs
 from rocketmq_py.spark.decode.slices import gather
-from rocketmq_py.wire.compression import decompress
+from rocketmq_py.wire.compression import DEFAULT_LIMITS, MIB, DecompressionLimits, decompress
 from rocketmq_py.wire.ids import offset_msg_id
 from rocketmq_py.wire.record import COMPRESSED
 
-BUDGET = 64 * 1024 * 1024
-"""Bytes of decompressed bodies in one record batch. A larger body is a batch of its own."""
+
+class BodyLimits(NamedTuple):
+    """Limits for decompressed bodies.
+
+    :param max_body: bytes of one body; a message with more cannot be decoded.
+    :param max_batch: bytes of the bodies of one record batch; a larger body is a batch of its own.
+    """
+
+    max_body: int = DEFAULT_LIMITS.max_body
+    max_batch: int = 64 * MIB
+
+    @property
+    def of_one(self) -> DecompressionLimits:
+        """The limits for a body on its own."""
+        return DecompressionLimits(self.max_body, self.max_body)
 
 
 class TooLarge(Exception):
@@ -34,10 +47,13 @@ class TooLarge(Exception):
 
 
 class Budget:
-    """Counts the decompressed bytes of one record batch."""
+    """Counts the decompressed bytes of one record batch.
 
-    def __init__(self) -> None:
-        self._left = BUDGET
+    :param limit: the most of them.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
         self._is_first = True
 
     def spend(self, size: int) -> None:
@@ -58,7 +74,8 @@ PROPERTIES = pa.map_(pa.string(), pa.string())
 class Records:
     """A run of records of one queue, with everything several columns need computed once."""
 
-    def __init__(self, layout: Layout, broker_name: str) -> None:
+    def __init__(self, layout: Layout, broker_name: str, limits: BodyLimits = BodyLimits()) -> None:  # noqa: B008 - immutable
+        self.limits = limits
         self.layout = layout
         self.broker_name = broker_name
 
@@ -103,18 +120,20 @@ def _body(records: Records) -> Any:
     layout = records.layout
     bodies = gather(layout.data, layout.body_start, layout.body_length, pa.binary())
     compressed = np.flatnonzero(layout.head["sysFlag"] & COMPRESSED)
-    return _inflate(bodies, compressed, layout) if len(compressed) else bodies
+    return _inflate(bodies, compressed, records) if len(compressed) else bodies
 
 
-def _inflate(bodies: Any, compressed: Any, layout: Layout) -> Any:
+def _inflate(bodies: Any, compressed: Any, records: Records) -> Any:
     """``bodies`` with those at ``compressed`` decompressed.
 
+    :raises CorruptBody: one of them does not decompress, or is too large.
     :raises TooLarge: they take more memory than one record batch may.
     """
-    flags = layout.int_field("sysFlag", np.int32)
-    budget, plain = Budget(), []
+    limits = records.limits
+    flags = records.layout.int_field("sysFlag", np.int32)
+    budget, plain = Budget(limits.max_batch), []
     for i in compressed.tolist():
-        plain.append(decompress(bodies[i].as_py(), int(flags[i])))
+        plain.append(decompress(bodies[i].as_py(), int(flags[i]), limits.of_one.budget()))
         budget.spend(len(plain[-1]))
     index = np.arange(len(bodies), dtype=np.int64)
     index[compressed] = len(bodies) + np.arange(len(plain))

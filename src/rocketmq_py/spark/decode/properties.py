@@ -1,6 +1,6 @@
 """The properties of many records as Arrow arrays: single properties by name, or all of them as maps.
 
-The stored form is ``name \\x01 value \\x02 ...``. Whatever Java's parser would treat specially (an entry without
+The stored form is ``name \\x01 value \\x02 ...``. Input that Java's parser treats specially (an entry without
 name or value, a separator inside a value, a name twice in one record, text that is not UTF-8) raises Irregular.
 """
 

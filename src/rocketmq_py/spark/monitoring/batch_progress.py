@@ -72,7 +72,7 @@ def show_batch_reads(
 
 
 def rows_to_read(options: Mapping[str, str]) -> int:
-    """How many offsets a batch read with these options goes over, asked of the cluster now.
+    """Return the number of offsets that a batch read with these options covers now.
 
     :raises RocketMQError: as the read itself would.
     """

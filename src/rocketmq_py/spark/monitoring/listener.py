@@ -92,7 +92,7 @@ class ProgressLog:
         self._path.touch()
 
     def batch(self, progress: BatchProgress, report: str) -> None:  # noqa: ARG002
-        """Append a report, opened anew each time: the file may be rotated away."""
+        """Append a report; the file is opened each time, because it may have been rotated."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(json.loads(report), separators=(",", ":")) + "\n")
 

@@ -134,7 +134,7 @@ class PrometheusProgress:
         registry.register(self)
 
     def collect(self) -> Iterator[Any]:
-        """What the registry asks for at each scrape."""
+        """Return the metrics for one scrape."""
         for metric in GAUGES:
             samples = self._latest.samples(metric)
             unit = "_seconds" if metric.unit == "s" else ""

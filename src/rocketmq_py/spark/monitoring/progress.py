@@ -1,6 +1,6 @@
 """What a micro-batch did, out of the progress report Spark gives for it: rows, rates, and every queue's lag and share.
 
-Pure: reads documents, knows neither Spark nor files. A report speaks of all sources of a query; those whose offsets are
+Pure: no Spark, no files. A report covers all sources of a query; those whose offsets are
 not RocketMQ's (Kafka's, files) count in rows and rates and have no queues here.
 """
 
@@ -24,7 +24,7 @@ class QueueProgress(NamedTuple):
     """One queue in one micro-batch.
 
     :ivar messages: offsets the micro-batch went over; more than its rows where a filter left messages out.
-    :ivar lag: messages in the queue behind the end of the micro-batch; None if Spark does not know.
+    :ivar lag: messages in the queue behind the end of the micro-batch; None if Spark does not report it.
     """
 
     queue: MessageQueue

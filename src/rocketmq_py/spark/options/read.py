@@ -14,6 +14,7 @@ from rocketmq_py.spark.options.offsets import Boundary, FromGroup, Position, Tim
 from rocketmq_py.spark.options.selection import Selection
 from rocketmq_py.spark.options.shared import SHARED, ClusterOptions, check_dlq_topic
 from rocketmq_py.spark.options.values import Parse
+from rocketmq_py.wire.compression import MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,10 @@ class ReadOptions(ClusterOptions):
     :ivar check_crc: compare each body with the checksum its broker stored (default false, as in Java's clients).
     :ivar decoder: ``auto`` (default) decodes with ``rocketmq-py-native`` where it is installed and with NumPy
         elsewhere, ``numpy`` never uses it, ``compiled`` fails without it.
+    :ivar max_decompressed_body: bytes that a compressed body may have when it is decompressed (default 128 MiB); a
+        message with more cannot be decoded, see ``mode``.
+    :ivar max_decompressed_batch: bytes of decompressed bodies in one record batch (default 64 MiB); a larger body is a
+        batch of its own.
     """
 
     selection: Selection
@@ -86,6 +91,8 @@ class ReadOptions(ClusterOptions):
     dlq_topic: str | None = None
     check_crc: bool = False
     decoder: DecoderChoice = DecoderChoice.AUTO
+    max_decompressed_body: int = 128 * MIB
+    max_decompressed_batch: int = 64 * MIB
 
 
 READ: dict[str, Parse] = SHARED | {
@@ -119,6 +126,8 @@ READ: dict[str, Parse] = SHARED | {
     "dlqTopic": check_topic,
     "checkCrc": values.boolean,
     "decoder": values.decoder_choice,
+    "maxDecompressedBody": values.positive,
+    "maxDecompressedBatch": values.positive,
 }
 STREAM_ONLY = (
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "offsetLookupIntervalMs"),

@@ -28,9 +28,9 @@ class Security:
         return client_context(self.tls)
 
     def loaded(self) -> Security:
-        """The same for a process that makes several connections: certificates are read and authorities loaded, once.
+        """Return a copy whose certificates and authorities are loaded, for a process that makes several connections.
 
-        Where the system's authorities are trusted that takes 30 ms.
+        Loading the system's authorities takes 30 ms.
 
         :raises ConfigError: as :meth:`context`.
         """

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, NotLeader, RocketMQError, TopicNotExist
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import ClusterInfo, QueueData, TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -28,11 +28,18 @@ from rocketmq_py.spark.options.offsets import Bounds, Offsets
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.options.selection import Assigned, Matching, Selection
 from rocketmq_py.spark.remoting.connection import BlockingConnections
-from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes, of_route, readable_number, writable_number
+from rocketmq_py.spark.remoting.queues import (
+    Addresses,
+    QueueRoutes,
+    brokers_of,
+    of_route,
+    readable_number,
+    writable_number,
+)
 from rocketmq_py.spark.remoting.retry import new_retry
 
 AUTO_CREATE_QUEUES = 4
-"""Queues a topic gets that its first message creates, as Java's producer asks for."""
+"""Queues of a topic that its first message creates, as with Java's producer."""
 
 _AVOIDED_SECONDS = 5.0
 """For so long after a failed request, other brokers of the same name are asked first."""
@@ -119,6 +126,11 @@ class Cluster:
         number: Callable[[QueueData], int] = lambda data: min(writable_number(data), AUTO_CREATE_QUEUES)  # noqa: E731
         return QueueRoutes(dict(of_route(topic, template, number)))
 
+    def masters(self, topic: str) -> dict[str, str]:
+        """The address of the master of each broker that has ``topic``, by broker name; errors as :meth:`readable`."""
+        brokers = brokers_of(self._route(topic))
+        return {name: addresses.master for name, addresses in brokers.items() if addresses.master}
+
     def _template(self) -> TopicRouteData | None:
         """The route a topic created by its first message gets; None if brokers do not create topics automatically."""
         try:
@@ -167,7 +179,8 @@ class Cluster:
 
     def earliest(self, queues: QueueRoutes) -> Offsets:
         """The offset of the oldest message of each queue."""
-        return self._offsets(queues, RequestCode.GET_MIN_OFFSET, _min_offset)
+        answers = self._offsets(queues, RequestCode.GET_MIN_OFFSET, _min_offset)
+        return {queue: max(offset, 0) for queue, offset in answers.items()}  # -1: a batch queue without messages
 
     def latest(self, queues: QueueRoutes) -> Offsets:
         """The offset the next message of each queue will get."""
@@ -238,6 +251,19 @@ class Cluster:
     def _each(
         self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
     ) -> dict[MessageQueue, tuple[Reply, str]]:
+        """One answer per queue, with the address it came from. A logical queue that has moved is asked again there."""
+        answers = self._each_broker(queues, code, header)
+        moved = [queue for queue, (answer, _) in answers.items() if answer.code == ResponseCode.NOT_LEADER_FOR_QUEUE]
+        if moved:
+            for topic in {queue.topic for queue in moved}:
+                current = of_route(topic, self._route(topic), readable_number)
+                queues.addresses.update((queue, current[queue]) for queue in moved if queue in current)
+            answers.update(self._each_broker(queues.only(moved), code, header))
+        return answers
+
+    def _each_broker(
+        self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
+    ) -> dict[MessageQueue, tuple[Reply, str]]:
         """One answer per queue, with the address it came from. Each broker gets its requests in one batch."""
         answers: dict[MessageQueue, tuple[Reply, str]] = {}
         for at, members in queues.by_address().items():
@@ -278,7 +304,7 @@ class Cluster:
             raise
         for answer in answers.values():
             error = BrokerError.of(answer.code, answer.remark, address)
-            is_final = isinstance(error, TopicNotExist) and not is_slave
+            is_final = isinstance(error, NotLeader) or (isinstance(error, TopicNotExist) and not is_slave)
             if answer.code != ResponseCode.SUCCESS and error.retryable and not is_final:
                 raise error
         return [answers[opaque] for opaque in opaques]

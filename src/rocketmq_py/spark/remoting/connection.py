@@ -17,9 +17,9 @@ def connect(
 
     :param address: ``host:port``.
     :param timeout: seconds to wait for the connection, and each time for bytes of an answer.
-    :param security: whether to speak TLS, and with which credentials requests are signed.
+    :param security: TLS options, and credentials for signing requests.
     :param context: the TLS context of ``security``, if it exists already.
-    :raises ConnectError: nobody listens there, or does not answer in time, or TLS fails.
+    :raises ConnectError: the connection is refused or not made in time, or TLS fails.
     """
     tls = context or security.context()
     return BlockingConnection.connect(address, timeout, tls=tls, credentials=security.credentials, hint=_HINT)

@@ -11,9 +11,19 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from rocketmq_py.core.consumer.pull_result import located_records
 from rocketmq_py.core.consumer.subscription import ALL, TAG
+from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, NoRouteError, RocketMQError, TopicNotExist
+from rocketmq_py.errors import (
+    BrokerError,
+    ConfigError,
+    NetworkError,
+    NoRouteError,
+    NotLeader,
+    RocketMQError,
+    TopicNotExist,
+)
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
@@ -98,6 +108,8 @@ class Fetcher:
         self._failure: RocketMQError | None = None
         self._accepts_losses = False
         self._compacted: bool | None = None
+        self.between = 0
+        """Offsets of a logical queue that belong to none of its physical queues."""
         self.skipped = 0
         """Offsets that were left out because their messages are gone, and the settings say to go on."""
 
@@ -164,7 +176,10 @@ class Fetcher:
         """No pull is in flight: deal with what failed, or go to the broker that was suggested."""
         suggested, self._suggested = self._suggested, None
         failure, self._failure = self._failure, None
-        if failure is not None:
+        if isinstance(failure, NotLeader):
+            self._retry.failed(failure)
+            self._use(self._look_up())
+        elif failure is not None:
             if isinstance(failure, UnprovenLoss) and self.is_compacted():
                 return
             if isinstance(failure, Lag) and len(self._addresses) > 1:
@@ -268,8 +283,12 @@ class Fetcher:
             ))  # fmt: skip
             return
         if answer.code == ResponseCode.SUCCESS and answer.body:
-            self._answered(segment, answer.body, found.next_begin_offset)
+            body = located_records(answer.body, found, self._queue.queue_id)
+            self._answered(segment, body, found.next_begin_offset)
         elif self._is_unmatched(answer):
+            self._answered(segment, b"", found.next_begin_offset)
+        elif self._is_between(answer):
+            self.between += min(found.next_begin_offset, segment.stop) - segment.start
             self._answered(segment, b"", found.next_begin_offset)
         else:
             stop = min(found.next_begin_offset, segment.stop)
@@ -288,6 +307,17 @@ class Fetcher:
         is_filtered = not self._settings.wanted.takes_all
         return (
             is_filtered
+            and answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+            and answer.remark not in _OTHER_READ_STATUSES
+        )
+
+    def _is_between(self, answer: Reply) -> bool:
+        """True if a logical queue has no messages at these offsets, because its next physical queue begins later.
+
+        Java's broker returns no remark if another broker has the physical queue.
+        """
+        return (
+            is_logical(self._queue)
             and answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
             and answer.remark not in _OTHER_READ_STATUSES
         )
@@ -316,7 +346,7 @@ class Fetcher:
         self._answered(segment, b"", stop)
 
     def _handle_offset_moved(self, segment: Segment, found: PullResponse) -> None:
-        """The broker does not have the offset: retention was faster, or the queue has been created anew."""
+        """The broker does not have the offset: it was deleted, or the queue was created again."""
         start = segment.start
         beyond = start >= found.max_offset
         if found.min_offset <= start < found.max_offset:  # the offset of the group was reset, for one
@@ -354,10 +384,14 @@ class Fetcher:
         self._distrusted.update(self._addresses[:1])
         self._addresses = self._addresses[1:] + self._addresses[:1]
         if self._retry.failures >= len(self._addresses):
-            found = self._look_up()
-            if found.all:
-                self._servers, self._addresses = found, found.all
-                self._distrusted.clear()
+            self._use(self._look_up())
+
+    def _use(self, found: Addresses) -> None:
+        """Go on with these addresses, if there are any."""
+        if found.all:
+            self.close()
+            self._servers, self._addresses = found, found.all
+            self._distrusted.clear()
 
     def _look_up(self) -> Addresses:
         """Look the addresses of the queue up again; none if no name server answers."""
@@ -372,9 +406,9 @@ class Fetcher:
 
 
 def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
-    """The fetchers in order, each with the ones behind it having prefetched, and closed when its turn is over.
+    """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
 
-    :param limit: how many have prefetched and are not over. Answers that wait are in the buffers of their connections.
+    :param limit: maximum number of open fetchers. Their responses wait in the buffers of their connections.
     :raises RocketMQError: one of them cannot begin.
     """
     waiting = iter(fetchers)

@@ -25,7 +25,7 @@ _MIN_INFLIGHT_PULLS = 4
 
 
 class IncompleteRead(RocketMQError):
-    """A range was not read whole: offsets are neither answered nor known to be gone. Always a fault of this package."""
+    """A range was not read completely: some offsets were neither returned nor deleted. A bug of this package."""
 
 
 class Pull(NamedTuple):
@@ -49,7 +49,7 @@ class Segment:
 class Window:
     """The pulls of offsets ``start`` up to, not including, ``stop``.
 
-    :param in_flight: pulls in flight at most.
+    :param in_flight: maximum number of pulls in flight.
     :param filtered: the broker returns only some of the messages, so an answer covers more offsets than it holds
         messages: as many as the broker looks at in one read.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from rocketmq_py.core.logical_queues import leaders_of
 from rocketmq_py.core.route import check_queues
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import QueueData, TopicRouteData
@@ -12,10 +13,14 @@ from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 
 class Addresses(NamedTuple):
-    """The addresses of one broker name: the master, and slaves with their broker ids."""
+    """The addresses of one broker name: the master, and slaves with their broker ids.
+
+    :ivar broker: the name; a logical queue does not have its broker's.
+    """
 
     master: str | None = None
     slaves: tuple[tuple[int, str], ...] = ()
+    broker: str = ""
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -29,7 +34,7 @@ class Addresses(NamedTuple):
 
 
 class QueueRoutes(NamedTuple):
-    """Queues of some topics, and the addresses of each."""
+    """Queues of some topics, and the addresses of each; those of a logical queue are corrected when it has moved."""
 
     addresses: dict[MessageQueue, Addresses]
 
@@ -59,6 +64,19 @@ def writable_number(data: QueueData) -> int:
     return data.write_queue_nums if data.perm & PERM_WRITE else 0
 
 
+def brokers_of(route: TopicRouteData) -> dict[str, Addresses]:
+    """The brokers of a topic, by name."""
+    return {
+        broker.broker_name: Addresses(
+            broker.broker_addrs.get(0),
+            tuple((i, broker.broker_addrs[i]) for i in sorted(broker.broker_addrs) if i),
+            broker.broker_name,
+        )
+        for broker in route.broker_datas
+        if broker.broker_addrs
+    }
+
+
 def of_route(topic: str, route: TopicRouteData, number: Callable[[QueueData], int]) -> Mapping[MessageQueue, Addresses]:
     """The queues of a topic.
 
@@ -66,13 +84,10 @@ def of_route(topic: str, route: TopicRouteData, number: Callable[[QueueData], in
     :raises BadHeader: the route has more queues than a topic may have.
     """
     check_queues(topic, route)
-    brokers = {
-        broker.broker_name: Addresses(
-            broker.broker_addrs.get(0), tuple((i, broker.broker_addrs[i]) for i in sorted(broker.broker_addrs) if i)
-        )
-        for broker in route.broker_datas
-        if broker.broker_addrs
-    }
+    brokers = brokers_of(route)
+    if route.topic_queue_mapping_by_broker:
+        leaders = leaders_of(topic, route)
+        return {queue: brokers[broker] for queue, broker in leaders.items() if broker in brokers}
     return {
         MessageQueue(topic, data.broker_name, queue_id): brokers[data.broker_name]
         for data in route.queue_datas

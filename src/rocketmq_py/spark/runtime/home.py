@@ -72,9 +72,9 @@ def compiled_home(installed: Path, where: Path) -> Path:
 
 
 def compile_archive(archive: Path, target: Path, name: str) -> None:
-    """Copy an archive of Python sources, and put the compiled module next to each; tests stay behind.
+    """Copy an archive of Python sources and add the compiled modules; tests are not copied.
 
-    :param name: of the archive, in tracebacks.
+    :param name: name of the archive, for tracebacks.
     """
     with (
         zipfile.ZipFile(archive) as sources,

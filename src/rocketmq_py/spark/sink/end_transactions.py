@@ -2,7 +2,7 @@
 
 Blocking. A broker that receives a commit twice may deliver twice, so a request that may have arrived is never sent
 again; such transactions are reported as open and completed by transaction checks (``check_back``). Brokers of this
-project end many transactions with one request; others do not know the request and get one for each transaction.
+project end many transactions with one request; others do not support this and get one request for each transaction.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class _BrokerEnds:
             self._switch_to_singles(batch)
             return
         error = BrokerError.of(answer.code, answer.remark, self._address)
-        if isinstance(error, SystemBusy):  # refused before anybody looked at it
+        if isinstance(error, SystemBusy):  # refused before it was handled
             self._order.ready.appendleft(batch)
             self._retry.failed(error)
             return

@@ -120,10 +120,10 @@ class Committer:
         self._timeout = timeout
 
     def commit(self, prepared: list[Prepared], batch_id: int) -> None:
-        """Deliver a micro-batch; returns when every row of it is.
+        """Deliver a micro-batch; return when all its rows are delivered.
 
-        :raises DecisionError: the decision cannot be written or read: nothing is delivered.
-        :raises OpenTransactionsError: it is decided, but not all is delivered yet.
+        :raises DecisionError: the decision cannot be written or read; nothing is delivered.
+        :raises OpenTransactionsError: the commit is decided, but some rows are not delivered yet.
         """
         if not prepared:
             return
@@ -210,12 +210,7 @@ def _end(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...], 
     cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
     ends = TransactionEnds(settings, {})
     try:
-        masters = {
-            queue.broker_name: addresses.master
-            for topic in topics
-            for queue, addresses in cluster.writable(topic).addresses.items()
-            if addresses.master
-        }
+        masters = {name: address for topic in topics for name, address in cluster.masters(topic).items()}
         ends = TransactionEnds(settings, masters)
         return ends.end(halves, outcome)
     finally:

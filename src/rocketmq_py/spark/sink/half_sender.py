@@ -41,7 +41,7 @@ from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.row_properties import ROW_KEY
 from rocketmq_py.spark.sink.blocks import Block
 from rocketmq_py.spark.sink.rows import RowMessage
-from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets, refusal
+from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets, TopicQueues, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 
 AT_ONCE = 512
@@ -148,7 +148,7 @@ class _Part:
 class HalfSender:
     """Sends the half messages of one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
 
-    :param settings: ``producer_group`` is who is asked how the transactions end.
+    :param settings: brokers check the transactions with members of ``producer_group``.
     :param unique_key: makes another unique key.
     :param bad: what to do about messages their broker refuses as illegal.
     :ivar prefix: encoded properties that make a message a half message.
@@ -163,6 +163,7 @@ class HalfSender:
         self._connections = self._targets.connections
         self._waiting: deque[_Pending] = deque()
         self._inflight: dict[tuple[str, int], list[_Pending] | _Part] = {}
+        self._names: dict[str, str] = {}  # of brokers, by address
         self._one_by_one: set[str] = set()  # addresses of brokers that take no batches
         transaction = {Property.TRANSACTION_PREPARED: "true", Property.PRODUCER_GROUP: settings.producer_group}
         self.prefix = encode_properties(transaction)
@@ -239,7 +240,7 @@ class HalfSender:
         try:
             queues = self._targets.queues(part.topic)
             part.queue = part.bound or queues.next(None)
-            address = queues.address(part.queue)
+            address = self._address(queues, part.queue)
         except NoRouteError as e:
             self._send_again(self._taken_apart(part), e)
             return
@@ -293,7 +294,13 @@ class HalfSender:
             if topic not in free:
                 free[topic] = queues.next(None)
             pending.queue = free[topic]
-        return queues.address(pending.queue)
+        return self._address(queues, pending.queue)
+
+    def _address(self, queues: TopicQueues, queue: MessageQueue) -> str:
+        """The address of the broker of a queue, whose name is kept for its answers."""
+        address = queues.address(queue)
+        self._names[address] = queues.broker(queue)
+        return address
 
     def _write(self, address: str, pendings: list[_Pending]) -> None:
         in_batches = address not in self._one_by_one
@@ -338,7 +345,7 @@ class HalfSender:
             producer_group=self._settings.producer_group, topic=topic, default_topic=AUTO_CREATE_TOPIC,
             default_topic_queue_nums=AUTO_CREATE_QUEUES, queue_id=queue.queue_id, sys_flag=TRANSACTION_PREPARED,
             born_timestamp=int(time.time() * 1000), flag=0, properties="",
-            reconsume_times=0, unit_mode=False, batch=is_batch, bname=queue.broker_name,
+            reconsume_times=0, unit_mode=False, batch=is_batch, bname=self._targets.queues(topic).broker(queue),
         ).to_ext()  # fmt: skip
 
     # -- answers
@@ -355,7 +362,7 @@ class HalfSender:
             sent = self._inflight.pop((address, answer.opaque))
             if answer.code == ResponseCode.SUCCESS:
                 self._limit.taken()
-                self._stored(sent, answer)
+                self._stored(sent, answer, self._names[address])
             else:
                 self._not_stored(address, self._pendings(sent), answer)
 
@@ -389,30 +396,26 @@ class HalfSender:
                 pending.alone = True
             self._waiting.extendleft(reversed(group))
 
-    def _stored(self, sent: list[_Pending] | _Part, answer: Reply) -> None:
+    def _stored(self, sent: list[_Pending] | _Part, answer: Reply, broker: str) -> None:
         """Note where messages are stored: a batch has consecutive offsets in the half topic."""
         log_offsets = decode_offsets(answer.body) if answer.body else (int(answer.ext["msgId"][-16:], 16),)
         first, count = int(answer.ext["queueOffset"]), sent.count if isinstance(sent, _Part) else len(sent)
-        queue = sent.queue if isinstance(sent, _Part) else sent[0].queue
-        assert queue is not None
         if len(log_offsets) != count:
-            raise CorruptRecord(f"{queue.broker_name} returned {len(log_offsets)} offsets for {count} half messages")
+            raise CorruptRecord(f"{broker} returned {len(log_offsets)} offsets for {count} half messages")
         offsets = range(first, first + count)
         if isinstance(sent, _Part):
-            self._record(sent.number, queue, sent.bound, HalfRange(array("q", log_offsets), array("q", offsets)))
+            self._record(sent.number, broker, sent.bound, HalfRange(array("q", log_offsets), array("q", offsets)))
         elif count > 1 and all(pending.bound is None for pending in sent):
-            self._record(sent[0].number, queue, None, HalfRange(array("q", log_offsets), array("q", offsets)))
+            self._record(sent[0].number, broker, None, HalfRange(array("q", log_offsets), array("q", offsets)))
         else:
             for pending, log_offset, half_offset in zip(sent, log_offsets, offsets, strict=True):
-                self._record(pending.number, queue, pending.bound, (log_offset, half_offset))
+                self._record(pending.number, broker, pending.bound, (log_offset, half_offset))
 
-    def _record(
-        self, number: int, queue: MessageQueue, bound: MessageQueue | None, where: HalfRange | tuple[int, int]
-    ) -> None:
+    def _record(self, number: int, broker: str, bound: MessageQueue | None, where: HalfRange | tuple[int, int]) -> None:
         if bound is not None:
-            self._ordered.append((number, queue.broker_name, bound, where))
+            self._ordered.append((number, broker, bound, where))
         else:
-            self._keep(queue.broker_name, None, where)
+            self._keep(broker, None, where)
 
     def _keep(self, broker: str, order: MessageQueue | None, where: _Where) -> None:
         if isinstance(where, HalfRange):

@@ -196,7 +196,7 @@ def _user_properties(value: Mapping[str, str] | Iterable[tuple[str, str]] | None
     properties: dict[str, str] = {}
     for name, text in dict(value or {}).items():
         if name in DELAYS:
-            raise MessageIllegal(f"property {name} asks for a delay: use column delayLevel or deliverAt")
+            raise MessageIllegal(f"property {name} is a delay: use column delayLevel or deliverAt")
         if text and name not in NOT_COPIED:
             properties[_plain("properties", name)] = _plain(name, text)
     return properties
@@ -215,7 +215,7 @@ def check_columns(columns: Sequence[str], topic: str | None, *, exactly_once: bo
     """
     strangers = [name for name in columns if name not in COLUMNS]
     if strangers:
-        raise ConfigError(f"a sink does not know column {strangers[0]!r}; it takes {', '.join(COLUMNS)}")
+        raise ConfigError(f"a sink has no column {strangers[0]!r}; it has {', '.join(COLUMNS)}")
     if "body" not in columns:
         raise ConfigError("a sink needs a column body (binary or string)")
     if topic is None and "topic" not in columns:

@@ -1,7 +1,7 @@
-"""Sends the messages of one task: in batches, several in flight, and again if a broker was busy or away.
+"""Sends the messages of one task: in batches, several in flight, and again if a broker was busy or unreachable.
 
-Blocking. At least once: a message is sent until a broker says that it is stored, so it may be stored twice. Messages
-that are bound to a queue by sharding key or queue id keep their order in it.
+Blocking. At least once: a message is sent until a broker has confirmed that it is stored, so it may be stored twice.
+Messages that are bound to a queue by sharding key or queue id keep their order in it.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class BatchSender:
             reconsume_times=0,
             unit_mode=False,
             batch=not batch.waits,
-            bname=queue.broker_name,
+            bname=self._targets.queues(batch.topic).broker(queue),
         )
         if batch.waits:
             ((_, body, properties),) = decode_batch(batch.body())

@@ -11,7 +11,7 @@ from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.connection import BlockingConnections
-from rocketmq_py.spark.remoting.queues import QueueRoutes
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.wire.java_hash import string_hash
 
 
@@ -23,9 +23,9 @@ class NoSuchQueue(BrokerError):
 
 
 def refusal(answer: Reply, address: str) -> BrokerError:
-    """The error of a send that the broker refused.
+    """Return the error for a send that the broker refused.
 
-    For a send, INVALID_PARAMETER means the queue id, which is no fault of the row: the queue came from a route.
+    For a send, INVALID_PARAMETER means the queue id, which came from a route; the row is not at fault.
     """
     build = NoSuchQueue if answer.code == ResponseCode.INVALID_PARAMETER else BrokerError.of
     return build(answer.code, answer.remark, address)
@@ -44,12 +44,15 @@ class SendSettings:
     security: Security = OPEN
 
 
+_NOWHERE = Addresses()
+
+
 class TopicQueues:
     """The writable queues of a topic, and the next one to use."""
 
     def __init__(self, queues: QueueRoutes) -> None:
-        self._masters = {queue: addresses.master for queue, addresses in queues.addresses.items()}
-        self._queues = sorted(self._masters)
+        self._addresses = queues.addresses
+        self._queues = sorted(self._addresses)
         self._next = 0
 
     def address(self, queue: MessageQueue) -> str:
@@ -57,10 +60,15 @@ class TopicQueues:
 
         :raises NoRouteError: it is not registered now.
         """
-        master = self._masters.get(queue)
+        master = self._addresses.get(queue, _NOWHERE).master
         if master is None:
-            raise NoRouteError(f"no broker takes messages for {queue}: no master of {queue.broker_name} is registered")
+            broker = self.broker(queue)
+            raise NoRouteError(f"no broker takes messages for {queue}: no master of {broker} is registered")
         return master
+
+    def broker(self, queue: MessageQueue) -> str:
+        """The name of the broker of ``queue``."""
+        return self._addresses.get(queue, _NOWHERE).broker or queue.broker_name
 
     def bound(self, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
         """The queue of a message with a queue id or a sharding key; None if it has neither.
@@ -81,7 +89,7 @@ class TopicQueues:
         for _ in self._queues:
             self._next = (self._next + 1) % len(self._queues)
             queue = self._queues[self._next]
-            if avoid is None or queue.broker_name != avoid.broker_name:
+            if avoid is None or self.broker(queue) != self.broker(avoid):
                 return queue
         self._next = (self._next + 1) % len(self._queues)  # there is no other broker
         return self._queues[self._next]

@@ -126,7 +126,7 @@ def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, i
         if begin is None:
             ranges.append(_newcomer(queue, first, stop[queue], losses))
         elif stop[queue] < begin:
-            losses.append(f"{queue} ended at offset {begin} and now ends at {stop[queue]}: it was created anew")
+            losses.append(f"{queue} ended at offset {begin} and now ends at {stop[queue]}: it was created again")
             ranges.append(QueueRange(queue, first, stop[queue]))
         else:
             ranges.append(_retained(QueueRange(queue, begin, stop[queue]), first, losses))

@@ -112,20 +112,21 @@ class QueueRanges:
     ) -> Generator[Any, None, int]:
         """The record batches of one queue; returns how many offsets gave no row and are not reported as lost."""
         # Arrow and NumPy take long to import, and planners do without.
-        from rocketmq_py.spark.decode import Decoder
+        from rocketmq_py.spark.decode import BodyLimits, Decoder
         from rocketmq_py.spark.source.corrupt_records import CorruptRecords
 
         keep_imports()
         wanted, rows = partition.range, 0
         options, schema = self.options, arrow_schema(self._schema)
         name, crc = wanted.queue.broker_name, options.check_crc
-        decoder = Decoder(schema, name, options.tags, check_crc=crc, choice=options.decoder)
+        limits = BodyLimits(options.max_decompressed_body, options.max_decompressed_batch)
+        decoder = Decoder(schema, name, options.tags, check_crc=crc, choice=options.decoder, limits=limits)
         corrupt = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options)
         for chunks in coalesce(fetcher.chunks(), _DECODE_BYTES):
             for batch in decoder.decode(chunks, corrupt.rescue):
                 rows += batch.num_rows
                 yield batch
-        return wanted.size - rows - corrupt.left_out - fetcher.skipped
+        return wanted.size - rows - corrupt.left_out - fetcher.skipped - fetcher.between
 
     def _check_whole(self, wanted: QueueRange, fetcher: Fetcher, missing: int) -> None:
         """Without a filter every offset holds a message, except in a compacted topic.

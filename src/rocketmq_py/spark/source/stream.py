@@ -60,7 +60,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return self._ends_or_none
 
     def initialOffset(self) -> dict[str, Any]:
-        """The offsets where a new query starts. Spark asks twice and gets the same answer."""
+        """Return the offsets at which a new query starts. Spark calls this twice and gets the same result."""
         if self._initial is None:
             queues = self._ends.queues()
             cluster = self._ends.cluster

@@ -26,7 +26,7 @@ class SharedPartition(InputPartition):
 def share(partitions: Iterable[InputPartition], enough: int = WORTH_A_TASK) -> list[InputPartition]:
     """Combine small ranges.
 
-    :param enough: messages from which on a partition has a task of its own.
+    :param enough: number of messages from which on a partition gets a task of its own.
     """
     shared: list[InputPartition] = []
     small: list[QueuePartition] = []

@@ -63,7 +63,7 @@ class MessageIndex:
     # -- files
 
     def load(self, *, trusted_until: int | None) -> list[Path]:
-        """Open the files; returns those that may be damaged and must be removed.
+        """Open the files; return those that may be damaged and must be removed.
 
         :param trusted_until: store timestamp of the checkpoint after a crash: files with newer entries are not trusted
             (Java's rule); in the others, entries added after their last sync are removed. None trusts all files.

@@ -165,7 +165,7 @@ class CommitLog:
         return -1 if self.read(offset, _HEAD_SIZE) is None else self.stored_at(offset)
 
     def stored_at(self, offset: int) -> int:
-        """As :meth:`store_time`, without a check against the end of the log, which recovery does not know yet.
+        """As :meth:`store_time`, but does not check the end of the log, which recovery has not found yet.
 
         :raises StoreCorrupt: the file is missing.
         """

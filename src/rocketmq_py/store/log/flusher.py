@@ -36,6 +36,9 @@ class Flusher:
         self._stopping = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="rocketmq-flush", daemon=True)
+        self._begin()
+
+    def _begin(self) -> None:
         self._thread.start()
 
     def request(self, end: int, then: Callable[[], None] | None = None) -> None:
@@ -45,6 +48,12 @@ class Flusher:
             if then is not None:
                 self._jobs.append(then)
             self._wake.notify()
+
+    def complete(self, end: int) -> None:
+        """Flush up to ``end`` and block until that is done or has failed."""
+        done = threading.Event()
+        self.request(end, done.set)
+        done.wait()
 
     def wait(self, end: int) -> asyncio.Future[None] | None:
         """Future of the running event loop, done when the log is on disk up to ``end``; None if it already is.
@@ -77,11 +86,16 @@ class Flusher:
                     self._wake.wait()
                 if not self._has_work():
                     return
-                target, jobs, self._jobs = self._target, self._jobs, []
-            self._flush(target)
-            self._release()
-            for job in jobs:
-                self._do(job)
+            self._turn()
+
+    def _turn(self) -> None:
+        """Do what is requested by now."""
+        with self._wake:
+            target, jobs, self._jobs = self._target, self._jobs, []
+        self._flush(target)
+        self._release()
+        for job in jobs:
+            self._do(job)
 
     def _has_work(self) -> bool:
         if self.failure is not None:

@@ -48,7 +48,7 @@ class RecordDispatch:
         self._indexed_to = indexed_to
         self._delays = delay_levels(config.message_delay_level)
         self.touched: list[ConsumeQueue] = []
-        """Queues with pending entries; whoever commits them starts a new list."""
+        """Queues with pending entries; the commit starts a new list."""
         self.last_timestamp = 0
         """Store timestamp of the newest record so far, 0 if there was none."""
         self._unusable: set[str] = set()
@@ -75,7 +75,7 @@ class RecordDispatch:
     def _is_plausible(self, queue: ConsumeQueue, found: Found) -> bool:
         """False, with an error in the log, for a queue offset that would fill the disk with blank entries.
 
-        Records of a damaged log, or sent by anybody who reaches a slave as its master, may have any queue offset.
+        Records of a damaged log, or of a hostile master, may have any queue offset.
         """
         first = found.queue_offset if queue.is_empty else queue.next_offset
         if 0 <= found.queue_offset <= _MAX_QUEUE_OFFSET and found.queue_offset - first <= _MAX_GAP:

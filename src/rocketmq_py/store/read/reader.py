@@ -27,7 +27,7 @@ _QUERY_PASSES = 3
 _WORTH_LENDING = 16 * 1024
 """Minimum number of bytes for which a view of the log is cheaper than a copy."""
 _MAX_SCANNED = 16_000
-"""Maximum number of entries that one read scans, whatever number of messages it asks for: some 10 ms with a filter."""
+"""Maximum number of entries that one read scans, for any number of messages: some 10 ms with a filter."""
 
 Accepts = Callable[[int], bool]
 MessageFilter = Callable[[bytes], bool]
@@ -303,7 +303,7 @@ def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:
 
 
 def machine_memory() -> int:
-    """Bytes of main memory; 4 GiB if the platform cannot tell."""
+    """Bytes of main memory; 4 GiB if the platform does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -108,7 +108,7 @@ class TimerUnit(NamedTuple):
     """An entry of the timer log.
 
     :ivar previous: position of the previous entry of the same slot, -1 for the first.
-    :ivar written: when the entry was written, milliseconds since the epoch.
+    :ivar written: time at which the entry was written, in milliseconds since the epoch.
     :ivar delay: milliseconds from ``written`` to the time of its slot.
     :ivar mark: physical offset of the delivered message, or ``ELSEWHERE``; 0 before delivery. Java always has 0 here.
     """

@@ -1,4 +1,4 @@
-"""Registration at the name servers: what is encoded, and how many requests are under way."""
+"""Registration at the name servers: encoding, and limits of concurrent requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker is, and whom it takes for its master."""
+"""The role of a broker, and the master it follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slave: what it refuses, how it answers pulls, and that it writes nothing of its own into its master's log."""
+"""A slave: refused requests, pulls, and that it appends nothing of its own to its master's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pops as tests make them: what a client reads out of the answers, and how it settles messages."""
+"""A client for tests of pops: reads messages out of answers and acks them."""
 
 from __future__ import annotations
 

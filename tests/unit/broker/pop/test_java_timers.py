@@ -1,4 +1,4 @@
-"""What a Java broker's timer still has for the revive topic when our broker is started on its store."""
+"""Timed revive messages of a Java broker, when our broker starts on its store."""
 
 from __future__ import annotations
 

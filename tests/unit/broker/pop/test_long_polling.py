@@ -1,4 +1,4 @@
-"""Pops that wait for messages: what wakes them, and when they wait no longer."""
+"""Held pops: when they are woken, time out or end."""
 
 from __future__ import annotations
 

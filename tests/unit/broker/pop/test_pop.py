@@ -1,4 +1,4 @@
-"""Pops: their checks and what they bring; acks; what comes back."""
+"""Pops: checks, results, acks and revival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes of pops that others sent here, and pops whose messages are at another broker."""
+"""Checkpoints of other brokers, and pops whose messages are at another broker."""
 
 from __future__ import annotations
 

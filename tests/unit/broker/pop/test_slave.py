@@ -1,4 +1,4 @@
-"""Pops at a slave that acts for its master: served from memory, and told to others only as far as they are done."""
+"""Pops at an acting slave: served from memory, and offsets reported only as far as messages are acked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half messages in batches, and their ends: what is stored is what single requests store."""
+"""Batches of half messages and their ends are stored like single ones."""
 
 from __future__ import annotations
 

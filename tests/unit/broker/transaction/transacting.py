@@ -1,4 +1,4 @@
-"""What tests of transactions in the broker share: a transaction as its producer knows it, questions, crashes."""
+"""Helpers for tests of transactions in the broker: transactions, checks, crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``rocketmq broker`` makes of what brokers tell."""
+"""``rocketmq broker``: how answers of brokers are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripted brokers that serve POP: what they have to give, and what they were asked."""
+"""Scripted brokers that serve POP and record requests."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from rocketmq_py.protocol.pop_handle import ExtraInfo, decode_bits
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 from rocketmq_py.wire.record import encode_record
-from tests.unit.client.scripted import ScriptedNetwork, route_answer
+from tests.unit.client.scripted import ScriptedNetwork, made_by, route_answer
 
 GROUP, TOPIC, RETRY = "g", "T", "%RETRY%g"
 NS = "ns:1"
@@ -177,3 +177,7 @@ def scenario(function, *names):
             await brokers.instance.stop()
 
     asyncio.run(run())
+
+
+with_broker = made_by(scenario)
+"""Decorates a test whose first argument is the scripted brokers."""

@@ -1,4 +1,4 @@
-"""Subscriptions by SQL expression: what is refused here, what brokers are asked, what old brokers are kept from."""
+"""Subscriptions by SQL expression: checks at the client, checks at brokers, old brokers."""
 
 from __future__ import annotations
 
@@ -115,38 +115,32 @@ def test_a_broker_that_cannot_be_asked_is_logged(
 # -- old brokers
 
 
-def test_an_old_broker_is_not_pulled_from_by_sql() -> None:
-    async def run() -> None:
-        instance = ClientInstance("ns:1")
-        instance._versions["b:1"] = Version.V3_4_9
-        with pytest.raises(ConfigError, match=r"broker b:1 is of version V3_4_9, .* takes 4\.1\.0: upgrade it"):
-            check_version(instance, "b:1", SQL)
-        check_version(instance, "b:1", make_subscription("T", "A", None, 1))
-        check_version(instance, "unknown:1", SQL)
-        instance._versions["b:1"] = Version.V4_1_0_SNAPSHOT
+async def test_an_old_broker_is_not_pulled_from_by_sql() -> None:
+    instance = ClientInstance("ns:1")
+    instance._versions["b:1"] = Version.V3_4_9
+    with pytest.raises(ConfigError, match=r"broker b:1 is of version V3_4_9, .* takes 4\.1\.0: upgrade it"):
         check_version(instance, "b:1", SQL)
+    check_version(instance, "b:1", make_subscription("T", "A", None, 1))
+    check_version(instance, "unknown:1", SQL)
+    instance._versions["b:1"] = Version.V4_1_0_SNAPSHOT
+    check_version(instance, "b:1", SQL)
 
-    asyncio.run(run())
 
+async def test_broker_versions_come_from_heartbeat_answers() -> None:
+    known = cluster({"T": {"b": 1}})
 
-def test_broker_versions_come_from_heartbeat_answers() -> None:
-    async def run() -> None:
-        known = cluster({"T": {"b": 1}})
+    def answer(address: str, request: Command) -> Command | None:
+        if request.code == Code.HEART_BEAT:
+            return Command(0, version=Version.V3_4_9)
+        return known(address, request)
 
-        def answer(address: str, request: Command) -> Command | None:
-            if request.code == Code.HEART_BEAT:
-                return Command(0, version=Version.V3_4_9)
-            return known(address, request)
-
-        network = ScriptedNetwork(answer)
-        instance = ClientInstance("ns:1")
-        network.carry(instance.connections)
-        consumer = PushConsumer("g", instance=instance)
-        instance.register(consumer)
-        await instance.routes.get("T")
-        assert instance.broker_version("b:1") is None
-        await instance.heartbeat_all()
-        assert instance.broker_version("b:1") == Version.V3_4_9
-        await instance.stop()
-
-    asyncio.run(run())
+    network = ScriptedNetwork(answer)
+    instance = ClientInstance("ns:1")
+    network.carry(instance.connections)
+    consumer = PushConsumer("g", instance=instance)
+    instance.register(consumer)
+    await instance.routes.get("T")
+    assert instance.broker_version("b:1") is None
+    await instance.heartbeat_all()
+    assert instance.broker_version("b:1") == Version.V3_4_9
+    await instance.stop()

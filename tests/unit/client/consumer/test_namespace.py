@@ -14,9 +14,10 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record
 from tests.unit.client.consumer import popbroker
-from tests.unit.client.consumer.pull import test_pull as pull
-from tests.unit.client.consumer.push import test_push as push
-from tests.unit.client.consumer.push.test_push import Broker, pulled
+from tests.unit.client.consumer.pull import test_consumer as pull
+from tests.unit.client.consumer.push import test_consumer as push
+from tests.unit.client.consumer.push.test_consumer import Broker, pulled
+from tests.unit.client.scripted import made_by
 
 TOPIC, RETRY = "shop%T", "%RETRY%shop%g"
 QUEUE, NAMED = MessageQueue("T", "b", 0), MessageQueue(TOPIC, "b", 0)
@@ -34,6 +35,9 @@ def scenario(function):
         await function(broker)
 
     push.scenario(run)
+
+
+with_broker = made_by(scenario)
 
 
 def test_a_push_consumer_subscribes_pulls_and_commits_with_the_namespace():
@@ -82,51 +86,47 @@ def test_failed_messages_are_sent_back_with_the_namespace():
     scenario(run)
 
 
-def test_a_lite_pull_consumer_takes_and_returns_names_without_the_namespace():
-    async def run(broker):
-        broker.special[Code.LITE_PULL_MESSAGE] = lambda request: (
-            pulled(0, 1, record(0)) if request.ext["queueOffset"] == "0" else None
-        )
-        broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "5"})
-        broker.special[Code.GET_MIN_OFFSET] = lambda request: Command(0, ext={"offset": "0"})
-        async with LitePullConsumer("g", instance=broker.instance, namespace="shop") as member:
-            assert await member.queues("T") == [QUEUE]
-            member.assign([QUEUE])
-            assert member.assignment == [QUEUE]
-            [message] = await member.poll(30)
-            assert message.queue == QUEUE
-            member.pause([QUEUE])
-            assert member.paused == [QUEUE]
-            await member.commit()
-            assert await member.committed(QUEUE) == 1
-            assert await member.lag() == {QUEUE: 4}
-            await member.seek(QUEUE, 3)
-            await member.commit({QUEUE: 3})
-            assert await member.committed(QUEUE) == 3
-        asked = [request.ext["topic"] for _, request in broker.network.requests if "topic" in request.ext]
-        assert set(asked) <= {TOPIC, "TBW102"}
-
-    scenario(run)
+@with_broker()
+async def test_a_lite_pull_consumer_takes_and_returns_names_without_the_namespace(broker):
+    broker.special[Code.LITE_PULL_MESSAGE] = lambda request: (
+        pulled(0, 1, record(0)) if request.ext["queueOffset"] == "0" else None
+    )
+    broker.special[Code.GET_MAX_OFFSET] = lambda request: Command(0, ext={"offset": "5"})
+    broker.special[Code.GET_MIN_OFFSET] = lambda request: Command(0, ext={"offset": "0"})
+    async with LitePullConsumer("g", instance=broker.instance, namespace="shop") as member:
+        assert await member.queues("T") == [QUEUE]
+        member.assign([QUEUE])
+        assert member.assignment == [QUEUE]
+        [message] = await member.poll(30)
+        assert message.queue == QUEUE
+        member.pause([QUEUE])
+        assert member.paused == [QUEUE]
+        await member.commit()
+        assert await member.committed(QUEUE) == 1
+        assert await member.lag() == {QUEUE: 4}
+        await member.seek(QUEUE, 3)
+        await member.commit({QUEUE: 3})
+        assert await member.committed(QUEUE) == 3
+    asked = [request.ext["topic"] for _, request in broker.network.requests if "topic" in request.ext]
+    assert set(asked) <= {TOPIC, "TBW102"}
 
 
-def test_a_pull_consumer_takes_and_returns_names_without_the_namespace():
-    async def run(broker):
-        broker.pulls[TOPIC, 0] = [pulled(0, 1, record(0))]
-        async with pull.consumer(broker, namespace="shop", topics=["T"]) as member:
-            assert await member.queues("T") == [QUEUE]
-            assert member.assignment("T") == [QUEUE]
-            result = await member.pull(QUEUE, 0)
-            assert [message.topic for message in result.messages] == ["T"]
-            member.update_offset(QUEUE, 1)
-            assert await member.committed(QUEUE) == 1
-            assert await member.committed(QUEUE, from_store=True) == 0
-            await member.commit({QUEUE: 1})
-            await member.send_back(result.messages[0])
-        [back] = broker.asked(Code.CONSUMER_SEND_MSG_BACK)
-        assert (back.ext["group"], back.ext["originTopic"]) == ("shop%g", TOPIC)
-        assert broker.asked(Code.UPDATE_CONSUMER_OFFSET, topic=TOPIC)
-
-    scenario(run)
+@with_broker()
+async def test_a_pull_consumer_takes_and_returns_names_without_the_namespace(broker):
+    broker.pulls[TOPIC, 0] = [pulled(0, 1, record(0))]
+    async with pull.consumer(broker, namespace="shop", topics=["T"]) as member:
+        assert await member.queues("T") == [QUEUE]
+        assert member.assignment("T") == [QUEUE]
+        result = await member.pull(QUEUE, 0)
+        assert [message.topic for message in result.messages] == ["T"]
+        member.update_offset(QUEUE, 1)
+        assert await member.committed(QUEUE) == 1
+        assert await member.committed(QUEUE, from_store=True) == 0
+        await member.commit({QUEUE: 1})
+        await member.send_back(result.messages[0])
+    [back] = broker.asked(Code.CONSUMER_SEND_MSG_BACK)
+    assert (back.ext["group"], back.ext["originTopic"]) == ("shop%g", TOPIC)
+    assert broker.asked(Code.UPDATE_CONSUMER_OFFSET, topic=TOPIC)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -160,11 +160,9 @@ def test_an_illegal_namespace_is_refused():
         SimpleConsumer("g", "ns:1", namespace="a%b")
 
 
-def test_names_without_a_namespace_are_not_changed():
-    async def run(broker):
-        member = LitePullConsumer("g", instance=broker.instance)
-        member.assign([NAMED])
-        assert member.assignment == [NAMED]
-        await asyncio.sleep(0)
-
-    scenario(run)
+@with_broker()
+async def test_names_without_a_namespace_are_not_changed(broker):
+    member = LitePullConsumer("g", instance=broker.instance)
+    member.assign([NAMED])
+    assert member.assignment == [NAMED]
+    await asyncio.sleep(0)

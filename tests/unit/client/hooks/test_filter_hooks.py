@@ -9,9 +9,9 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.client.consumer import popbroker
-from tests.unit.client.consumer.lite_pull import test_lite_pull as lite
-from tests.unit.client.consumer.pull import test_pull as pull
-from tests.unit.client.consumer.push import poppush, test_push as push
+from tests.unit.client.consumer.lite_pull import test_consumer as lite
+from tests.unit.client.consumer.pull import test_consumer as pull
+from tests.unit.client.consumer.push import poppush, test_consumer as push
 
 QUEUE = MessageQueue("T", "b", 0)
 

@@ -1,4 +1,4 @@
-"""Hooks around listeners and sends: what they are told, and that their failures are nobody else's."""
+"""Hooks around listeners and sends: their arguments, and that their failures affect nothing else."""
 
 import asyncio
 import inspect

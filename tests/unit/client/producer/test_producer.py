@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from rocketmq_py.aio import ClientInstance, Producer
+from rocketmq_py.aio import Producer
 from rocketmq_py.errors import (
     BadHeader,
     BrokerError,
@@ -25,39 +25,17 @@ from rocketmq_py.model import Message, MessageQueue, SendStatus
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.wire.command import Command, encode_command
+from tests.unit.client.producing import message, run_producer, with_producer
 from tests.unit.client.scripted import Answerer, ScriptedNetwork, cluster, queue_of, route_answer, stored
 
-Body = Callable[[Producer, ScriptedNetwork], Awaitable[None]]
 
-
-def with_producer(body: Body, answer: Answerer, **options: object) -> ScriptedNetwork:
-    """Run ``body`` with a producer whose network is scripted; returns that network."""
-    network = ScriptedNetwork(answer)
-
-    async def main() -> None:
-        instance = ClientInstance("ns:1", timeout=1.0)
-        network.carry(instance.connections)
-        async with Producer("g", instance=instance, **options) as producer:  # type: ignore[arg-type]
-            await body(producer, network)
-        await instance.stop()
-
-    asyncio.run(main())
-    return network
-
-
-def message(body: bytes = b"x") -> Message:
-    return Message("t", body)
-
-
-def test_messages_go_to_the_queues_of_all_brokers_in_turn() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        results = await asyncio.gather(*(producer.send(message()) for _ in range(12)))
-        assert Counter(result.queue for result in results) == dict.fromkeys(
-            [MessageQueue("t", name, i) for name in "ab" for i in range(2)], 3
-        )
-        assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
-
-    with_producer(body, cluster(t={"a": 2, "b": 2}))
+@with_producer(cluster(t={"a": 2, "b": 2}))
+async def test_messages_go_to_the_queues_of_all_brokers_in_turn(producer: Producer, network: ScriptedNetwork) -> None:
+    results = await asyncio.gather(*(producer.send(message()) for _ in range(12)))
+    assert Counter(result.queue for result in results) == dict.fromkeys(
+        [MessageQueue("t", name, i) for name in "ab" for i in range(2)], 3
+    )
+    assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
 
 
 def test_a_missing_topic_is_sent_to_the_brokers_of_the_default_topic() -> None:
@@ -77,15 +55,13 @@ def test_a_missing_topic_is_sent_to_the_brokers_of_the_default_topic() -> None:
         await producer.sender._routes.refresh("t")
         assert await producer.queues("t") == [MessageQueue("t", "a", 0)]
 
-    with_producer(body, cluster(topics))
+    run_producer(body, cluster(topics))
 
 
-def test_a_missing_route_names_topic_and_name_server() -> None:
-    async def body(producer: Producer, _: ScriptedNetwork) -> None:
-        with pytest.raises(NoRouteError, match="'t': name server ns:1 does not know it"):
-            await producer.send(message())
-
-    with_producer(body, cluster())
+@with_producer(cluster())
+async def test_a_missing_route_names_topic_and_name_server(producer: Producer, network: ScriptedNetwork) -> None:
+    with pytest.raises(NoRouteError, match="'t': name server ns:1 does not know it"):
+        await producer.send(message())
 
 
 def test_a_read_only_topic_is_refused() -> None:
@@ -96,11 +72,11 @@ def test_a_read_only_topic_is_refused() -> None:
             return found
         return cluster()(where, request)
 
-    async def body(producer: Producer, _: ScriptedNetwork) -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
         with pytest.raises(NoRouteError, match="no queue that can be written"):
             await producer.send(message())
 
-    with_producer(body, answer)
+    run_producer(body, answer)
 
 
 # -- attempts
@@ -119,52 +95,46 @@ def keys(network: ScriptedNetwork) -> set[str]:
     return {decode_properties(request.ext["i"].encode())["UNIQ_KEY"] for _, request in network.sent()}
 
 
-def test_a_send_to_a_busy_broker_is_retried_elsewhere_with_the_same_key() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        await producer.send(message())  # now both ways are tried: route known, connected or not
-        network.requests.clear()
-        for _ in range(4):
-            sent = await producer.send(message())
-            assert sent.queue.broker_name == "b"
-        assert Counter(where for where, _ in network.sent())["b:1"] == 4
-        assert len(keys(network)) == 4
-
-    with_producer(body, refusing(2, "a:1"))
-
-
-def test_three_attempts_then_the_last_error_is_raised() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        with pytest.raises(SystemBusy) as caught:
-            await producer.send(message())
-        brokers = [where for where, _ in network.sent()]
-        assert len(brokers) == 3
-        assert brokers[0] != brokers[1] != brokers[2]
-        assert caught.value.__notes__[0].startswith("tried 3 times")
-        assert len(keys(network)) == 1
-
-    with_producer(body, refusing(2, "a:1", "b:1"))
+@with_producer(refusing(2, "a:1"))
+async def test_a_send_to_a_busy_broker_is_retried_elsewhere_with_the_same_key(
+    producer: Producer, network: ScriptedNetwork
+) -> None:
+    await producer.send(message())  # now both ways are tried: route known, connected or not
+    network.requests.clear()
+    for _ in range(4):
+        sent = await producer.send(message())
+        assert sent.queue.broker_name == "b"
+    assert Counter(where for where, _ in network.sent())["b:1"] == 4
+    assert len(keys(network)) == 4
 
 
-def test_an_illegal_message_is_not_retried() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        with pytest.raises(BrokerError, match="13"):
-            await producer.send(message())
-        assert len(network.sent()) == 1
+@with_producer(refusing(2, "a:1", "b:1"))
+async def test_three_attempts_then_the_last_error_is_raised(producer: Producer, network: ScriptedNetwork) -> None:
+    with pytest.raises(SystemBusy) as caught:
+        await producer.send(message())
+    brokers = [where for where, _ in network.sent()]
+    assert len(brokers) == 3
+    assert brokers[0] != brokers[1] != brokers[2]
+    assert caught.value.__notes__[0].startswith("tried 3 times")
+    assert len(keys(network)) == 1
 
-    with_producer(body, refusing(13, "a:1", "b:1"))
+
+@with_producer(refusing(13, "a:1", "b:1"))
+async def test_an_illegal_message_is_not_retried(producer: Producer, network: ScriptedNetwork) -> None:
+    with pytest.raises(BrokerError, match="13"):
+        await producer.send(message())
+    assert len(network.sent()) == 1
 
 
-def test_a_given_queue_is_tried_once() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        with pytest.raises(SystemBusy):
-            await producer.send(message(), MessageQueue("t", "a", 1))
-        assert [queue_of(request) for _, request in network.sent()] == [MessageQueue("t", "a", 1)]
-        with pytest.raises(ConfigError, match="topic 't' cannot be sent to queue u@a:1"):
-            await producer.send(message(), MessageQueue("u", "a", 1))
-        with pytest.raises(NoRouteError, match="broker gone"):
-            await producer.send(message(), MessageQueue("t", "gone", 1))
-
-    with_producer(body, refusing(2, "a:1"))
+@with_producer(refusing(2, "a:1"))
+async def test_a_given_queue_is_tried_once(producer: Producer, network: ScriptedNetwork) -> None:
+    with pytest.raises(SystemBusy):
+        await producer.send(message(), MessageQueue("t", "a", 1))
+    assert [queue_of(request) for _, request in network.sent()] == [MessageQueue("t", "a", 1)]
+    with pytest.raises(ConfigError, match="topic 't' cannot be sent to queue u@a:1"):
+        await producer.send(message(), MessageQueue("u", "a", 1))
+    with pytest.raises(NoRouteError, match="broker gone"):
+        await producer.send(message(), MessageQueue("t", "gone", 1))
 
 
 def test_another_broker_is_tried_while_no_name_server_answers() -> None:
@@ -181,20 +151,20 @@ def test_another_broker_is_tried_while_no_name_server_answers() -> None:
             assert (await producer.send(message())).queue.broker_name == "b"
         assert network.codes("ns:1").count(RequestCode.GET_ROUTEINFO_BY_TOPIC) == 2
 
-    with_producer(body, answer)
+    run_producer(body, answer)
 
 
-def test_a_send_to_an_unreachable_broker_is_retried_elsewhere() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        network.unreachable = {"a:1"}
-        results = [await producer.send(message()) for _ in range(4)]
-        assert {result.queue.broker_name for result in results} == {"b"}
-        network.unreachable = {"a:1", "b:1"}
-        producer.sender.connections.drop("b:1")
-        with pytest.raises(ConnectError, match=r"brokerIP1.*address_map=\{'[ab]:1'"):
-            await producer.send(message())
-
-    with_producer(body, cluster(t={"a": 4, "b": 4}))
+@with_producer(cluster(t={"a": 4, "b": 4}))
+async def test_a_send_to_an_unreachable_broker_is_retried_elsewhere(
+    producer: Producer, network: ScriptedNetwork
+) -> None:
+    network.unreachable = {"a:1"}
+    results = [await producer.send(message()) for _ in range(4)]
+    assert {result.queue.broker_name for result in results} == {"b"}
+    network.unreachable = {"a:1", "b:1"}
+    producer.sender.connections.drop("b:1")
+    with pytest.raises(ConnectError, match=r"brokerIP1.*address_map=\{'[ab]:1'"):
+        await producer.send(message())
 
 
 def test_a_timeout_error_says_that_the_message_may_be_stored() -> None:
@@ -207,7 +177,7 @@ def test_a_timeout_error_says_that_the_message_may_be_stored() -> None:
                 await producer.send(message(), timeout=0.2)
         assert len(network.sent()) == 2
 
-    with_producer(body, silent)
+    run_producer(body, silent)
 
 
 def test_a_send_is_repeated_over_a_new_connection_after_go_away() -> None:
@@ -222,7 +192,7 @@ def test_a_send_is_repeated_over_a_new_connection_after_go_away() -> None:
         await producer.send(message())
         assert len(network.sent()) == 3
 
-    with_producer(body, leaving)
+    run_producer(body, leaving)
 
 
 def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
@@ -243,70 +213,64 @@ def test_a_broker_that_moved_is_found_at_its_new_address() -> None:
         await producer.send(message())
         assert [where for where, _ in network.sent()] == ["old:1", "new:1"]
 
-    with_producer(body, moving)
+    run_producer(body, moving)
 
 
 # -- kinds of sends
 
 
-def test_invalid_arguments_raise_at_once_and_nothing_is_sent() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        with pytest.raises(MessageIllegal):
-            producer.send_async(Message("t", b""))
-        with pytest.raises(MessageIllegal):
-            await producer.send_batch([message(), Message("u", b"x")])
-        with pytest.raises(ConfigError, match="sharding key"):
-            await producer.send_ordered(message())
+@with_producer(cluster(t={"a": 1}))
+async def test_invalid_arguments_raise_at_once_and_nothing_is_sent(
+    producer: Producer, network: ScriptedNetwork
+) -> None:
+    with pytest.raises(MessageIllegal):
+        producer.send_async(Message("t", b""))
+    with pytest.raises(MessageIllegal):
+        await producer.send_batch([message(), Message("u", b"x")])
+    with pytest.raises(ConfigError, match="sharding key"):
+        await producer.send_ordered(message())
+    assert network.sent() == []
+
+
+@with_producer(cluster(t={"a": 8}))
+async def test_one_key_goes_to_one_queue_unless_a_selector_decides(
+    producer: Producer, network: ScriptedNetwork
+) -> None:
+    for key in ("N1", "N2", "N1"):
+        await producer.send_ordered(message(), key)
+    await producer.send_ordered(Message("t", b"x", sharding_key="N1"))
+    first, second, third, fourth = (queue_of(request) for _, request in network.sent())
+    assert first == third == fourth != second
+    picked = await producer.send_ordered(message(), 3, lambda queues, _, index: queues[index])
+    assert picked.queue == MessageQueue("t", "a", 3)
+
+
+@with_producer(cluster(t={"a": 8}))
+async def test_a_selector_that_fails_fails_the_send(producer: Producer, network: ScriptedNetwork) -> None:
+    for _ in range(2):  # the long way, then the short one
+        with pytest.raises(ZeroDivisionError):
+            await producer.send_ordered(message(), 0, lambda queues, _, key: queues[1 // key])
         assert network.sent() == []
-
-    with_producer(body, cluster(t={"a": 1}))
-
-
-def test_one_key_goes_to_one_queue_unless_a_selector_decides() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        for key in ("N1", "N2", "N1"):
-            await producer.send_ordered(message(), key)
-        await producer.send_ordered(Message("t", b"x", sharding_key="N1"))
-        first, second, third, fourth = (queue_of(request) for _, request in network.sent())
-        assert first == third == fourth != second
-        picked = await producer.send_ordered(message(), 3, lambda queues, _, index: queues[index])
-        assert picked.queue == MessageQueue("t", "a", 3)
-
-    with_producer(body, cluster(t={"a": 8}))
+        await producer.queues("t")
 
 
-def test_a_selector_that_fails_fails_the_send() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        for _ in range(2):  # the long way, then the short one
-            with pytest.raises(ZeroDivisionError):
-                await producer.send_ordered(message(), 0, lambda queues, _, key: queues[1 // key])
-            assert network.sent() == []
-            await producer.queues("t")
-
-    with_producer(body, cluster(t={"a": 8}))
+@with_producer(refusing(2, "a:1", "b:1"))
+async def test_an_ordered_message_has_one_attempt(producer: Producer, network: ScriptedNetwork) -> None:
+    with pytest.raises(SystemBusy):
+        await producer.send_ordered(message(), "key")
+    assert len(network.sent()) == 1
 
 
-def test_an_ordered_message_has_one_attempt() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        with pytest.raises(SystemBusy):
-            await producer.send_ordered(message(), "key")
-        assert len(network.sent()) == 1
-
-    with_producer(body, refusing(2, "a:1", "b:1"))
-
-
-def test_batches_and_oneway_messages_are_sent() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        result = await producer.send_batch([message(), message()])
-        assert result.msg_id.count(",") == 1
-        for _ in range(2):  # the long way, then the short one
-            await producer.send_oneway(message())
-            await asyncio.sleep(0)
-        batch, *oneways = [request for _, request in network.sent()]
-        assert (batch.code, batch.is_oneway) == (320, False)
-        assert [(request.code, request.is_oneway) for request in oneways] == [(310, True)] * 2
-
-    with_producer(body, cluster(t={"a": 1}))
+@with_producer(cluster(t={"a": 1}))
+async def test_batches_and_oneway_messages_are_sent(producer: Producer, network: ScriptedNetwork) -> None:
+    result = await producer.send_batch([message(), message()])
+    assert result.msg_id.count(",") == 1
+    for _ in range(2):  # the long way, then the short one
+        await producer.send_oneway(message())
+        await asyncio.sleep(0)
+    batch, *oneways = [request for _, request in network.sent()]
+    assert (batch.code, batch.is_oneway) == (320, False)
+    assert [(request.code, request.is_oneway) for request in oneways] == [(310, True)] * 2
 
 
 # -- life
@@ -336,7 +300,7 @@ def test_close_waits_for_pending_sends_and_unregisters() -> None:
         assert (await pending).queue_offset == 5
         await producer.close()
 
-    network = with_producer(body, holding)
+    network = run_producer(body, holding)
     sign_offs = [request for _, request in network.requests if request.code == RequestCode.UNREGISTER_CLIENT]
     assert [request.ext["producerGroup"] for request in sign_offs] == ["g"]
 
@@ -345,33 +309,28 @@ def test_a_cancelled_send_does_not_keep_the_producer_from_closing() -> None:
     def silent(where: str, request: Command) -> Command | None:
         return None if request.code == RequestCode.SEND_MESSAGE_V2 else cluster(t={"a": 1})(where, request)
 
-    async def body(producer: Producer, _: ScriptedNetwork) -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
         task = asyncio.ensure_future(producer.send(message(), timeout=0.4))
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with_producer(body, silent)
+    run_producer(body, silent)
 
 
-def test_a_producer_that_is_not_started_raises() -> None:
-    async def main() -> None:
-        with pytest.raises(ClosedError, match="not started"):
-            await Producer("g", "ns:1").send(message())
-
-    asyncio.run(main())
+async def test_a_producer_that_is_not_started_raises() -> None:
+    with pytest.raises(ClosedError, match="not started"):
+        await Producer("g", "ns:1").send(message())
 
 
-def test_heartbeats_register_the_producer_group() -> None:
-    async def beats(producer: Producer, network: ScriptedNetwork) -> None:
-        await producer.send(message())
-        assert producer._instance is not None
-        await producer._instance.heartbeat_all()
-        (beat,) = [request for _, request in network.requests if request.code == RequestCode.HEART_BEAT]
-        assert b'"producerDataSet":[{"groupName":"g"}]' in beat.body
-
-    with_producer(beats, cluster(t={"a": 1}))
+@with_producer(cluster(t={"a": 1}))
+async def test_heartbeats_register_the_producer_group(producer: Producer, network: ScriptedNetwork) -> None:
+    await producer.send(message())
+    assert producer._instance is not None
+    await producer._instance.heartbeat_all()
+    (beat,) = [request for _, request in network.requests if request.code == RequestCode.HEART_BEAT]
+    assert b'"producerDataSet":[{"groupName":"g"}]' in beat.body
 
 
 @pytest.mark.parametrize(
@@ -427,7 +386,7 @@ def test_a_send_without_replication_is_retried_elsewhere_if_configured(
             assert (await producer.send(message())).status is status
             assert len(network.sent()) - before in attempts
 
-    with_producer(body, without_slaves(*brokers), retry_another_broker_when_not_store_ok=True)
+    run_producer(body, without_slaves(*brokers), retry_another_broker_when_not_store_ok=True)
 
 
 def test_a_send_without_replication_is_not_retried_by_default() -> None:
@@ -436,7 +395,7 @@ def test_a_send_without_replication_is_not_retried_by_default() -> None:
         assert len(network.sent()) == 1
 
     for options in ({}, {"retry_another_broker_when_not_store_ok": True}):
-        with_producer(body, without_slaves("a:1"), **options)
+        run_producer(body, without_slaves("a:1"), **options)
 
 
 def test_a_route_with_billions_of_queues_is_refused() -> None:
@@ -455,26 +414,24 @@ def test_a_route_with_billions_of_queues_is_refused() -> None:
         await producer.send(message())  # what is known stays in use
         assert len(network.sent()) == 2
 
-    with_producer(body, cluster(topics))
+    run_producer(body, cluster(topics))
 
 
-def test_a_namespace_is_on_the_wire_only() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        sent = message()
-        result = await producer.send(sent)
-        assert (sent.topic, result.queue.topic) == ("t", "t")
-        assert sent.msg_id == result.msg_id
-        (queue,) = await producer.queues("t")
-        assert queue == MessageQueue("t", "b", 0)
-        await producer.send(message(), queue)
-        await producer.send_ordered(message(), selector=lambda queues, *_: queues[0])
-        await producer.send_batch([message(), message()])
-        requests = [request for _, request in network.sent()]
-        assert {request.ext["b"] for request in requests} == {"shop%t"}
-        assert {request.ext["a"] for request in requests} == {"shop%g"}
-        assert producer.group == "shop%g"
-
-    with_producer(body, cluster({"shop%t": {"b": 1}}), namespace="shop")
+@with_producer(cluster({"shop%t": {"b": 1}}), namespace="shop")
+async def test_a_namespace_is_on_the_wire_only(producer: Producer, network: ScriptedNetwork) -> None:
+    sent = message()
+    result = await producer.send(sent)
+    assert (sent.topic, result.queue.topic) == ("t", "t")
+    assert sent.msg_id == result.msg_id
+    (queue,) = await producer.queues("t")
+    assert queue == MessageQueue("t", "b", 0)
+    await producer.send(message(), queue)
+    await producer.send_ordered(message(), selector=lambda queues, *_: queues[0])
+    await producer.send_batch([message(), message()])
+    requests = [request for _, request in network.sent()]
+    assert {request.ext["b"] for request in requests} == {"shop%t"}
+    assert {request.ext["a"] for request in requests} == {"shop%g"}
+    assert producer.group == "shop%g"
 
 
 def test_a_selector_in_a_namespace_sees_queues_without_it() -> None:
@@ -489,35 +446,28 @@ def test_a_selector_in_a_namespace_sees_queues_without_it() -> None:
         assert seen == [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)]
         assert result.queue == seen[1]
 
-    with_producer(body, cluster({"shop%t": {"b": 2}}), namespace="shop")
+    run_producer(body, cluster({"shop%t": {"b": 2}}), namespace="shop")
 
 
-def test_the_client_id_has_the_address_and_unit_that_are_given() -> None:
-    async def main() -> None:
-        producer = Producer("g", "ns:1", client_ip="10.1.2.3", instance_name="i", unit_name="u")
-        await producer.start()
-        assert producer._instance is not None
-        assert producer._instance.client_id == "10.1.2.3@i@u"
-        await producer.close()
-
-    asyncio.run(main())
+async def test_the_client_id_has_the_address_and_unit_that_are_given() -> None:
+    producer = Producer("g", "ns:1", client_ip="10.1.2.3", instance_name="i", unit_name="u")
+    await producer.start()
+    assert producer._instance is not None
+    assert producer._instance.client_id == "10.1.2.3@i@u"
+    await producer.close()
 
 
-def test_other_response_codes_can_be_retried() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        assert (await producer.send(message())).queue.broker_name == "b"
-
-    with_producer(body, refusing(13, "a:1"), retry_response_codes=[13])
+@with_producer(refusing(13, "a:1"), retry_response_codes=[13])
+async def test_other_response_codes_can_be_retried(producer: Producer, network: ScriptedNetwork) -> None:
+    assert (await producer.send(message())).queue.broker_name == "b"
 
 
-def test_routes_of_given_topics_are_loaded_at_the_start() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
-        assert network.codes("b:1") == [RequestCode.HEART_BEAT]
-        await producer.send(message())
-        assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
-
-    with_producer(body, cluster(t={"b": 1}), topics=["t"])
+@with_producer(cluster(t={"b": 1}), topics=["t"])
+async def test_routes_of_given_topics_are_loaded_at_the_start(producer: Producer, network: ScriptedNetwork) -> None:
+    assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
+    assert network.codes("b:1") == [RequestCode.HEART_BEAT]
+    await producer.send(message())
+    assert network.codes("ns:1") == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
 
 
 @pytest.mark.parametrize("unit_mode", [True, False])
@@ -529,4 +479,4 @@ def test_unit_mode_is_a_field_of_every_send(unit_mode: bool) -> None:
         assert [field["k"] for field in fields] == [str(unit_mode).lower()] * 2
         assert [field["m"] for field in fields] == ["false", "true"]
 
-    with_producer(body, cluster(t={"b": 1}), unit_mode=unit_mode)
+    run_producer(body, cluster(t={"b": 1}), unit_mode=unit_mode)

@@ -1,4 +1,4 @@
-"""What travels with a request and its reply, and who hears of a reply."""
+"""Properties of requests and replies, and how replies complete requests."""
 
 from __future__ import annotations
 
@@ -88,14 +88,11 @@ def test_a_reply_completes_the_request_with_its_id(caplog: pytest.LogCaptureFixt
     assert "after the request had timed out" in line
 
 
-def test_close_fails_open_requests() -> None:
-    async def scenario() -> None:
-        pending = PendingRequests("producer p")
-        waiter = pending.expect(request_of(Message("t", b"x"), "me", 3))
-        pending.close()
-        with pytest.raises(ClosedError, match="producer p is closed: it can receive no reply"):
-            await waiter
-        with pytest.raises(ClosedError):
-            pending.expect(request_of(Message("t", b"x"), "me", 3))
-
-    asyncio.run(scenario())
+async def test_close_fails_open_requests() -> None:
+    pending = PendingRequests("producer p")
+    waiter = pending.expect(request_of(Message("t", b"x"), "me", 3))
+    pending.close()
+    with pytest.raises(ClosedError, match="producer p is closed: it can receive no reply"):
+        await waiter
+    with pytest.raises(ClosedError):
+        pending.expect(request_of(Message("t", b"x"), "me", 3))

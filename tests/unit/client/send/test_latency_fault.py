@@ -10,7 +10,7 @@ from rocketmq_py.aio import ConfigError, LatencyFaultTolerance, Producer, Reques
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting import connection
 from rocketmq_py.wire.command import Command
-from tests.unit.client.producer.test_producer import message, with_producer
+from tests.unit.client.producing import message, run_producer, with_producer
 from tests.unit.client.scripted import Answerer, ScriptedNetwork, cluster
 
 TWO = {"a": 2, "b": 2}
@@ -40,29 +40,25 @@ def test_a_slow_broker_is_avoided_by_first_and_later_sends() -> None:
         (first, second) = brokers(network)
         assert {first, second} == {"a:1", "b:1"}
 
-    with_producer(body, cluster(t=TWO), send_latency_fault_enable=sluggish)
+    run_producer(body, cluster(t=TWO), send_latency_fault_enable=sluggish)
 
 
-def test_an_unreachable_broker_is_tried_once() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        await producer.queues("t")
-        network.unreachable = {"a:1"}
-        for _ in range(8):
-            assert (await producer.send(message())).queue.broker_name == "b"
-        network.unreachable = {"b:1"}
-        producer.sender.connections.drop("b:1")
-        assert (await producer.send(message())).queue.broker_name == "a", "none is available, but one is there"
-
-    with_producer(body, cluster(t=TWO), send_latency_fault_enable=PATIENT, retries=3)
+@with_producer(cluster(t=TWO), send_latency_fault_enable=PATIENT, retries=3)
+async def test_an_unreachable_broker_is_tried_once(producer: Producer, network: ScriptedNetwork) -> None:
+    await producer.queues("t")
+    network.unreachable = {"a:1"}
+    for _ in range(8):
+        assert (await producer.send(message())).queue.broker_name == "b"
+    network.unreachable = {"b:1"}
+    producer.sender.connections.drop("b:1")
+    assert (await producer.send(message())).queue.broker_name == "a", "none is available, but one is there"
 
 
-def test_an_attempt_leaves_time_for_another() -> None:
-    async def body(producer: Producer, network: ScriptedNetwork) -> None:
-        results = [await producer.send(message(), timeout=60) for _ in range(6)]
-        assert {result.queue.broker_name for result in results} == {"b"}
-        assert brokers(network).count("a:1") == 1, "after that it is left alone"
-
-    with_producer(body, silent_to_sends("a:1"), send_latency_fault_enable=PATIENT, send_msg_max_timeout_per_request=0.2)
+@with_producer(silent_to_sends("a:1"), send_latency_fault_enable=PATIENT, send_msg_max_timeout_per_request=0.2)
+async def test_an_attempt_leaves_time_for_another(producer: Producer, network: ScriptedNetwork) -> None:
+    results = [await producer.send(message(), timeout=60) for _ in range(6)]
+    assert {result.queue.broker_name for result in results} == {"b"}
+    assert brokers(network).count("a:1") == 1, "after that it is left alone"
 
 
 def test_the_last_attempt_has_the_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,14 +71,14 @@ def test_the_last_attempt_has_the_remaining_time(monkeypatch: pytest.MonkeyPatch
         tries.append(request)
         return None
 
-    async def body(producer: Producer, _: ScriptedNetwork) -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
         begun = asyncio.get_running_loop().time()
         with pytest.raises(RequestTimeout):
             await producer.send(message(), timeout=0.5)
         assert asyncio.get_running_loop().time() - begun > 0.45
         assert len(tries) == 2
 
-    with_producer(body, answer, send_msg_max_timeout_per_request=0.02, retries=1)
+    run_producer(body, answer, send_msg_max_timeout_per_request=0.02, retries=1)
 
 
 def test_the_detector_finds_a_recovered_broker() -> None:
@@ -102,7 +98,7 @@ def test_the_detector_finds_a_recovered_broker() -> None:
         assert tolerance.faults.is_reachable("a")
         assert RequestCode.GET_MAX_OFFSET in network.codes("a:1")
 
-    with_producer(body, cluster(t=TWO), send_latency_fault_enable=options)
+    run_producer(body, cluster(t=TWO), send_latency_fault_enable=options)
 
 
 def test_invalid_options_are_refused() -> None:

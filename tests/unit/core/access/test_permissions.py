@@ -1,4 +1,4 @@
-"""Permissions: which resources they cover, which of several decides, and what requests need."""
+"""Permissions: covered resources, precedence, and what requests require."""
 
 import json
 

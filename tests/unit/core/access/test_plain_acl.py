@@ -1,4 +1,4 @@
-"""The permission file of version 4: what it becomes, and that mistakes are told with their lines."""
+"""The permission file of version 4: conversion, and errors with line numbers."""
 
 import sys
 

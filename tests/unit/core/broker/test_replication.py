@@ -1,4 +1,4 @@
-"""Who waits for how many slaves, how fast bytes may go, where a slave begins."""
+"""Required replicas, the transfer rate, and the first offset of a slave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers of a slave are told; what a Java slave says of each is checked in tests/interop."""
+"""Answers to readers of a slave; tests/interop compares them with a Java slave."""
 
 from __future__ import annotations
 

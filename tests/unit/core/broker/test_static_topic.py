@@ -5,22 +5,23 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.core.broker.static_topic import (
-    NO_BROKER,
     PullOutcome,
     as_info,
+    earliest_items,
     end_of,
     find_item,
     items_fault,
     leader_map,
+    led_elsewhere,
     logical_offset,
     logical_offset_of_send,
-    logical_queues,
     mapping_fault,
     merge,
-    mock_broker_name,
     next_item,
+    outdated_queues,
     physical_offset,
     translate_pull,
+    without_expired,
 )
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo, MappingItem
 
@@ -36,11 +37,6 @@ ITEMS = [FIRST, SECOND, THIRD]
 def detail(*items: MappingItem, epoch: int = 1, number: int = 0, **more: object) -> MappingDetail:
     fields = {"topic": "t", "bname": "a", "total_queues": 1, "epoch": epoch, "hosted_queues": {number: list(items)}}
     return MappingDetail(**{**fields, **more})  # type: ignore[arg-type]
-
-
-def test_the_name_of_the_mock_broker_is_javas() -> None:
-    assert mock_broker_name("__global__") == "__syslo__global__"
-    assert mock_broker_name("other") == "__syslo__other"
 
 
 def test_offsets_are_converted_both_ways() -> None:
@@ -143,21 +139,6 @@ def test_a_missing_logical_offset_can_be_set_later() -> None:
     assert merge(detail(FIRST, item(1, 10_000)), detail(FIRST, item(1, -1), epoch=2), force=False) is not None
 
 
-def test_a_route_has_logical_queues() -> None:
-    """The mapping with the highest epoch counts; queues without a leader are known, but at no broker."""
-    mappings = {
-        "a": MappingInfo(topic="t", bname="a", total_queues=3, epoch=2, curr_id_map={0: 0, 1: 1}),
-        "b": MappingInfo(topic="t", bname="b", total_queues=3, epoch=3, curr_id_map={1: 0}),
-    }
-    assert logical_queues(mappings) == {"__syslo__global__": {0: "a", 1: "b", 2: NO_BROKER}}
-    assert logical_queues({}) == {}
-
-
-def test_a_hostile_number_of_queues_in_a_route_is_bounded() -> None:
-    mappings = {"a": MappingInfo(topic="t", bname="a", total_queues=1 << 31, epoch=2)}
-    assert len(logical_queues(mappings)["__syslo__global__"]) == 8_192
-
-
 # -- pulls: asked is a physical offset
 
 
@@ -187,3 +168,57 @@ def test_a_reader_at_the_end_waits_until_the_next_logical_offset_is_set() -> Non
     items = [item(0), item(1, -1, bname="b")]
     found, _ = translate_pull(items, items[0], 9, PullOutcome(21, 8, 0, 9))
     assert (found.code, found.next_offset) == (19, 9)
+
+
+# -- clean-up: broker "c" leads the logical queue of ITEMS
+
+
+def mine(*items: MappingItem, **more: object) -> MappingDetail:
+    return detail(*items, bname="c", **more)
+
+
+def test_the_first_physical_queue_goes_when_its_messages_have_expired() -> None:
+    there = mine(*ITEMS)
+    assert earliest_items(there) == {0: FIRST}
+    assert without_expired(there, {("a", 0): (40, 100)}) is None, "it has messages"
+    assert without_expired(there, {}) is None, "its broker did not answer"
+    for extent in ((100, 100), (0, 0)):
+        cleaned = without_expired(there, {("a", 0): extent})
+        assert cleaned is not None
+        assert cleaned.hosted_queues == {0: [SECOND, THIRD]}
+        assert there.hosted_queues == {0: ITEMS}, "the mapping of before is left as it was"
+
+
+def test_physical_queues_that_are_in_use_stay() -> None:
+    assert earliest_items(mine(THIRD)) == {}, "the only one"
+    assert earliest_items(detail(*ITEMS)) == {}, "another broker leads the logical queue"
+    remapping = mine(item(0, 0), item(1, -1, bname="c"))
+    assert earliest_items(remapping) == {}, "the first one may still be written to"
+
+
+def test_a_logical_queue_goes_that_has_moved_on_from_its_next_broker() -> None:
+    """a, then b, then c: a needs it no more; b does, as the one that c took it over from."""
+    first, second = detail(FIRST, SECOND), detail(FIRST, SECOND, THIRD, bname="b")
+    others = {"c": mine(*ITEMS)}
+    assert led_elsewhere(first) == {0: "b"}
+    assert outdated_queues(first, {0: "c"}, others) == {0}
+    assert outdated_queues(second, {0: "c"}, others) == set()
+    assert outdated_queues(mine(*ITEMS), {0: "c"}, others) == set()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        None,
+        mine(*ITEMS, epoch=2),
+        mine(*ITEMS, total_queues=2),
+        mine(FIRST, SECOND),
+        mine(*ITEMS, number=1),
+        detail(*ITEMS, bname="b"),
+    ],
+    ids=["no answer", "epoch", "queues", "does not lead", "does not know", "another broker's"],
+)
+def test_a_logical_queue_stays_if_the_brokers_do_not_agree(other: MappingDetail | None) -> None:
+    others = {} if other is None else {"c": other}
+    assert outdated_queues(detail(FIRST, SECOND), {0: "c"}, others) == set()
+    assert outdated_queues(detail(FIRST, SECOND), {}, {"c": mine(*ITEMS)}) == set(), "no route"

@@ -1,4 +1,4 @@
-"""Counts over a minute, an hour and a day: when samples are taken, and what windows tell."""
+"""Counts over a minute, an hour and a day: samples and windows."""
 
 from __future__ import annotations
 

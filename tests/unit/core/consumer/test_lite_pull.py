@@ -1,4 +1,4 @@
-"""The cache of a lite pull consumer: what is handed out, what counts as consumed, when pulling waits."""
+"""The cache of a lite pull consumer: returned and consumed messages, and when pulling waits."""
 
 import pytest
 

@@ -1,12 +1,19 @@
+import pytest
+
 from rocketmq_py.core.consumer.pull_result import (
     add_queue_bounds,
     filter_by_tags,
+    located_records,
     may_be_transactional,
+    pulled_messages,
     restore_topic,
     restore_transaction_ids,
-    shift_offsets,
     tag_of,
 )
+from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.model import MessageQueue, RecordHead
+from rocketmq_py.protocol.headers.pull import PullResponse
+from rocketmq_py.wire.record import encode_record
 
 
 def test_the_tag_is_found_at_any_position(message):
@@ -42,10 +49,31 @@ def test_a_message_of_a_transaction_has_its_id(message):
     assert not may_be_transactional(b"UNIQ_KEY\x01U\x02")
 
 
-def test_a_static_topic_shifts_offsets(message):
-    shifted = message(4)
-    shift_offsets([shifted], 100)
-    assert shifted.queue_offset == 104
+def test_messages_of_a_logical_queue_have_their_place_there() -> None:
+    """They are stored in a physical queue, with another id and other offsets."""
+    body = stored(queue_id=1, offset=4) + stored(queue_id=1, offset=5)
+    header = PullResponse(suggest_which_broker_id=0, next_begin_offset=106, min_offset=100, max_offset=106)
+    queue = MessageQueue("T", "__syslo__global__", 7)
+    physical = pulled_messages(body, header, queue, ()).messages
+    assert [(message.queue_id, message.queue_offset) for message in physical] == [(1, 4), (1, 5)]
+    header.offset_delta = 100
+    logical = pulled_messages(body, header, queue, ()).messages
+    assert [(message.queue, message.queue_offset) for message in logical] == [(queue, 104), (queue, 105)]
+    assert [message.body for message in logical] == [b"body", b"body"]
+    header.offset_delta = 0  # the first physical queue
+    assert [message.queue_id for message in pulled_messages(body, header, queue, ())] == [7, 7]
+
+
+@pytest.mark.parametrize("size", [-1, 0, 10, 1000])
+def test_records_of_a_logical_queue_with_a_wrong_size_are_refused(size: int) -> None:
+    header = PullResponse(suggest_which_broker_id=0, next_begin_offset=1, min_offset=0, max_offset=1, offset_delta=5)
+    with pytest.raises(CorruptRecord, match="record at byte 0"):
+        located_records(size.to_bytes(4, "big", signed=True) + stored(queue_id=0, offset=0)[4:], header, 0)
+
+
+def stored(queue_id: int, offset: int) -> bytes:
+    host = bytes([127, 0, 0, 1, 0, 0, 42, 159])
+    return encode_record(RecordHead(0, 0, 0, queue_id, 0, offset, 0, 0, 1, host, 2, host, 0, 0, 0), "T", b"body", b"")
 
 
 def test_a_retried_message_shows_its_first_topic(message):

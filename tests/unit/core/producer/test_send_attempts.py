@@ -8,7 +8,15 @@ import pytest
 
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
 from rocketmq_py.core.producer.send_attempts import NoMasterError, RoundRobin, SendAttempts, is_retried, select_by_hash
-from rocketmq_py.errors import BrokerError, ConnectError, MessageIllegal, NoRouteError, RequestTimeout, RocketMQError
+from rocketmq_py.errors import (
+    BrokerError,
+    ConnectError,
+    MessageIllegal,
+    NoRouteError,
+    NotLeader,
+    RequestTimeout,
+    RocketMQError,
+)
 from rocketmq_py.model import MessageQueue
 
 A = [MessageQueue("t", "a", i) for i in range(4)]
@@ -122,3 +130,18 @@ def test_attempts_that_reach_no_broker_do_not_count_until_the_deadline() -> None
 def test_an_unreachable_broker_of_a_given_queue_is_not_waited_for() -> None:
     with pytest.raises(ConnectError):
         delivery(retries=0, deadline=3.0).failed(ConnectError("refused"), now=0.0)
+
+
+def test_a_queue_that_has_moved_is_sent_to_again_whatever_the_retries() -> None:
+    """Nothing was stored: the broker does not lead the queue any more. The queue stays the same."""
+    way = delivery(retries=0, deadline=3.0, queue=A[2])
+    assert 0 < way.failed(BrokerError.of(501, "not the leader"), now=0.0) < 1.0
+    assert way.next_queue(A + B, RoundRobin()) == A[2]
+    with pytest.raises(NotLeader):
+        way.failed(BrokerError.of(501, "not the leader"), now=3.0)
+
+
+def test_the_broker_of_a_logical_queue_is_avoided() -> None:
+    queues = [MessageQueue("t", "__syslo__global__", i) for i in range(4)]
+    turn = RoundRobin()
+    assert {turn.pick(queues, "a", lambda queue: "ab"[queue.queue_id % 2]).queue_id for _ in range(20)} == {1, 3}

@@ -1,4 +1,4 @@
-"""What brokers of one name may say of timed messages, and what follows from it."""
+"""Delivery progress of timed messages that brokers of one name report to each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which half messages are open, and what is done about them."""
+"""Open half messages, and how each is ended."""
 
 from __future__ import annotations
 

@@ -417,16 +417,13 @@ def test_a_request_is_authorized_once_although_its_answer_waits():
     assert seen == list(range(40))
 
 
-def test_requests_are_authorized_while_answers_are_pending():
-    async def run():
-        harness = Harness(authorize=refuse_all)
-        waiter = asyncio.ensure_future(harness.peer.invoke(Command(39), 60))
-        await asyncio.sleep(0)
-        assert harness.ask(30, QUEUE).code == ResponseCode.NO_PERMISSION
-        assert harness.serve(Command(0, opaque=0, flag=RESPONSE_FLAG, remark="mine")) == []
-        assert (await waiter).remark == "mine"
-
-    asyncio.run(run())
+async def test_requests_are_authorized_while_answers_are_pending():
+    harness = Harness(authorize=refuse_all)
+    waiter = asyncio.ensure_future(harness.peer.invoke(Command(39), 60))
+    await asyncio.sleep(0)
+    assert harness.ask(30, QUEUE).code == ResponseCode.NO_PERMISSION
+    assert harness.serve(Command(0, opaque=0, flag=RESPONSE_FLAG, remark="mine")) == []
+    assert (await waiter).remark == "mine"
 
 
 @pytest.mark.parametrize("authorize", [None, lambda *_: None])

@@ -1,4 +1,4 @@
-"""Clients are sent away: who, from what, and until when."""
+"""GO_AWAY: which clients and requests get it, and until when."""
 
 from __future__ import annotations
 
@@ -71,31 +71,25 @@ def test_go_away_ends_when_no_requests_arrive(monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(main())
 
 
-def test_go_away_ends_at_its_timeout() -> None:
-    async def main() -> None:
-        go_away = GoAway(CODES)
+async def test_go_away_ends_at_its_timeout() -> None:
+    go_away = GoAway(CODES)
 
-        async def ask() -> None:
-            while True:
-                go_away.asked += 1
-                await asyncio.sleep(0.01)
+    async def ask() -> None:
+        while True:
+            go_away.asked += 1
+            await asyncio.sleep(0.01)
 
-        asking = asyncio.create_task(ask())
-        await go_away.wait(0.3)
-        asking.cancel()
-
-    asyncio.run(main())
+    asking = asyncio.create_task(ask())
+    await go_away.wait(0.3)
+    asking.cancel()
 
 
-def test_asynchronous_handlers_answer_go_away() -> None:
-    async def main() -> None:
-        harness, go_away = leaving()
-        harness.handlers.gate.set()
-        query = {"topic": "t", "key": "k", "maxNum": "1", "beginTimestamp": "0", "endTimestamp": "0"}
-        for version in (V5_3_1, V5_3_1 + 1):
-            assert harness.serve(Command(12, ext=query, version=version, opaque=version)) == []
-        await harness.dispatcher.drain(5)
-        assert {answer.opaque: answer.code for answer in harness.later} == {V5_3_1: 0, V5_3_1 + 1: GONE}
-        assert go_away.asked == 2
-
-    asyncio.run(main())
+async def test_asynchronous_handlers_answer_go_away() -> None:
+    harness, go_away = leaving()
+    harness.handlers.gate.set()
+    query = {"topic": "t", "key": "k", "maxNum": "1", "beginTimestamp": "0", "endTimestamp": "0"}
+    for version in (V5_3_1, V5_3_1 + 1):
+        assert harness.serve(Command(12, ext=query, version=version, opaque=version)) == []
+    await harness.dispatcher.drain(5)
+    assert {answer.opaque: answer.code for answer in harness.later} == {V5_3_1: 0, V5_3_1 + 1: GONE}
+    assert go_away.asked == 2

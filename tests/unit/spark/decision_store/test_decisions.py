@@ -1,4 +1,4 @@
-"""Decisions: what follows from one for a half message, and that a record is there as a whole or not at all."""
+"""Decisions for half messages: durable, made once, and never partial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records in an object store, over HTTP: what a store must do, and that its failures are not taken for emptiness."""
+"""Records in an object store over HTTP: conditional writes, and failures that are not mistaken for emptiness."""
 
 from __future__ import annotations
 

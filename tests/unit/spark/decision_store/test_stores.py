@@ -1,4 +1,4 @@
-"""Records stay in the place they are kept in, whatever they are called."""
+"""Records stay in their directory, whatever their names."""
 
 import pytest
 

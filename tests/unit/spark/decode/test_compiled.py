@@ -1,4 +1,4 @@
-"""The compiled decoder gives what the plain record codec gives, or refuses; nothing it is fed gets it to do more."""
+"""The compiled decoder equals the plain record codec or refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
 from tests.accelerated import needs_accelerator
 from tests.examples import examples
-from tests.unit.spark.decode.test_decode import (
+from tests.unit.spark.decode.test_columns import (
     BORN_V6,
     COMPRESSED,
     INNER,

@@ -1,4 +1,4 @@
-"""What Spark reports of a micro-batch, read; and how it is shown."""
+"""Progress reports of Spark: parsing and display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of streaming queries: what is read from logs and checkpoints, and what stands on the page."""
+"""The report of streaming queries: reading logs and checkpoints, and the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options: what is accepted, and what a user is told otherwise."""
+"""Options: accepted values and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching a range: what each answer of a broker, and a broken connection, leads to. No Spark needed."""
+"""Fetching a range: every answer of a broker, and broken connections. No Spark needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError, PermissionDenied, RocketMQError
-from rocketmq_py.model import MessageQueue
+from rocketmq_py.model import MessageQueue, RecordHead
 from rocketmq_py.protocol.bodies.route import BrokerData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.ranges import DataLossError, QueueRange
@@ -19,6 +19,7 @@ from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveC
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter, message_filter
 from rocketmq_py.spark.remoting.queues import Addresses
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.record import decode_records, encode_record
 from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -90,6 +91,61 @@ def with_a_gap(request: Command) -> Command:
     if 40 <= int(request.ext["queueOffset"]) < 50:
         return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="MESSAGE_WAS_REMOVING", **pull_header(50))
     return found(request, 10)
+
+
+LOGICAL = MessageQueue("static", "__syslo__global__", 3)
+
+
+def logical(request: Command) -> Command:
+    """A broker with a logical queue: offsets 0 to 2 are in a first physical queue, 100 to 102 in a second one."""
+    start = int(request.ext["queueOffset"])
+    if 3 <= start < 100:
+        remark = "OFFSET_OVERFLOW_ONE" if start == 3 else None  # none from Java, if another broker has the first one
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark=remark, **pull_header(100), offsetDelta=0)
+    delta = 100 if start >= 100 else 0
+    stop = min(start + int(request.ext["maxMsgNums"]), delta + 3)
+    records = [record(number - delta) for number in range(start, stop)]
+    return answer(body=b"".join(records), **pull_header(stop), offsetDelta=delta)
+
+
+def record(offset: int) -> bytes:
+    """As it is stored, in queue 0."""
+    host = bytes(8)
+    return encode_record(RecordHead(0, 0, 0, 0, 0, offset, 0, 0, 1, host, 2, host, 0, 0, 0), "static", b"x", b"")
+
+
+def test_a_logical_queue_is_read_across_its_physical_ones() -> None:
+    with scripted(logical) as peer:
+        settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=0, in_flight=8, fail_on_data_loss=True)
+        with closing(Fetcher(QueueRange(LOGICAL, 0, 103), Addresses(peer.address), settings)) as fetcher:
+            messages = decode_records(body_of(fetcher), LOGICAL.broker_name)
+            assert fetcher.between == 97, "so many offsets are in no physical queue"
+    assert [(one.queue, one.queue_offset) for one in messages] == [(LOGICAL, n) for n in (0, 1, 2, 100, 101, 102)]
+
+
+def test_a_logical_queue_that_has_moved_is_read_at_its_new_broker() -> None:
+    def old(request: Command) -> Command:
+        del request
+        return answer(ResponseCode.NOT_LEADER_FOR_QUEUE, remark="moved")
+
+    with scripted(logical) as new, scripted(old) as peer:
+        peer.brokers.append(BrokerData(broker_name="b", broker_addrs={0: new.address}))
+        peer.mappings["b"] = {"topic": "static", "bname": "b", "totalQueues": 4, "epoch": 2, "currIdMap": {"3": 0}}
+        settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=3, in_flight=8, fail_on_data_loss=True)
+        with closing(Fetcher(QueueRange(LOGICAL, 100, 103), Addresses(peer.address), settings)) as fetcher:
+            assert [one.queue_offset for one in decode_records(body_of(fetcher))] == [100, 101, 102]
+
+
+def test_a_file_that_is_missing_is_a_loss_in_a_logical_queue_too() -> None:
+    def missing(request: Command) -> Command:
+        remark, reached = "OFFSET_FOUND_NULL", int(request.ext["queueOffset"]) + 32
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark=remark, **pull_header(reached), offsetDelta=0)
+
+    with scripted(missing) as peer:
+        settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=0, in_flight=8, fail_on_data_loss=True)
+        fetcher = Fetcher(QueueRange(LOGICAL, 0, 100), Addresses(peer.address), settings)
+        with closing(fetcher), pytest.raises(DataLossError, match="has no messages at offsets 0 to 31"):
+            body_of(fetcher)
 
 
 def test_offsets_without_messages_fail_a_query() -> None:

@@ -1,4 +1,4 @@
-"""The window of pulls: whatever a broker answers, every offset comes once and in order."""
+"""The window of pulls returns every offset once and in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home for Spark: links to the installation, and archives whose modules are compiled."""
+"""A home for Spark: links to the installation, and archives with compiled modules."""
 
 from __future__ import annotations
 

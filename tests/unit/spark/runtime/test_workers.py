@@ -1,4 +1,4 @@
-"""What happens once in a worker."""
+"""The one-time setup of a worker."""
 
 from __future__ import annotations
 

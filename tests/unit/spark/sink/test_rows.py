@@ -1,4 +1,4 @@
-"""Rows as messages: what a row becomes, what is refused."""
+"""Rows as messages: conversion and refusals."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_columns_take_precedence_over_properties() -> None:
         (("t", "x", "a\x01b", None, None, None, None), "TAGS holds the control character"),
         (("t", "x", None, None, {"a\x02": "b"}, None, None), "properties holds the control character"),
         (("t", "x", None, None, {"a": "b" * 32767}, None, None), "its properties take 32"),
-        (("t", "x", None, None, {"TIMER_DELAY_MS": "5"}, None, None), "asks for a delay"),
+        (("t", "x", None, None, {"TIMER_DELAY_MS": "5"}, None, None), "property TIMER_DELAY_MS is a delay"),
     ],
 )
 def test_an_illegal_row_is_named(row: tuple[Any, ...], told: str) -> None:
@@ -90,7 +90,7 @@ def test_an_illegal_row_is_named(row: tuple[Any, ...], told: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "topic", "told"),
     [
-        (["body", "key"], "t", "does not know column 'key'"),
+        (["body", "key"], "t", "a sink has no column 'key'"),
         (["tags"], "t", "needs a column body"),
         (["body"], None, "needs option topic, or a column topic"),
         (["body", "topic"], "t", "contradict each other"),

@@ -1,4 +1,4 @@
-"""Offsets: what a batch read and a micro-batch cover, and what counts as lost."""
+"""Offsets: ranges of batch reads and micro-batches, and data loss."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_micro_batch_reports_removed_and_recreated_queues() -> None:
     assert [loss.split(",")[0] for loss in plan.losses] == [
         "t@broker-a:2",
         "offsets 3 to 5 of t@broker-a:0 have been removed by retention",
-        "t@broker-a:1 ended at offset 9 and now ends at 2: it was created anew",
+        "t@broker-a:1 ended at offset 9 and now ends at 2: it was created again",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Conditions of a query: what they leave to read, and never too little."""
+"""Conditions of a query narrow what is read, and never too far."""
 
 from __future__ import annotations
 

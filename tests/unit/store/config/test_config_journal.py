@@ -1,4 +1,4 @@
-"""Tables that change in small steps: what is in the file, what in the journal, and what a crash leaves of both."""
+"""Tables with a journal: contents of file and journal, and after a crash."""
 
 from __future__ import annotations
 

@@ -237,3 +237,11 @@ def test_verify_notes_what_it_does_not_check(disk_stores):
         report = verify(offline)
     assert report.is_valid, report.findings.problems
     assert [one.what for one in report.findings.listed()] == ["is a batch consume queue: its units are not checked"]
+
+
+def test_clients_see_that_a_batch_queue_has_never_had_a_message(stores) -> None:
+    """As BatchConsumeQueue, whose minOffsetInQueue is -1 until then; other queues begin at 0."""
+    store = opened(stores)
+    assert [store.min_offset_for_clients(topic, 0) for topic in ("T", "U")] == [-1, 0]
+    fill(store)
+    assert [store.min_offset_for_clients("T", queue) for queue in (0, 1)] == [0, -1]

@@ -1,4 +1,4 @@
-"""Under SYNC_FLUSH nobody sees a message before it is on disk."""
+"""Under SYNC_FLUSH a message is readable only when it is on disk."""
 
 from __future__ import annotations
 
@@ -38,24 +38,21 @@ def visible(store):
     return store.queue_range("T", 0)[1], found.count, store.query("T", "all", 64, 0, 1 << 62).count
 
 
-def test_a_message_is_readable_only_when_it_is_on_disk(stores, gate):
-    async def scenario():
-        arrived = asyncio.Event()
-        seen = []
-        store = stores.open(SYNC, on_arrival=lambda arrivals: (seen.extend(arrivals), arrived.set()))
-        fill(store, 3)
-        assert visible(store) == (0, 0, 0)
-        assert store.get("T", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE
-        assert store.message_at(0) is not None
-        store.tick(stores.clock.now + 100)
-        assert visible(store) == (0, 0, 0)
-        gate.set()
-        async with asyncio.timeout(SECONDS):
-            await arrived.wait()
-        assert [(a.topic, a.queue_offset, a.next_offset, len(a.entries)) for a in seen] == [("T", 0, 3, 9)]
-        assert visible(store) == (3, 3, 3)
-
-    asyncio.run(scenario())
+async def test_a_message_is_readable_only_when_it_is_on_disk(stores, gate):
+    arrived = asyncio.Event()
+    seen = []
+    store = stores.open(SYNC, on_arrival=lambda arrivals: (seen.extend(arrivals), arrived.set()))
+    fill(store, 3)
+    assert visible(store) == (0, 0, 0)
+    assert store.get("T", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE
+    assert store.message_at(0) is not None
+    store.tick(stores.clock.now + 100)
+    assert visible(store) == (0, 0, 0)
+    gate.set()
+    async with asyncio.timeout(SECONDS):
+        await arrived.wait()
+    assert [(a.topic, a.queue_offset, a.next_offset, len(a.entries)) for a in seen] == [("T", 0, 3, 9)]
+    assert visible(store) == (3, 3, 3)
 
 
 def test_each_flush_makes_readable_what_it_covers(stores, gate):

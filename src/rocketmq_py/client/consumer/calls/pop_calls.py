@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.filters import check_version
+from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook, filter_messages
 from rocketmq_py.core.consumer.pull_result import filter_by_tags
-from rocketmq_py.core.pop.receipts import PoppedMessage, attach_receipts, batch_acks
+from rocketmq_py.core.pop.receipts import GIVE_BACK, PoppedMessage, attach_receipts, batch_acks
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.client import SubscriptionData
@@ -35,7 +36,7 @@ from rocketmq_py.protocol.headers.pop import (
 )
 from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace, without_namespace
 from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, real_topic
-from rocketmq_py.wire.record import decode_records
+from rocketmq_py.wire.record import DEFAULT_RULES, BodyRules, decode_response
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ class PopCalls:
 
     :param filter_hooks: drop popped messages: those are only acked.
     :param namespace: of the group; messages have topics without it.
+    :param rules: what is wanted of message bodies.
     """
 
     def __init__(
@@ -90,7 +92,9 @@ class PopCalls:
         group: str,
         filter_hooks: Sequence[FilterMessageHook] = (),
         namespace: str | None = None,
+        rules: BodyRules = DEFAULT_RULES,
     ) -> None:
+        self._rules = rules
         self._instance = instance
         self._group = group
         self._filter_hooks = filter_hooks
@@ -154,20 +158,39 @@ class PopCalls:
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerError.of(answer.code, answer.remark, address)
         response = PopResponse.from_ext(answer.ext)
-        messages = decode_records(answer.body, queue.broker_name)
-        popped = attach_receipts(messages, queue.topic, queue.broker_name, response, order=order is not None)
-        if self._namespace:
-            for message in messages:
-                message.topic = without_namespace(self._namespace, message.topic)
+        popped, skipped = await self._decode(answer.body, queue, response, order=order is not None)
         if not subscription.tags_set and not self._filter_hooks:
-            return PopAnswer(popped, [], response.pop_time)
-        messages = filter_by_tags(messages, subscription.tags_set)
+            return PopAnswer(popped, skipped, response.pop_time)
+        messages = filter_by_tags([one.message for one in popped], subscription.tags_set)
         shown = queue_without_namespace(self._namespace, queue)
         wanted = set(filter_messages(self._filter_hooks, self._group, shown, messages))
         return PopAnswer(
-            [one for one in popped if one.message in wanted], [one for one in popped if one.message not in wanted],
-            response.pop_time,
+            [one for one in popped if one.message in wanted],
+            [*skipped, *(one for one in popped if one.message not in wanted)], response.pop_time,
         )  # fmt: skip
+
+    async def _decode(
+        self, body: bytes, queue: MessageQueue, response: PopResponse, *, order: bool
+    ) -> tuple[list[PoppedMessage], list[PoppedMessage]]:
+        """The messages of a pop, and those that cannot be decoded; there being no room for others, these are returned
+        to the broker.
+        """
+        messages, undecoded, postponed = decode_response(body, queue.broker_name, self._rules)
+        if undecoded or postponed:
+            messages = sorted(
+                [*messages, *(record.message for record in (*undecoded, *postponed))], key=lambda one: one.queue_offset
+            )
+        popped = attach_receipts(messages, queue.topic, queue.broker_name, response, order=order)
+        if self._namespace:
+            for message in messages:
+                message.topic = without_namespace(self._namespace, message.topic)
+        if not undecoded and not postponed:
+            return popped, []
+        log_undecoded(self._group, queue_without_namespace(self._namespace, queue), undecoded)
+        skipped, returned = {record.message for record in undecoded}, {record.message for record in postponed}
+        await self.give_back([one for one in popped if one.message in returned], GIVE_BACK)
+        whole = [one for one in popped if one.message not in skipped | returned]
+        return whole, [one for one in popped if one.message in skipped]
 
     async def notified(self, queue: MessageQueue, *, poll: float, order: bool) -> bool:
         """Let the broker hold a request until there may be a message to pop; returns True if there may be one.

@@ -61,17 +61,6 @@ class LitePullConsumer(LitePullMember):
     ) -> None:
         self._wrap(self._make(lambda: AioSource(group, namesrv, hooks=hooks, trace=trace, **settings)))
 
-    def health(self) -> Health:
-        """The current state, queues, rates and stuck listeners."""
-        return self._call(self._aio.health)
-
-    def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages of each of its queues that are not consumed yet, as the brokers count now.
-
-        :raises NetworkError: a broker cannot be reached.
-        """
-        return self._run(self._aio.lag())
-
     def start(self) -> None:
         """Join the group and start to pull; with subscribed topics, returns after the first rebalance.
 
@@ -87,6 +76,17 @@ class LitePullConsumer(LitePullMember):
         :param commit: with ``auto_commit``, also commit all messages polled so far.
         """
         self._run(self._aio.close(commit=commit))
+
+    def health(self) -> Health:
+        """The current state, queues, rates and stuck listeners."""
+        return self._call(self._aio.health)
+
+    def lag(self) -> dict[MessageQueue, int]:
+        """The number of messages of each of its queues that are not consumed yet, as the brokers count now.
+
+        :raises NetworkError: a broker cannot be reached.
+        """
+        return self._run(self._aio.lag())
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues of a topic, as a name server knows them now.

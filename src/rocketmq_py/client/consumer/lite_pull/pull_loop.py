@@ -25,8 +25,9 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerSt
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
-from rocketmq_py.client.consumer.offsets.offset_store import broker_of
+from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
+from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -34,6 +35,7 @@ from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError, TopicNotExist
+from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.pull import PullResponse
@@ -131,7 +133,7 @@ class LitePullLoop:
         _log.log(level, "pulling %s at %s failed%s, again in %g s: %s", queue, where, lasting, delay, error)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
-        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
+        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.queue_master(queue):
             self._topic_deleted()  # only the master counts: a slave may not have copied the topic yet
         return delay
 
@@ -164,9 +166,10 @@ class LitePullLoop:
                 pull = self._begin_next(answer)
                 if pull is not None:
                     await asyncio.sleep(0)  # sends the next pull before the answer is decoded
-                self._handle(answer)
-                self._offset = answer.header.next_begin_offset
+                self._offset = self._handle(answer)
                 self._broker_id = self._next_broker(answer.header)
+                if pull is not None and pull.offset != self._offset:
+                    return  # some messages are pulled again
         finally:
             if pull is not None:
                 discard(pull)
@@ -214,20 +217,25 @@ class LitePullLoop:
 
     # -- answers
 
-    def _handle(self, answer: PullAnswer) -> None:
-        """Put the messages of an answer into the cache."""
-        broker_name, tags = self._process.queue.broker_name, answer.pull.subscription.tags_set
-        messages = pulled_messages(answer.body, answer.header, broker_name, tags) if answer.code == FOUND else []
-        group = self._group
+    def _handle(self, answer: PullAnswer) -> int:
+        """Put the messages of an answer into the cache; returns the offset to continue at."""
+        group, queue = self._group, self._process.queue
+        messages, next_offset = list[MessageExt](), answer.header.next_begin_offset
+        if answer.code == FOUND:
+            messages, next_offset, undecoded = pulled_messages(
+                answer.body, answer.header, queue, answer.pull.subscription.tags_set, group.options.body_rules
+            )
+            log_undecoded(group.name, group.shown(queue), undecoded)
         group.show(messages)
-        messages = filter_messages(group.options.filter_hooks, group.name, group.shown(self._process.queue), messages)
+        messages = filter_messages(group.options.filter_hooks, group.name, group.shown(queue), messages)
         if messages:
             self._cache.put(self._process, messages, answer.header.max_offset)
             self._arrived()
-            return
+            return next_offset
         if answer.code == OFFSET_MOVED:
-            self._offset_illegal(answer.pull.offset, answer.header.next_begin_offset)
-        self._cache.skip(self._process, answer.header.next_begin_offset)
+            self._offset_illegal(answer.pull.offset, next_offset)
+        self._cache.skip(self._process, next_offset)
+        return next_offset
 
     def _offset_illegal(self, offset: int, next_offset: int) -> None:
         queue = self._process.queue

@@ -21,6 +21,10 @@ class LitePullSettings(ClientSettings, total=False):
 
     namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
+    max_decompressed_body: int
+    max_decompressed_pull: int
+    decode_body: bool
+    decompress_body: bool
     message_model: MessageModel
     local_offset_dir: str | os.PathLike[str] | None
     rebalance_interval: float

@@ -85,7 +85,7 @@ def load(path: Path) -> dict[MessageQueue, int]:
             fault = fault or e
     if fault is not None:
         raise StoreError(
-            f"the consume offsets in {path} cannot be read: {fault}; repair or remove the file to start anew"
+            f"the consume offsets in {path} cannot be read: {fault}; repair it, or remove it to start without offsets"
         )
     return {}
 

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.queue_requests import ask_about_queue, broker_of, first_offset
 from rocketmq_py.core.consumer.offset_table import OffsetTable
 from rocketmq_py.core.consumer.rebalance import OffsetQuery, initial_offset
-from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import NoRouteError, NotFound, RocketMQError
+from rocketmq_py.errors import NotFound, RocketMQError
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import Header
@@ -32,24 +32,6 @@ _log = logging.getLogger(__name__)
 
 TIMEOUT = 5.0
 """Seconds to wait for a broker's answer about offsets."""
-
-
-async def broker_of(instance: ClientInstance, queue: MessageQueue, *, broker_id: int = MASTER_ID) -> str:
-    """The address of the broker to ask about a queue: its master, or a replica while there is no master.
-
-    :param broker_id: the preferred replica; 0 is the master.
-    :raises NoRouteError: no route names the broker, even after the route is refreshed.
-    """
-    routes = instance.routes
-    address = routes.broker_address(queue.broker_name, broker_id)
-    if address is None:
-        await routes.refresh(queue.topic)
-        address = routes.broker_address(queue.broker_name, broker_id)
-    if address is None:
-        raise NoRouteError(
-            f"no route names broker {queue.broker_name!r} of {queue}: is it registered at the name server?"
-        )
-    return address
 
 
 class OffsetStore(OffsetTable, abc.ABC):
@@ -90,7 +72,7 @@ class OffsetStore(OffsetTable, abc.ABC):
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message the broker still has."""
         header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
-        return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
+        return first_offset(await self._ask(queue, RequestCode.GET_MIN_OFFSET, header))
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at or after a time in milliseconds."""
@@ -114,8 +96,7 @@ class OffsetStore(OffsetTable, abc.ABC):
         return start
 
     async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        address = await broker_of(self._instance, queue)
-        answer = await self._instance.connections.invoke(address, code, header, timeout=TIMEOUT)
+        answer = await ask_about_queue(self._instance, queue, code, header, timeout=TIMEOUT)
         return OffsetResponse.from_ext(answer.ext).offset
 
 
@@ -163,12 +144,11 @@ class BrokerOffsetStore(OffsetStore):
         header = UpdateConsumerOffset(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
         )
-        connections = self._instance.connections
-        address = await broker_of(self._instance, queue)
+        code = RequestCode.UPDATE_CONSUMER_OFFSET
         if confirm:
-            await connections.invoke(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=TIMEOUT)
+            await ask_about_queue(self._instance, queue, code, header, timeout=TIMEOUT)
         else:
-            await connections.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+            await self._instance.connections.oneway(await broker_of(self._instance, queue), code, header)
 
     async def _send(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
         try:

@@ -54,17 +54,6 @@ class PullConsumer(BlockingPullMember):
             self._make(lambda: AioSource(group, namesrv, topics=topics, queues_changed=queues_changed, **settings))
         )
 
-    def health(self) -> Health:
-        """The current state, queues, rates and stuck listeners."""
-        return self._call(self._aio.health)
-
-    def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages behind the updated offsets and of this member's share, as the brokers count now.
-
-        :raises NetworkError: a broker cannot be reached.
-        """
-        return self._run(self._aio.lag())
-
     def start(self) -> None:
         """Join the group; with ``topics``, returns after the first rebalance.
 
@@ -77,6 +66,17 @@ class PullConsumer(BlockingPullMember):
     def close(self) -> None:
         """Store the offsets and leave the group. May be called more than once."""
         self._run(self._aio.close())
+
+    def health(self) -> Health:
+        """The current state, queues, rates and stuck listeners."""
+        return self._call(self._aio.health)
+
+    def lag(self) -> dict[MessageQueue, int]:
+        """The number of messages behind the updated offsets and of this member's share, as the brokers count now.
+
+        :raises NetworkError: a broker cannot be reached.
+        """
+        return self._run(self._aio.lag())
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues of a topic, as a name server knows them now.

@@ -17,19 +17,20 @@ from rocketmq_py.client.consumer.calls.pull_calls import pull_header
 from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.filters import check_version, make_subscription
 from rocketmq_py.client.consumer.group_member import split
-from rocketmq_py.client.consumer.offsets.offset_store import broker_of
 from rocketmq_py.client.consumer.pull.options import PullOptions
 from rocketmq_py.client.consumer.pull.settings import PullSettings
 from rocketmq_py.client.consumer.pull_member import PullMember
 from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged, Rebalancer
 from rocketmq_py.client.consumer.send_message_back import SendMessageBack
+from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
+from rocketmq_py.client.queue_requests import ask_about_queue, broker_of
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, OffsetIllegal, RocketMQError
+from rocketmq_py.errors import ConfigError, NetworkError, OffsetIllegal, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue, PullResult, PullStatus
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -189,34 +190,35 @@ class PullConsumer(PullMember):
         reply = await self._ask(queue, subscription, header, timeout)
         found = PullResponse.from_ext(reply.ext)
         self._broker_ids[queue] = found.suggest_which_broker_id
-        messages: list[MessageExt] = []
+        messages, next_offset = list[MessageExt](), found.next_begin_offset
         if reply.code == ResponseCode.SUCCESS:
-            messages = pulled_messages(reply.body, found, queue.broker_name, subscription.tags_set)
+            messages, next_offset, undecoded = pulled_messages(
+                reply.body, found, queue, subscription.tags_set, self._group.options.body_rules
+            )
+            log_undecoded(self.group, self._group.shown(queue), undecoded)
             self._group.show(messages)
             messages = filter_messages(self._options.filter_hooks, self.group, self._group.shown(queue), messages)
         self._group.stats(queue.topic).pulled.add(len(messages), 0.0)
-        return PullResult(_STATUS[reply.code], found.next_begin_offset, found.min_offset, found.max_offset, messages)
+        return PullResult(_STATUS[reply.code], next_offset, found.min_offset, found.max_offset, messages)
 
     async def _ask(
         self, queue: MessageQueue, subscription: SubscriptionData, header: PullMessage, timeout: float
     ) -> Command:
         instance = self._instance
-        address = await broker_of(instance, queue, broker_id=self._broker_id(queue))
-        check_version(instance, address, subscription)
+        broker_id = self._broker_id(queue)
+        check_version(instance, await broker_of(instance, queue, broker_id=broker_id), subscription)
         process = self._group.queues.get(queue)
         if process is not None:
             process.pulled_at = self._group.now()
         try:
-            answer = await instance.connections.invoke(
-                address, RequestCode.PULL_MESSAGE, header, timeout=timeout, check=False
-            )
-            if answer.code not in _STATUS:
-                raise BrokerError.of(answer.code, answer.remark, address)
+            return await ask_about_queue(
+                instance, queue, RequestCode.PULL_MESSAGE, header, timeout=timeout, broker_id=broker_id,
+                accepted=_STATUS,
+            )  # fmt: skip
         except RocketMQError as e:
             if e.refresh_route:  # the next pull then goes to the broker's new address
                 await instance.routes.refresh_all({queue.topic})
             raise
-        return answer
 
     def _broker_id(self, queue: MessageQueue) -> int:
         """The id of the replica to pull from: the configured one, or the one that the last answer suggested."""

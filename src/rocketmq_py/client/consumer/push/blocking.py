@@ -82,17 +82,6 @@ class PushConsumer(PushMember):
             )
         )
 
-    def health(self) -> Health:
-        """The current state, queues, rates and stuck listeners."""
-        return self._call(self._aio.health)
-
-    def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages of each of its queues that are not consumed yet, as the brokers count now.
-
-        :raises NetworkError: a broker cannot be reached.
-        """
-        return self._run(self._aio.lag())
-
     def start(self) -> None:
         """Join the group and start to consume; returns after the first rebalance.
 
@@ -113,6 +102,17 @@ class PushConsumer(PushMember):
             for which messages.
         """
         self._blocking_close(timeout)
+
+    def health(self) -> Health:
+        """The current state, queues, rates and stuck listeners."""
+        return self._call(self._aio.health)
+
+    def lag(self) -> dict[MessageQueue, int]:
+        """The number of messages of each of its queues that are not consumed yet, as the brokers count now.
+
+        :raises NetworkError: a broker cannot be reached.
+        """
+        return self._run(self._aio.lag())
 
     def subscribe(
         self, topic: str, tags: str = "*", listener: AnyListener | None = None, *, sql: str | None = None

@@ -25,8 +25,9 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerSt
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
-from rocketmq_py.client.consumer.offsets.offset_store import broker_of
+from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
+from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer.flow_control import (
     NOT_SUBSCRIBED,
     FlowLimits,
@@ -38,8 +39,9 @@ from rocketmq_py.core.consumer.flow_control import (
 )
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import pulled_messages, restore_topic
+from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import ConnectError, ConnectionLost, RocketMQError, SubscriptionError, TopicNotExist
+from rocketmq_py.errors import ConnectError, ConnectionLost, NotLeader, RocketMQError, SubscriptionError, TopicNotExist
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
@@ -59,7 +61,7 @@ class PullEvents(Protocol):
     """What a pull loop reports."""
 
     def connection_lost(self, queue: ProcessQueue) -> None:
-        """The connection to the queue's broker is lost."""
+        """The connection to the queue's broker is lost, or another broker leads the queue."""
         ...
 
     async def offset_illegal(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
@@ -87,6 +89,7 @@ class PullLoop:
         self._sent_commit = 0
         self._has_pulled = False
         self._is_unsubscribed = False
+        self._broker = group.instance.routes.broker_of(queue.queue)
         self._failures = group.failure_log(("queue", queue.queue), queue.queue.broker_name)
         self._flow = FlowControlLog(group.name, queue)
         self._pause = WakeUp()
@@ -156,11 +159,11 @@ class PullLoop:
         _log.log(level, "pulling %s at %s failed%s, again in %g s: %s", queue, where, lasting, delay, error)
         if isinstance(error, SubscriptionError) and self._group.now() - self._group.announced_at >= delay:
             await self._group.announce()  # the broker has no heartbeat of ours, or an old one
-        if isinstance(error, ConnectError | ConnectionLost):
+        if isinstance(error, ConnectError | ConnectionLost | NotLeader):
             self._events.connection_lost(self._queue)
         if error.refresh_route:
             await self._group.instance.routes.refresh_all({queue.topic})
-        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.master(queue.broker_name):
+        if isinstance(error, TopicNotExist) and error.address == self._group.instance.routes.queue_master(queue):
             # Only the master counts: a slave may not have copied the topic yet.
             self._group.problems["deleted topic", queue.topic] = error
             await self._events.topic_deleted(self._queue)
@@ -188,19 +191,34 @@ class PullLoop:
                     await asyncio.sleep(0)  # sends the next pull before the answer is decoded
                 if not self._queue.dropped:
                     await self._handle(answer)
+                    if pull is not None and pull.offset != self._offset:
+                        return  # some messages are pulled again
         finally:
             if pull is not None:
                 discard(pull)
 
-    async def _begin(self, offset: int) -> PendingPull:
-        """Send a pull to the broker that the last answer suggested."""
+    async def _begin(self, offset: int) -> PendingPull | None:
+        """Send a pull to the broker that the last answer suggested; None if the queue has moved to another broker."""
         queue, instance = self._queue.queue, self._group.instance
         address = await broker_of(instance, queue, broker_id=self._broker_id)
+        if self._has_moved():
+            return None
         subscription = self._group.announced[queue.topic]
         check_version(instance, address, subscription)
         connection = await instance.connections.get(address)
-        is_master = address == instance.routes.broker_address(queue.broker_name, MASTER_ID, only_this=True)
+        is_master = address == instance.routes.queue_master(queue)
         return self._send(connection, offset, subscription, is_master=is_master)
+
+    def _has_moved(self) -> bool:
+        """True once after another broker leads the queue: a lock of ours has to be taken there first."""
+        broker = self._group.instance.routes.broker_of(self._queue.queue)
+        known, self._broker = self._broker, broker
+        if known == broker:
+            return False
+        _log.info("%s has moved from broker %s to %s", self._queue.queue, known, broker)
+        self._broker_id = self._group.options.pull_from_broker_id or MASTER_ID
+        self._events.connection_lost(self._queue)
+        return True
 
     def _begin_next(self, answer: PullAnswer) -> PendingPull | None:
         """Send the pull that follows one that found messages; None if those messages have to be handled first."""
@@ -236,8 +254,11 @@ class PullLoop:
     def _offset_to_commit(self) -> int:
         """The offset to send along with a pull; 0 if the last pull carried it.
 
-        A broker that handles an old pull late would otherwise overwrite an offset that was stored since.
+        A broker that handles an old pull late would otherwise overwrite an offset that was stored since. None is sent
+        along with pulls of logical queues: a Java broker stores it as an offset of the physical queue.
         """
+        if is_logical(self._queue.queue):
+            return 0
         commit = 0 if self._group.is_broadcasting else self._group.offsets.get(self._queue.queue) or 0
         known, self._sent_commit = self._sent_commit, commit
         return 0 if commit == known else commit
@@ -255,19 +276,20 @@ class PullLoop:
     async def _handle(self, answer: PullAnswer) -> None:
         """Hand over the messages of an answer and move on to its next offset."""
         queue, header = self._queue, answer.header
+        next_offset = header.next_begin_offset
         if answer.code == FOUND:
-            messages = self._messages(answer)
+            messages, next_offset = self._messages(answer)
             self._group.stats(queue.queue.topic).pulled.add(len(messages), self._group.now() - answer.pull.sent_at)
             if messages:
                 queue.put(messages, header.max_offset)
                 self._dispatcher.submit(queue, messages)
             elif not queue.count:
-                self._group.offsets.update(queue.queue, header.next_begin_offset)  # all were filtered away
+                self._group.offsets.update(queue.queue, next_offset)  # all were filtered away
         elif answer.code == OFFSET_MOVED:
-            await self._events.offset_illegal(queue, self._offset or 0, header.next_begin_offset)
+            await self._events.offset_illegal(queue, self._offset or 0, next_offset)
         elif not queue.count:
-            self._group.offsets.update(queue.queue, header.next_begin_offset)
-        self._offset = header.next_begin_offset
+            self._group.offsets.update(queue.queue, next_offset)
+        self._offset = next_offset
         self._broker_id = self._next_broker(header)
 
     def _next_broker(self, header: PullResponse) -> int:
@@ -275,16 +297,19 @@ class PullLoop:
         chosen = self._group.options.pull_from_broker_id
         return header.suggest_which_broker_id if chosen is None else chosen
 
-    def _messages(self, answer: PullAnswer) -> list[MessageExt]:
-        source = self._queue.queue
+    def _messages(self, answer: PullAnswer) -> tuple[list[MessageExt], int]:
+        """The messages of an answer, and the offset to continue at."""
+        source, group = self._queue.queue, self._group
         # A pull that the broker held was filtered by the subscription of now, not by that of the request.
         wanted = self._group.subscriptions.get(source.topic, answer.pull.subscription)
-        messages = pulled_messages(answer.body, answer.header, source.broker_name, wanted.tags_set)
+        messages, next_offset, undecoded = pulled_messages(
+            answer.body, answer.header, source, wanted.tags_set, group.options.body_rules
+        )
+        log_undecoded(group.name, group.shown(source), undecoded)
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
         elif self._group.is_pop_retry(source.topic):
             for message in messages:
                 message.topic = normal_topic(message.topic, self._group.name)
-        group = self._group
         group.show(messages)
-        return filter_messages(group.options.filter_hooks, group.name, group.shown(source), messages)
+        return filter_messages(group.options.filter_hooks, group.name, group.shown(source), messages), next_offset

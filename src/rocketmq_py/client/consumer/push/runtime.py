@@ -49,7 +49,9 @@ class PushRuntime:
             self.dispatcher, self.queue_lock = self._orderly(listeners, failures)
         else:
             self.dispatcher, self.queue_lock = self._concurrent(listeners, failures), NoQueueLock(group)
-        calls = PopCalls(group.instance, group.name, group.options.filter_hooks, group.namespace)
+        calls = PopCalls(
+            group.instance, group.name, group.options.filter_hooks, group.namespace, group.options.body_rules
+        )
         self._acks = PopAcks(group, calls, failures.dead_letter)
         self.fetcher = MessageFetcher(
             PullStrategy(group, self.dispatcher, self),

@@ -33,7 +33,7 @@ class BrokerAssignments:
         self._failures = group.failure_log("assignment", "")
 
     async def get(self, route: TopicRoute) -> Assignment | None:
-        """The queues of a topic that are assigned to this member; None if no broker can tell: nothing changes then."""
+        """The queues of a topic that are assigned to this member; None if no broker answers: nothing changes then."""
         assigned = await self._ask(route)
         if assigned is not None and assigned.queues:
             return assigned

@@ -184,7 +184,7 @@ class BrokerQueueLock:
     async def renew(self) -> None:
         """Renew the locks of all queues, including those whose listeners have not ended yet."""
         held = self._held()
-        self._forget_failures({process.queue.broker_name for process in held})
+        self._forget_failures(self._by_broker(process.queue for process in held))
         asked_at = self._group.now()
         granted, refused = await self._ask([process.queue for process in held])
         lost = [process for process in held if process.queue in refused]
@@ -229,7 +229,7 @@ class BrokerQueueLock:
         """
         granted: set[MessageQueue] = set()
         refused: set[MessageQueue] = set()
-        asked = _by_broker(queues)
+        asked = self._by_broker(queues)
         self._requested.update(*asked.values())
         answers = await asyncio.gather(*(self._lock(name, part) for name, part in asked.items()))
         for part, answer in zip(asked.values(), answers, strict=True):
@@ -265,7 +265,7 @@ class BrokerQueueLock:
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
         queues = set(queues)
         self._requested -= queues
-        for broker_name, part in _by_broker(queues).items():
+        for broker_name, part in self._by_broker(queues).items():
             try:
                 await self._invoke(RequestCode.UNLOCK_BATCH_MQ, broker_name, part)
             except RocketMQError as e:
@@ -292,12 +292,12 @@ class BrokerQueueLock:
         )
         return (await instance.connections.invoke(address, code, None, body.encode(), TIMEOUT)).body
 
-
-def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
-    found: dict[str, list[MessageQueue]] = defaultdict(list)
-    for queue in queues:
-        found[queue.broker_name].append(queue)
-    return found
+    def _by_broker(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        """The queues of each broker that serves some of them."""
+        found: dict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in queues:
+            found[self._group.instance.routes.broker_of(queue)].append(queue)
+        return found
 
 
 def _ordered(process: ProcessQueue) -> OrderedQueue:

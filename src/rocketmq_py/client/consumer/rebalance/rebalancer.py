@@ -250,7 +250,7 @@ class Rebalancer:
                 address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupHeader(consumer_group=self._group.name)
             )
         except BrokerError as e:
-            _log.info("broker %s knows no member of group %s: %s", broker.broker_name, self._group.name, e)
+            _log.info("broker %s has no member of group %s: %s", broker.broker_name, self._group.name, e)
             return []
         members = self._group_check.unique_members(ConsumerIdList.decode(answer.body).consumer_id_list)
         await self._group_check.check_subscriptions(address, members)

@@ -54,19 +54,6 @@ class SimpleConsumer(SimpleMember):
     ) -> None:
         self._wrap(self._make(lambda: AioSource(group, namesrv, hooks=hooks, **settings)))
 
-    def health(self) -> SimpleHealth:
-        """ConsumerState and sources as they are now."""
-        return self._call(self._aio.health)
-
-    def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages of each queue that the group has not received yet, as the brokers count now.
-
-        Messages that are received and not acked are not counted.
-
-        :raises NetworkError: a broker cannot be reached.
-        """
-        return self._run(self._aio.lag())
-
     def start(self) -> None:
         """Join the group.
 
@@ -82,6 +69,19 @@ class SimpleConsumer(SimpleMember):
         May be called more than once.
         """
         self._run(self._aio.close())
+
+    def health(self) -> SimpleHealth:
+        """ConsumerState and sources as they are now."""
+        return self._call(self._aio.health)
+
+    def lag(self) -> dict[MessageQueue, int]:
+        """The number of messages of each queue that the group has not received yet, as the brokers count now.
+
+        Messages that are received and not acked are not counted.
+
+        :raises NetworkError: a broker cannot be reached.
+        """
+        return self._run(self._aio.lag())
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
         """Subscribe to a topic, or change its filter. May be called at any time.

@@ -107,7 +107,10 @@ class SimpleConsumer(GroupMember):
         self.hooks = tuple(hooks)
         self._options = SimpleOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
-        self._calls = PopCalls(self._instance, self.group, self._options.filter_hooks, self._options.namespace)
+        self._calls = PopCalls(
+            self._instance, self.group, self._options.filter_hooks, self._options.namespace,
+            self._group.options.body_rules,
+        )  # fmt: skip
         self._sources = Sources(
             self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly
         )  # fmt: skip

@@ -18,6 +18,10 @@ class SimpleSettings(ClientSettings, total=False):
 
     namespace: str | None
     filter_hooks: Sequence[FilterMessageHook]
+    max_decompressed_body: int
+    max_decompressed_pull: int
+    decode_body: bool
+    decompress_body: bool
     consume_from: ConsumeFromWhere
     invisible_duration: float
     orderly: bool

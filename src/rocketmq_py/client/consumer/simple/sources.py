@@ -71,7 +71,7 @@ class Source:
             _log.log(level, "receiving from %s of broker %s works again", self.queue.topic, self.queue.broker_name)
 
     def close(self) -> None:
-        """Cancel the notification request, and forget failures."""
+        """Cancel the notification request, and clear failures."""
         self._failures.close()
         if self.watch is not None:
             self.watch.cancel()
@@ -145,7 +145,7 @@ class Sources:
         _log.log(level, "topic %s is not consumed for now%s: %s", topic, failures.duration, error)
 
     def _note_found(self, found: Collection[str]) -> None:
-        """Note the topics that have a route; topics that are no longer subscribed are forgotten."""
+        """Note the topics that have a route; topics that are no longer subscribed are removed."""
         for topic in list(self._missing):
             if topic in found:
                 level = self._missing.pop(topic).recovered()

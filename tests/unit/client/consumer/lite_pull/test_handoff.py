@@ -1,4 +1,4 @@
-"""What is put out for threads that poll: it is settled once, in order, whoever takes it."""
+"""Messages prefetched for polling threads: each is returned once and in order."""
 
 from __future__ import annotations
 

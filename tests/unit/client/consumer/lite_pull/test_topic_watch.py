@@ -1,4 +1,4 @@
-"""Watching the queues of topics: who hears of what, and what a failing listener or name server costs."""
+"""Watching the queues of topics: notifications, and failing listeners and name servers."""
 
 import asyncio
 

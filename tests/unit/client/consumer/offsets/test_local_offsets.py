@@ -1,4 +1,4 @@
-"""Offset files of broadcasting consumers: Java's path and format, and what happens when one is broken."""
+"""Offset files of broadcasting consumers: Java's path and format, and damaged files."""
 
 import asyncio
 
@@ -136,11 +136,8 @@ def test_group_and_client_names_do_not_leave_the_directory(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_instance_name_that_leaves_the_directory_fails_the_start(tmp_path):
-    async def run():
-        instance = ClientInstance("127.0.0.1:1", instance_name="x/../../../victim")
-        with pytest.raises(ConfigError, match="path separator"):
-            LocalOffsetStore(instance, "g", tmp_path)
-        await instance.stop()
-
-    asyncio.run(run())
+async def test_an_instance_name_that_leaves_the_directory_fails_the_start(tmp_path):
+    instance = ClientInstance("127.0.0.1:1", instance_name="x/../../../victim")
+    with pytest.raises(ConfigError, match="path separator"):
+        LocalOffsetStore(instance, "g", tmp_path)
+    await instance.stop()

@@ -1,4 +1,4 @@
-"""Push consumers that are told by scripted brokers to pop, and listeners that remember."""
+"""Push consumers in POP mode with scripted brokers and recording listeners."""
 
 import pytest
 

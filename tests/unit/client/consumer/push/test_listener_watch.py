@@ -1,4 +1,4 @@
-"""Watching listeners: who is stuck and where, what blocks the loop, what takes longer than the consume timeout."""
+"""Watching listeners: stuck listeners, a blocked event loop, the consume timeout."""
 
 import asyncio
 import logging

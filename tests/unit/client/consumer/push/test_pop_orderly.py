@@ -9,7 +9,7 @@ import pytest
 from rocketmq_py.model import OrderlyResult
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.wire.command import Command
-from tests.unit.client.consumer.popbroker import PATIENCE, eventually, record, scenario
+from tests.unit.client.consumer.popbroker import PATIENCE, eventually, record, scenario, with_broker
 from tests.unit.client.consumer.push.poppush import Listener, consumer, dead_letters, hurry, pops, take_sends
 
 
@@ -22,31 +22,27 @@ def in_order(brokers, listener, **options):
     return consumer(brokers, listener, orderly=True, **{"suspend_seconds": 0.01, **options})
 
 
-def test_each_queue_is_consumed_and_acked_message_by_message():
-    async def run(brokers):
-        brokers.has["b"] = [[record(0), record(5, queue_id=1), record(1), record(6, queue_id=1)]]
-        listener = Listener()
-        async with in_order(brokers, listener):
-            await brokers.until(lambda: len(brokers.acked) == 4)
-            assert pops(brokers)[0].ext["order"] == "true"
-            assert [offset for offset in listener.seen if offset < 5] == [0, 1]
-            assert [offset for offset in listener.seen if offset >= 5] == [5, 6]
-        assert not brokers.asked(Code.LOCK_BATCH_MQ)
-        assert not brokers.asked(Code.UPDATE_CONSUMER_OFFSET)
-
-    scenario(run)
+@with_broker()
+async def test_each_queue_is_consumed_and_acked_message_by_message(brokers):
+    brokers.has["b"] = [[record(0), record(5, queue_id=1), record(1), record(6, queue_id=1)]]
+    listener = Listener()
+    async with in_order(brokers, listener):
+        await brokers.until(lambda: len(brokers.acked) == 4)
+        assert pops(brokers)[0].ext["order"] == "true"
+        assert [offset for offset in listener.seen if offset < 5] == [0, 1]
+        assert [offset for offset in listener.seen if offset >= 5] == [5, 6]
+    assert not brokers.asked(Code.LOCK_BATCH_MQ)
+    assert not brokers.asked(Code.UPDATE_CONSUMER_OFFSET)
 
 
-def test_a_failed_message_is_retried_before_the_rest_of_its_queue():
-    async def run(brokers):
-        failing = [OrderlyResult.SUSPEND, OrderlyResult.SUSPEND]
-        brokers.has["b"] = [[record(0), record(1), record(2)]]
-        listener = Listener(lambda m: failing.pop() if m.queue_offset == 1 and failing else None)
-        async with in_order(brokers, listener):
-            await brokers.until(lambda: len(brokers.acked) == 3)
-            assert listener.seen == [0, 1, 1, 1, 2]
-
-    scenario(run)
+@with_broker()
+async def test_a_failed_message_is_retried_before_the_rest_of_its_queue(brokers):
+    failing = [OrderlyResult.SUSPEND, OrderlyResult.SUSPEND]
+    brokers.has["b"] = [[record(0), record(1), record(2)]]
+    listener = Listener(lambda m: failing.pop() if m.queue_offset == 1 and failing else None)
+    async with in_order(brokers, listener):
+        await brokers.until(lambda: len(brokers.acked) == 3)
+        assert listener.seen == [0, 1, 1, 1, 2]
 
 
 def test_messages_of_a_slow_listener_are_kept_invisible(monkeypatch):
@@ -67,25 +63,23 @@ def test_messages_of_a_slow_listener_are_kept_invisible(monkeypatch):
     scenario(run)
 
 
-def test_unconsumed_messages_are_returned_at_close():
-    async def run(brokers):
-        begun, release = threading.Event(), threading.Event()
+@with_broker()
+async def test_unconsumed_messages_are_returned_at_close(brokers):
+    begun, release = threading.Event(), threading.Event()
 
-        def listen(message):
-            begun.set()
-            release.wait(PATIENCE)
+    def listen(message):
+        begun.set()
+        release.wait(PATIENCE)
 
-        brokers.has["b"] = [[record(0), record(1), record(2)]]
-        async with in_order(brokers, listen) as member:
-            await asyncio.to_thread(begun.wait, PATIENCE)
-            closing = asyncio.ensure_future(member.close())
-            await asyncio.sleep(0.01)
-            release.set()
-            await closing
-        assert brokers.acked == [("b", 0)]
-        assert sorted(brokers.extended) == [(1, 1000), (2, 1000)]
-
-    scenario(run)
+    brokers.has["b"] = [[record(0), record(1), record(2)]]
+    async with in_order(brokers, listen) as member:
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        closing = asyncio.ensure_future(member.close())
+        await asyncio.sleep(0.01)
+        release.set()
+        await closing
+    assert brokers.acked == [("b", 0)]
+    assert sorted(brokers.extended) == [(1, 1000), (2, 1000)]
 
 
 def test_close_does_not_wait_for_a_listener_that_does_not_end(monkeypatch):
@@ -110,18 +104,16 @@ def test_close_does_not_wait_for_a_listener_that_does_not_end(monkeypatch):
     scenario(run)
 
 
-def test_a_pop_with_a_lost_answer_is_repeated_with_its_attempt_id():
-    async def run(brokers):
-        async with consumer(brokers, Listener(), orderly=True):
-            await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
-            brokers.has["b"] = [[record(0)], [record(1)]]
-            brokers.network.transports["b:1"].close()
-            await brokers.until(lambda: len(brokers.acked) == 2 and len(pops(brokers)) == 4)
-            lost, again, other, last = [request.ext["attemptId"] for request in pops(brokers)]
-            assert lost == again
-            assert len({again, other, last}) == 3
-
-    scenario(run)
+@with_broker()
+async def test_a_pop_with_a_lost_answer_is_repeated_with_its_attempt_id(brokers):
+    async with consumer(brokers, Listener(), orderly=True):
+        await brokers.until(lambda: brokers.waits(Code.POP_MESSAGE))
+        brokers.has["b"] = [[record(0)], [record(1)]]
+        brokers.network.transports["b:1"].close()
+        await brokers.until(lambda: len(brokers.acked) == 2 and len(pops(brokers)) == 4)
+        lost, again, other, last = [request.ext["attemptId"] for request in pops(brokers)]
+        assert lost == again
+        assert len({again, other, last}) == 3
 
 
 def test_messages_that_cannot_be_kept_invisible_are_dropped(monkeypatch, caplog):
@@ -147,32 +139,28 @@ def test_messages_that_cannot_be_kept_invisible_are_dropped(monkeypatch, caplog)
     scenario(run)
 
 
-def test_a_success_cannot_be_rolled_back():
-    async def run(brokers):
-        results = [OrderlyResult.SUCCESS, OrderlyResult.ROLLBACK, OrderlyResult.SUCCESS]
-        seen = []
+@with_broker()
+async def test_a_success_cannot_be_rolled_back(brokers):
+    results = [OrderlyResult.SUCCESS, OrderlyResult.ROLLBACK, OrderlyResult.SUCCESS]
+    seen = []
 
-        async def listen(messages, context):
-            context.auto_commit = False
-            seen.append(messages[0].queue_offset)
-            return results.pop(0)
+    async def listen(messages, context):
+        context.auto_commit = False
+        seen.append(messages[0].queue_offset)
+        return results.pop(0)
 
-        brokers.has["b"] = [[record(0), record(1)]]
-        async with in_order(brokers, listen):
-            await brokers.until(lambda: len(brokers.acked) == 2)
-            assert seen == [0, 1, 1]
-
-    scenario(run)
+    brokers.has["b"] = [[record(0), record(1)]]
+    async with in_order(brokers, listen):
+        await brokers.until(lambda: len(brokers.acked) == 2)
+        assert seen == [0, 1, 1]
 
 
-def test_exhausted_messages_become_dead_letters():
-    async def run(brokers):
-        take_sends(brokers)
-        brokers.has["b"] = [[record(0), record(1)]]
-        listener = Listener(lambda m: OrderlyResult.SUSPEND if m.queue_offset == 0 else None)
-        async with in_order(brokers, listener, max_reconsume_times=1):
-            await brokers.until(lambda: len(brokers.acked) == 2)
-            assert listener.seen == [0, 0, 1]
-            assert len(dead_letters(brokers)) == 1
-
-    scenario(run)
+@with_broker()
+async def test_exhausted_messages_become_dead_letters(brokers):
+    take_sends(brokers)
+    brokers.has["b"] = [[record(0), record(1)]]
+    listener = Listener(lambda m: OrderlyResult.SUSPEND if m.queue_offset == 0 else None)
+    async with in_order(brokers, listener, max_reconsume_times=1):
+        await brokers.until(lambda: len(brokers.acked) == 2)
+        assert listener.seen == [0, 0, 1]
+        assert len(dead_letters(brokers)) == 1

@@ -1,4 +1,4 @@
-"""What a member finds when it checks its group."""
+"""Comparison of the subscriptions in a group."""
 
 import asyncio
 

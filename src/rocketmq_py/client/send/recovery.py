@@ -1,0 +1,88 @@
+"""Waits until a broker of a topic can be reached again, for all sends that failed and have no other broker left.
+
+However many sends wait, one look-up and one connection per broker are under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from rocketmq_py.core.producer.send_attempts import BACKOFF, is_retried
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.remoting.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+_SECONDS = 3.0
+"""The longest wait for one answer of a name server."""
+
+
+class Recovery:
+    """Finds out when topics can be sent to again.
+
+    :param look_up: refreshes the route of a topic and returns the addresses of its masters; raises if there are none.
+    :param connect: opens a connection to an address.
+    :param is_awaited: True while a send waits for a topic.
+    """
+
+    def __init__(
+        self,
+        look_up: Callable[[str, float], Coroutine[Any, Any, Iterable[str]]],
+        connect: Callable[[str], Coroutine[Any, Any, Connection]],
+        is_awaited: Callable[[str], bool],
+    ) -> None:
+        self._look_up = look_up
+        self._connect = connect
+        self._is_awaited = is_awaited
+        self._failures: dict[str, tuple[RocketMQError, int]] = {}
+
+    async def wait(self, topic: str, _: float) -> None:
+        """Return when one of a topic's brokers can be reached, or no send waits any more.
+
+        :raises RocketMQError: trying again is of no use: the topic does not exist any more, for instance.
+        """
+        failures = 0
+        try:
+            while True:
+                failures += 1
+                await asyncio.sleep(BACKOFF.seconds(failures, random.random()))
+                if not self._is_awaited(topic):
+                    return
+                try:
+                    await self._reach(topic)
+                except RocketMQError as e:
+                    if not is_retried(e):
+                        raise
+                    _log.debug("topic %s cannot be sent to yet: %s", topic, e)
+                    self._failures[topic] = e, failures
+                else:
+                    return
+        finally:
+            self._failures.pop(topic, None)
+
+    def last_failure(self, topic: str) -> tuple[RocketMQError | None, int]:
+        """Why a topic could not be sent to the last time, and how often that was tried."""
+        return self._failures.get(topic, (None, 0))
+
+    async def _reach(self, topic: str) -> None:
+        """Return when one of the brokers is reached; raises the error of one of them if none is."""
+        attempts = [asyncio.ensure_future(self._connect(address)) for address in await self._look_up(topic, _SECONDS)]
+        failure: RocketMQError | None = None
+        try:
+            for attempt in asyncio.as_completed(attempts):
+                try:
+                    await attempt
+                except RocketMQError as e:
+                    failure = e
+                else:
+                    return
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
+            await asyncio.gather(*attempts, return_exceptions=True)
+        if failure is not None:
+            raise failure

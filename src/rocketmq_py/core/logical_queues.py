@@ -1,0 +1,77 @@
+"""Logical queues of static topics in routes, and the broker that serves a queue.
+
+A static topic's queues are named after no broker, but after a scope; the route says which broker leads each at the
+moment (``topicQueueMappingByBroker``). That broker answers all requests about the queue. Rules of Java
+(ClientMetadata.topicRouteData2EndpointsForStaticTopic, MQClientInstance.getBrokerNameFromMessageQueue).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_py.core.queue_limits import MAX_QUEUES, MAX_ROUTE_QUEUES
+from rocketmq_py.errors import BadHeader, shortened
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.route import TopicRouteData
+from rocketmq_py.protocol.bodies.static_topic import MappingInfo
+
+MOCK_BROKER_PREFIX = "__syslo__"
+NO_BROKER = "__syslo__none__"
+"""The broker name of a logical queue that no broker leads."""
+
+
+def mock_broker_name(scope: str) -> str:
+    """The broker name that clients use for the logical queues of a scope."""
+    return MOCK_BROKER_PREFIX + (scope[2:] if scope == "__global__" else scope)
+
+
+def is_logical(queue: MessageQueue) -> bool:
+    """True for a queue of a static topic, which may move from one broker to another."""
+    return queue.broker_name.startswith(MOCK_BROKER_PREFIX)
+
+
+def leaders_of(topic: str, data: TopicRouteData) -> dict[MessageQueue, str]:
+    """The logical queues of a route in order, with the names of the brokers that lead them; none if it is not static.
+
+    :raises BadHeader: a mapping is malformed, or has more queues than a topic may have.
+    """
+    by_broker = data.topic_queue_mapping_by_broker or {}
+    mappings = {broker: MappingInfo.convert(tree) for broker, tree in by_broker.items()}
+    for broker, mapping in mappings.items():
+        if mapping.total_queues > MAX_QUEUES:
+            raise BadHeader(
+                f"the route of static topic {shortened(topic)!r} has {mapping.total_queues} queues, says broker "
+                f"{shortened(broker)!r}: at most {MAX_QUEUES} are possible"
+            )
+    if len({mapping.scope for mapping in mappings.values()}) * MAX_QUEUES > MAX_ROUTE_QUEUES:
+        raise BadHeader(f"the route of static topic {shortened(topic)!r} has too many scopes")
+    return {
+        MessageQueue(topic, name, number): leader
+        for name, leaders in sorted(_by_scope(mappings).items())
+        for number, leader in leaders.items()
+    }
+
+
+def _by_scope(mappings: Mapping[str, MappingInfo]) -> dict[str, dict[int, str]]:
+    """The leading broker of each queue id, by mock broker name.
+
+    For each queue the mapping with the highest epoch counts; a queue that no broker leads has :data:`NO_BROKER`.
+    """
+    found: dict[str, dict[int, str]] = {}
+    totals: dict[str, int] = {}
+    for info in sorted(mappings.values(), key=lambda info: info.epoch):
+        name = mock_broker_name(info.scope)
+        totals[name] = max(totals.get(name, 0), info.total_queues)
+        found.setdefault(name, {}).update(dict.fromkeys(info.curr_id_map, info.bname))
+    return {
+        name: {number: leaders.get(number, NO_BROKER) for number in range(totals[name])}
+        for name, leaders in found.items()
+    }
+
+
+def broker_of(queue: MessageQueue, leaders: Mapping[MessageQueue, str]) -> str:
+    """The name of the broker that serves a queue: of a logical one the broker that leads it.
+
+    :param leaders: of the queue's topic (:func:`leaders_of`).
+    """
+    return leaders.get(queue, NO_BROKER) if is_logical(queue) else queue.broker_name

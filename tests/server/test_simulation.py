@@ -1,0 +1,37 @@
+"""A short run of ``make simulate``, and that a seed always plays the same schedule."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+_SCHEDULES = 200
+_TWICE = """
+from tests.simulation.run import play
+traces = [[play(seed).trace for seed in seeds] for seeds in (range(14), range(13, -1, -1))]
+assert traces[0] == traces[1][::-1], traces
+assert len(set(traces[0])) == 14
+"""
+
+
+def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the interpreter: time, ids and sockets of its process are simulated."""
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True,
+        text=True, check=False, timeout=170,
+    )  # fmt: skip
+
+
+def test_no_schedule_breaks_a_rule() -> None:
+    done = simulate("-m", "tests.simulation", "--schedules", str(_SCHEDULES))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{_SCHEDULES} schedules" in done.stdout
+
+
+def test_a_seed_plays_the_same_schedule_again() -> None:
+    done = simulate("-c", _TWICE)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,182 @@
+"""What goes wrong in a schedule: chosen by its seed, at times chosen by it, and put right again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from tests.simulation.ledger import Ledger
+from tests.simulation.loop import Process
+from tests.simulation.world import Server, World
+
+
+class Allowed(NamedTuple):
+    """What may go wrong.
+
+    :ivar power: machines of brokers may lose power: brokers flush before they answer.
+    :ivar kills: brokers may be killed.
+    :ivar consumers: consumers may be killed.
+    """
+
+    power: bool = False
+    kills: bool = True
+    consumers: bool = True
+
+
+class Faults:
+    """The faults of one schedule.
+
+    :param members: the processes of consumers that run now, by name.
+    :param replace: starts another consumer for one that died.
+    """
+
+    def __init__(
+        self, world: World, ledger: Ledger, chance: random.Random, allowed: Allowed,
+        members: dict[str, Process], replace: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._world = world
+        self._ledger = ledger
+        self._chance = chance
+        self._allowed = allowed
+        self._members = members
+        self._replace = replace
+        self._busy: set[str] = set()
+
+    def _kinds(self) -> list[Callable[[], Awaitable[None]]]:
+        kinds = [self._reset, self._reset, self._pause_server, self._slow_network, self._slow_disk, self._part]
+        if self._allowed.kills:
+            kinds += [self._kill, self._kill, self._stop]
+        if self._allowed.consumers:
+            kinds += [self._kill_consumer, self._pause_consumer, self._join]
+        return kinds
+
+    async def play(self, count: int, span: float) -> None:
+        """Let things go wrong, one after the other or at once, and return when all of it is put right.
+
+        :param span: seconds within which they begin.
+        """
+        await asyncio.gather(*(self._one(self._chance.random() * span) for _ in range(count)))
+        self._world.network.heal()
+
+    async def _one(self, at: float) -> None:
+        kind = self._chance.choice(self._kinds())
+        await asyncio.sleep(at)
+        if len(self._members) > 1:
+            # A member that a broker does not see loses its queues to another, and stores its offsets after all.
+            self._ledger.offsets_may_fall = True
+        await kind()
+
+    def _server(self, *, but_ns: bool) -> Server | None:
+        """A server to which nothing happens now."""
+        free = [
+            server
+            for name, server in self._world.servers.items()
+            if name not in self._busy and not (but_ns and name == "ns")
+        ]
+        return self._chance.choice(free) if free else None
+
+    def _member(self) -> str | None:
+        free = [name for name in self._members if name not in self._busy]
+        return self._chance.choice(free) if free else None
+
+    # -- kinds
+
+    async def _reset(self) -> None:
+        server = self._server(but_ns=False)
+        if server is not None:
+            number = self._world.network.reset(server.process, self._chance.choice([0.3, 1.0]))
+            self._world.note("reset", number, "connections of", server.name)
+
+    async def _slow_network(self) -> None:
+        seconds = self._chance.uniform(0.2, 2)
+        self._world.note("the network is slow for", f"{seconds:.1f} s")
+        self._world.network.slow_until = self._world.loop.time() + seconds
+
+    async def _slow_disk(self) -> None:
+        server = self._server(but_ns=True)
+        if server is not None:
+            seconds = self._chance.uniform(0.2, 3)
+            self._world.note("the disk of", server.name, "is slow for", f"{seconds:.1f} s")
+            server.slow_disk_until = self._world.loop.time() + seconds
+
+    async def _pause_server(self) -> None:
+        server = self._server(but_ns=False)
+        if server is None:
+            return
+        self._busy.add(server.name)
+        await self._pause(server.process, self._chance.choice([0.1, 1.0, 4.0]))
+        self._busy.discard(server.name)
+
+    async def _pause_consumer(self) -> None:
+        name = self._member()
+        if name is None:
+            return
+        self._busy.add(name)
+        await self._pause(self._members[name], self._chance.choice([0.1, 1.0, 5.0]))
+        self._busy.discard(name)
+
+    async def _pause(self, process: Process, seconds: float) -> None:
+        self._world.note(process, "stands still for", seconds, "s")
+        process.pause()
+        await asyncio.sleep(seconds)
+        process.resume()
+
+    async def _part(self) -> None:
+        server = self._server(but_ns=True)
+        others = [*self._members.values(), *(other.process for other in self._world.servers.values())]
+        others = [process for process in others if server is not None and process.ip != server.ip]
+        if server is None or not others:
+            return
+        other = self._chance.choice(others)
+        seconds = self._chance.choice([0.3, 2.0, 5.0])
+        self._world.note(server.name, "and", other, "do not reach each other for", seconds, "s")
+        self._world.network.part(server.process, other)
+        await asyncio.sleep(seconds)
+        self._world.network.heal()
+
+    async def _kill(self) -> None:
+        server = self._server(but_ns=False)
+        if server is None:
+            return
+        self._busy.add(server.name)
+        self._ledger.lives_overlap = True
+        power = self._allowed.power and server.name != "ns" and self._chance.random() < 0.6
+        if power and self._chance.random() < 0.6:  # so that it dies with much that is not on the disk
+            server.slow_disk_until = self._world.loop.time() + 1.0
+            await asyncio.sleep(self._chance.random() * 0.5)
+        server.kill(power=power)
+        await asyncio.sleep(self._chance.choice([0.05, 0.5, 2.0]))
+        await server.restart()
+        self._busy.discard(server.name)
+
+    async def _stop(self) -> None:
+        server = self._server(but_ns=True)
+        if server is None:
+            return
+        self._busy.add(server.name)
+        self._ledger.lives_overlap = True
+        before = server.committed()
+        await server.stop()
+        await asyncio.sleep(self._chance.choice([0.05, 0.5, 2.0]))
+        await server.restart()
+        self._ledger.restarted(server.name, before, server.committed())
+        self._busy.discard(server.name)
+
+    async def _kill_consumer(self) -> None:
+        name = self._member()
+        if name is None:
+            return
+        process = self._members.pop(name)
+        self._world.note(name, "is killed")
+        process.kill()
+        self._world.network.process_died(process, machine_too=False)
+        self._ledger.member_died(name)
+        self._ledger.patience = 90.0  # its locks end by themselves, after a minute
+        await asyncio.sleep(self._chance.choice([0.01, 0.5]))
+        self._replace(name)
+
+    async def _join(self) -> None:
+        if len(self._members) < 4:
+            self._replace("one more")

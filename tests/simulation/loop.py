@@ -1,0 +1,230 @@
+"""An event loop without real time: when nothing is ready, the clock jumps to the next timer.
+
+Every callback belongs to a simulated process, the one it was scheduled in (a context variable). A process that is
+stopped keeps its callbacks until it goes on; one that is killed loses them, in the middle of whatever it awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tests.simulation.machine import clock
+
+_log = logging.getLogger(__name__)
+
+_TURN_SECONDS = 1e-6
+"""What a turn of the loop takes: whoever waits by looking at the clock gets on."""
+_MOST_CALLBACKS = 400_000
+"""So many callbacks in one schedule are a loop that never ends."""
+
+
+class Stuck(Exception):
+    """Nothing can happen any more, or too much has happened."""
+
+
+class Process:
+    """A simulated process of a machine.
+
+    :param ip: the address of its machine.
+    """
+
+    def __init__(self, loop: SimLoop, name: str, ip: str) -> None:
+        self.loop = loop
+        self.name = name
+        self.ip = ip
+        self.is_paused = False
+        self.is_dead = False
+        self._held: list[asyncio.Handle] = []
+        self.context = contextvars.copy_context()
+        self.context.run(_current.set, self)
+
+    @property
+    def is_idle(self) -> bool:
+        """True if it runs nothing for now."""
+        return self.is_paused or self.is_dead
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run a coroutine in this process."""
+        return self.loop.create_task(work, context=self.context.copy())
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Call a function in this process, now."""
+        return self.context.copy().run(function)
+
+    def hold(self, handle: asyncio.Handle) -> None:
+        """Keep a callback until the process goes on; nothing of it is left of a dead one."""
+        if not self.is_dead:
+            self._held.append(handle)
+
+    def pause(self) -> None:
+        """Stop it (SIGSTOP)."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.is_paused = False
+        held, self._held = self._held, []
+        self.loop.ready_again(held)
+
+    def kill(self) -> None:
+        """End it without a word (SIGKILL)."""
+        self.is_dead = True
+        self._held.clear()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+
+
+def current() -> Process:
+    """The simulated process that runs now."""
+    process = _current.get()
+    assert process is not None, "this does not run in a simulated process"
+    return process
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """The loop; its network is attached by :class:`tests.simulation.network.Network`."""
+
+    network: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 1.0
+        self._clock_resolution = 1e-9
+        self.tasks: list[asyncio.Task[Any]] = []
+        """All tasks there ever were. Kept until the end: what is collected when must not depend on chance."""
+        self.callbacks = 0
+        self.faults: list[str] = []
+        """What was raised in callbacks and tasks and caught by nobody."""
+        self.set_exception_handler(self._note_fault)
+
+    # -- time
+
+    def time(self) -> float:
+        return self._now
+
+    def _run_once(self) -> None:
+        ready, scheduled = self._ready, self._scheduled
+        self._now += _TURN_SECONDS
+        if not ready and not self._stopping:
+            while scheduled and scheduled[0]._cancelled:
+                heapq.heappop(scheduled)._scheduled = False
+            if not scheduled:
+                raise Stuck("everything waits, and nothing is due")
+            self._now = max(self._now, scheduled[0]._when)
+        while scheduled and scheduled[0]._when <= self._now:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            ready.append(handle)
+        self.callbacks += len(ready)
+        if self.callbacks > _MOST_CALLBACKS:
+            raise Stuck(f"{self.callbacks} callbacks in one schedule")
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(_current)
+            if process is not None and (process.is_paused or process.is_dead):
+                process.hold(handle)
+            else:
+                handle._run()
+
+    def ready_again(self, handles: list[asyncio.Handle]) -> None:
+        """Run callbacks of a process that goes on, in their order."""
+        self._ready.extend(handles)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        pass  # cancelled ones leave the heap when they are due
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def _process_events(self, event_list: object) -> None:
+        pass
+
+    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> asyncio.Task[Any]:
+        task = super().create_task(coro, name=name, context=context)
+        self.tasks.append(task)
+        return task
+
+    def _note_fault(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.faults.append(f"{context.get('message')}: {context.get('exception')!r}")
+        _log.error("%s", context.get("message"), exc_info=context.get("exception"))
+
+    # -- threads: a step of the loop each
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        future = self.create_future()
+
+        def step() -> None:
+            if future.done():
+                return
+            try:
+                future.set_result(func(*args))
+            except Exception as e:  # noqa: BLE001 - the caller gets it
+                future.set_exception(e)
+
+        self.call_later(self.network.thread_delay(), step)
+        return future
+
+    # -- network
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        import socket
+
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port or 0))]
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        sock.end = await self.network.connect(current(), (address[0], address[1]))
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, *, ssl: Any = None, sock: Any = None, **_: Any
+    ) -> Any:
+        assert not ssl, "there is no TLS on the simulated network"
+        end = sock.end if sock is not None else await self.network.connect(current(), (host, port))
+        protocol = protocol_factory()
+        end.attach(protocol)
+        return end, protocol
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        return self.network.listen(current(), port, protocol_factory)
+
+    # -- end
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine to its end, with the clock of this loop."""
+        clock.virtual = self.time
+        asyncio.set_event_loop(self)
+        try:
+            return self.run_until_complete(work)
+        finally:
+            clock.virtual = None
+            asyncio.set_event_loop(None)
+
+    def unretrieved(self) -> list[str]:
+        """Tasks that failed without anybody being told, those of dead processes left out."""
+        return [
+            f"{task.get_coro()} failed: {task.exception()!r}"
+            for task in self.tasks
+            if task.done() and not task.cancelled() and task._log_traceback  # type: ignore[attr-defined]
+        ]
+
+    def abandon(self) -> None:
+        """Forget everything that was left running."""
+        self.set_exception_handler(lambda *_: None)
+        for task in self.tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            if task.done() and not task.cancelled():
+                task.exception()
+        self._ready.clear()
+        self._scheduled.clear()
+        self.tasks.clear()
+        self.close()

@@ -1,0 +1,91 @@
+"""What a Python process takes from its machine, taken from the simulation instead: time, chance, ids, sockets.
+
+Modules keep such functions (``from time import monotonic``, default arguments), so they are replaced before the first of
+them is imported, and for the rest of this process. While no schedule is played they are the machine's own.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable
+
+EPOCH = 1_700_000_000.0
+"""The time on the wall when the virtual clock shows 0, seconds since the epoch."""
+PID = 4242
+
+
+class Clock:
+    """The clock all of this process reads; ``virtual`` is None between schedules."""
+
+    def __init__(self) -> None:
+        self.virtual: Callable[[], float] | None = None
+        self.real = time.monotonic
+        self._wall = time.time
+        self._processor = time.thread_time
+
+    def monotonic(self) -> float:
+        return self.real() if self.virtual is None else self.virtual()
+
+    def wall(self) -> float:
+        return self._wall() if self.virtual is None else EPOCH + self.virtual()
+
+    def wall_ns(self) -> int:
+        return int(self.wall() * 1e9)
+
+    def processor(self) -> float:
+        """The time the thread has worked: none, work takes no virtual time."""
+        return self._processor() if self.virtual is None else 0.0
+
+
+clock = Clock()
+
+
+def _uuid4() -> uuid.UUID:
+    return uuid.UUID(int=random.getrandbits(128), version=4)
+
+
+def install() -> None:
+    """Replace them.
+
+    :raises RuntimeError: it is too late.
+    """
+    if any(name.startswith("rocketmq_py") for name in sys.modules):
+        raise RuntimeError("rocketmq_py has been imported already: simulations need a process of their own")
+    time.monotonic = time.perf_counter = clock.monotonic
+    time.time = clock.wall
+    time.time_ns = clock.wall_ns
+    time.thread_time = clock.processor
+    uuid.uuid4 = _uuid4
+    os.getpid = lambda: PID
+
+
+install()
+
+
+class Socket:
+    """A socket before it has a transport; :meth:`tests.simulation.loop.SimLoop.sock_connect` connects it."""
+
+    def __init__(self, *_: object) -> None:
+        self.end: object = None
+
+    def setblocking(self, _: bool) -> None: ...
+
+    def setsockopt(self, *_: object) -> None: ...
+
+    def close(self) -> None:
+        if self.end is not None:
+            self.end.abort()  # type: ignore[attr-defined]
+
+
+class SocketModule:
+    """The module ``socket`` whose sockets are simulated; addresses are parsed by the real one."""
+
+    socket = Socket
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(socket, name)

@@ -1,0 +1,95 @@
+"""Playing one schedule, and what came of it."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import random
+import sys
+from typing import NamedTuple
+
+from tests.simulation.loop import Stuck
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.world import World
+
+
+_COLLECT_EVERY = 16
+
+
+class Outcome(NamedTuple):
+    """What came of a schedule.
+
+    :ivar findings: rules that were broken; empty if all is well.
+    :ivar trace: a number that is the same for the same seed.
+    :ivar events: what the trace was made of, if it was kept.
+    """
+
+    scenario: str
+    seed: int
+    findings: list[str]
+    trace: int
+    seconds: float
+    notes: list[str]
+    events: list[str]
+
+
+class _Tracebacks(logging.Handler):
+    """Log records with a traceback are faults of the code: expected failures are logged without."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self.found.append(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
+
+
+def scenario_of(seed: int, name: str | None = None) -> str:
+    """The scenario that a seed plays."""
+    return name or list(SCENARIOS)[seed % len(SCENARIOS)]
+
+
+def play(seed: int, scenario: str | None = None, *, keep_trace: bool = False) -> Outcome:
+    """Play the schedule of a seed."""
+    gc.disable()  # what is collected when must not depend on what was played before
+    try:
+        return _play(seed, scenario, keep_trace=keep_trace)
+    finally:
+        if seed % _COLLECT_EVERY == 0:
+            collect()
+
+
+def _play(seed: int, scenario: str | None, *, keep_trace: bool) -> Outcome:
+    name = scenario_of(seed, scenario)
+    chance = random.Random(f"{name} {seed}")
+    state = random.getstate()
+    random.seed(seed)
+    world = World(seed, keep_trace=keep_trace)
+    tracebacks = _Tracebacks()
+    logger = logging.getLogger("rocketmq_py")
+    logger.addHandler(tracebacks)
+    try:
+        play = SCENARIOS[name](world, chance)
+        try:
+            world.loop.run(play.play())
+        except Stuck as e:
+            play.ledger.find(str(e))
+        findings = [*play.ledger.findings, *tracebacks.found, *world.loop.faults, *world.loop.unretrieved()]
+        return Outcome(
+            name, seed, findings, world.network.trace.hash, world.loop.time(), world.notes,
+            world.network.trace.lines or [],
+        )  # fmt: skip
+    finally:
+        logger.removeHandler(tracebacks)
+        world.end()
+        random.setstate(state)
+
+
+def collect() -> None:
+    """Let go of the tasks that will never end; what their ``finally`` does then is of no interest."""
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook

@@ -1,0 +1,324 @@
+"""The schedules: which cluster, which clients, and what may go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH
+from rocketmq_py.wire.record import decode_records
+from tests.simulation.clients import Client, Consuming, Pulling, Pushed, Receiving, Sending, Transacting
+from tests.simulation.faults import Allowed, Faults
+from tests.simulation.ledger import Group, Ledger, Queue
+from tests.simulation.loop import Process
+from tests.simulation.world import TOPIC, Server, World
+
+GROUP = "readers"
+_LOOK_SECONDS = 0.25
+_LIMIT_SECONDS = 150.0
+"""So long after the last fault producers must have sent everything, in virtual time."""
+
+
+class Scenario:
+    """One schedule. Subclasses choose the cluster, the producers and the consumers.
+
+    :param chance: chooses everything that differs from seed to seed.
+    """
+
+    orderly = False
+    commits = True
+    has_power_loss = True
+    failures = (0.0, 0.0, 0.05)
+    """Shares of deliveries that fail, one of which is chosen."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.world = world
+        self.chance = chance
+        self.ledger = Ledger()
+        self.queues = chance.randint(1, 3)
+        self.is_calm = chance.random() < 0.1
+        self.fails = chance.choice(self.failures)
+        self.members: dict[str, Process] = {}
+        self._consumers: list[Consuming] = []
+        self._number = 0
+        self.has_power = self.has_power_loss and chance.random() < 0.4
+        self.store = {"flush_disk_type": SYNC_FLUSH if self.has_power else chance.choice([ASYNC_FLUSH, SYNC_FLUSH])}
+
+    # -- what subclasses say
+
+    def add_servers(self) -> None:
+        """The cluster; two brokers."""
+        self.world.add_name_server()
+        self.world.add_broker("a", "10.0.0.2", self.store)
+        self.world.add_broker("b", "10.0.0.3", self.store)
+
+    def producers(self) -> list[Client]:
+        """The producers."""
+        count = self.chance.randint(5, 25)
+        return [
+            Sending(self.world, self.ledger, self.chance, name, count=count, delayed=self.delayed)
+            for name in ("p", "q")[: self.chance.randint(1, 2)]
+        ]
+
+    delayed = False
+
+    def consumer(self, name: str) -> Consuming:
+        """A new member of the group."""
+        raise NotImplementedError
+
+    # -- the play
+
+    async def play(self) -> None:
+        """Play it, and judge."""
+        world, ledger = self.world, self.ledger
+        ledger.groups[GROUP] = Group(GROUP, orderly=self.orderly, commits=self.commits)
+        self.add_servers()
+        await world.start(self.queues)
+        for _ in range(self.chance.randint(1, 3)):
+            self._join()
+        # Members that join take queues from each other, and with them messages that are consumed again.
+        ledger.is_calm = self.is_calm and not self.fails and (len(self.members) == 1 or not self.commits)
+        producers = self.producers()
+        sending = [producer.start() for producer in producers]
+        watch = asyncio.ensure_future(self._watch())
+        allowed = Allowed(power=self.has_power)
+        faults = Faults(world, ledger, self.chance, allowed, self.members, self._replace)
+        if not self.is_calm:
+            await faults.play(self.chance.randint(1, 4), self.chance.choice([0.3, 1.0, 3.0]))
+        await self._until_sent(producers)
+        await self._until_complete()
+        for producer in producers:
+            await producer.stop()
+        await asyncio.sleep(1.5)  # what comes too often comes now
+        await self._until_complete()
+        watch.cancel()
+        self._look(at_end=True)
+        self._judge_stores()
+        for task in sending:
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                ledger.find(f"a producer failed: {task.exception()!r}")
+        ledger.judge()
+
+    async def _until_sent(self, producers: list[Client]) -> None:
+        _, late = await asyncio.wait(
+            [asyncio.ensure_future(producer.has_sent.wait()) for producer in producers], timeout=_LIMIT_SECONDS
+        )
+        if late:
+            self.ledger.find("a producer does not come to its end")
+
+    async def _until_complete(self) -> None:
+        end = self.world.loop.time() + self.ledger.patience * (4 if self.fails else 1)
+        while self.world.loop.time() < end and not (self.ledger.is_complete() and self._is_settled()):
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _is_settled(self) -> bool:
+        """True if the group has committed everything, where it commits."""
+        return not self.commits or all(offset == end or end == 0 for *_, offset, end in self._offsets())
+
+    # -- members
+
+    def _join(self) -> None:
+        self._number += 1
+        name = f"c{self._number}"
+        consumer = self.consumer(name)
+        self._consumers.append(consumer)
+        self.members[name] = consumer.process
+        self.world.note(name, "joins")
+        consumer.start()
+
+    def _replace(self, _: str) -> None:
+        self._join()
+
+    # -- looking at brokers
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self._look()
+
+    def _look(self, *, at_end: bool = False) -> None:
+        """Tell the ledger what brokers say of offsets."""
+        for server, name, queue_id, offset, end in self._offsets():
+            self.ledger.offset(GROUP, name, server.incarnation, (name, queue_id), offset)
+            if offset > end:
+                self.ledger.find(f"the offset of {name}-{queue_id} is {offset}, and its queue ends at {end}")
+            if at_end and self.commits and 0 <= offset < end:
+                self.ledger.find(f"the offset of {name}-{queue_id} stays at {offset} of {end}")
+
+    def _offsets(self) -> Iterator[tuple[Server, str, int, int, int]]:
+        """Of every queue the broker, its name, the number, the group's offset and the end."""
+        for server in self.world.brokers:
+            if server.process.is_dead or not server.up.is_set() or server.server.config.is_slave:
+                continue
+            name, services = server.server.config.broker_name, server.server.services
+            for queue_id in range(self.queues):
+                offset = services.offsets.query(GROUP, TOPIC, queue_id)
+                yield server, name, queue_id, offset, services.store.queue_range(TOPIC, queue_id)[1]
+
+    def _judge_stores(self) -> None:
+        """Every acknowledged message is where its producer was told."""
+        stores = {
+            server.server.config.broker_name: server.server.services.store
+            for server in self.world.brokers
+            if not server.server.config.is_slave
+        }
+        for sent in self.ledger.sent.values():
+            if sent.is_acked and sent.place is not None:
+                (broker, queue_id), offset = sent.place
+                found = stores[broker].get(TOPIC, queue_id, offset, 1)
+                messages = decode_records(bytes(found.body)) if found.count else []
+                if not messages or messages[0].body != sent.body:
+                    self.ledger.find(f"{sent.key} is lost: it is not at {offset} of {broker}-{queue_id}")
+
+
+class Concurrent(Scenario):
+    """Push consumers that consume concurrently; some messages have a delay."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        super().__init__(world, chance)
+        self.delayed = chance.random() < 0.3
+
+    def consumer(self, name: str) -> Consuming:
+        return Pushed(self.world, self.ledger, self.chance, name, group=GROUP, fails=self.fails)
+
+
+class Orderly(Scenario):
+    """Push consumers that consume in order; producers that send in order."""
+
+    orderly = True
+
+    def producers(self) -> list[Client]:
+        lanes = [MessageQueue(TOPIC, broker, number) for broker in ("a", "b") for number in range(self.queues)]
+        count = self.chance.randint(5, 15)
+        return [
+            Sending(self.world, self.ledger, self.chance, f"p{number}", count=count, queue=lanes[number % len(lanes)])
+            for number in range(self.chance.randint(1, 3))
+        ]
+
+    def consumer(self, name: str) -> Consuming:
+        options = {"orderly": True}
+        return Pushed(self.world, self.ledger, self.chance, name, group=GROUP, fails=self.fails, options=options)
+
+
+class LitePull(Scenario):
+    """Lite pull consumers."""
+
+    def consumer(self, name: str) -> Consuming:
+        return Pulling(self.world, self.ledger, self.chance, name, group=GROUP)
+
+
+class Simple(Scenario):
+    """Simple consumers, which pop."""
+
+    commits = False
+    failures = (0.0, 0.0, 0.2)
+
+    def consumer(self, name: str) -> Consuming:
+        return Receiving(self.world, self.ledger, self.chance, name, group=GROUP, fails=self.fails)
+
+
+class PushPop(Scenario):
+    """Push consumers whose queues brokers assign, and that pop."""
+
+    commits = False
+    failures = (0.0, 0.0, 0.1)
+
+    def add_servers(self) -> None:
+        mode = {"default_message_request_mode": "POP"}
+        self.world.add_name_server()
+        self.world.add_broker("a", "10.0.0.2", self.store, **mode)
+        self.world.add_broker("b", "10.0.0.3", self.store, **mode)
+
+    def consumer(self, name: str) -> Consuming:
+        options = {"client_rebalance": False, "pop_invisible_time": 5.0}
+        return Pushed(self.world, self.ledger, self.chance, name, group=GROUP, fails=self.fails, options=options)
+
+
+class Transactions(Scenario):
+    """Transactions: committed, rolled back, left open."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        super().__init__(world, chance)
+        self.decisions: dict[str, bool] = {}
+
+    def add_servers(self) -> None:
+        interval = self.chance.choice([0, 500])
+        self.ledger.commits_once = interval == 0 and not self.has_power
+        settings = {"transaction_time_out": 1_000, "transaction_check_interval": 1_000, "transaction_check_max": 1_000,
+                    "transaction_op_batch_interval": interval}  # fmt: skip
+        self.world.add_name_server()
+        self.world.add_broker("a", "10.0.0.2", self.store, **settings)
+        self.world.add_broker("b", "10.0.0.3", self.store, **settings)
+
+    def producers(self) -> list[Client]:
+        return [
+            Transacting(
+                self.world, self.ledger, self.chance, name, count=self.chance.randint(5, 20), decisions=self.decisions
+            )
+            for name in ("t", "u")[: self.chance.randint(1, 2)]
+        ]
+
+    def consumer(self, name: str) -> Consuming:
+        return Pushed(self.world, self.ledger, self.chance, name, group=GROUP, fails=0.0)
+
+
+class Pair(Concurrent):
+    """A master whose sends wait for its slave, and another broker; consumers may read from the slave."""
+
+    def add_servers(self) -> None:
+        settings = {"slave_read_enable": True, "slave_sync_interval": 1_000, "ha_send_heartbeat_interval": 500,
+                    "ha_housekeeping_interval": 3_000}  # fmt: skip
+        self.world.add_name_server()
+        self.world.add_broker("a", "10.0.0.2", self.store, broker_role="SYNC_MASTER", in_sync_replicas=2, **settings)
+        self.world.add_broker("a-1", "10.0.0.3", self.store, broker_role="SLAVE", broker_id=1, **settings)
+        self.world.add_broker("b", "10.0.0.4", self.store)
+
+    async def play(self) -> None:
+        self.ledger.on_ack = self._acked
+        await super().play()
+
+    def _acked(self, key: str, queue: Queue, offset: int) -> None:
+        """A send is answered when the slave has the message."""
+        master, slave = (self.world.servers[name] for name in ("a", "a-1"))
+        if queue[0] == "a" and master.up.is_set() and slave.up.is_set():
+            place = master.server.services.store.physical_offset(TOPIC, queue[1], offset)
+            end = slave.server.services.store.max_physical_offset
+            if place is not None and end <= place:
+                self.ledger.find(f"{key} is acknowledged and is at {place} of the log, the slave has it up to {end}")
+
+    def _is_settled(self) -> bool:
+        return super()._is_settled() and self._log_ends()[0] == self._log_ends()[1]
+
+    def _log_ends(self) -> list[int]:
+        servers = self.world.servers
+        return [servers[name].server.services.store.max_physical_offset for name in ("a", "a-1")]
+
+    def _judge_stores(self) -> None:
+        super()._judge_stores()
+        master, slave = (self.world.servers[name].server.services.store for name in ("a", "a-1"))
+        begin, (end, slaves_end) = master.min_physical_offset, self._log_ends()
+        if end != slaves_end:
+            self.ledger.find(f"the log of the slave ends at {slaves_end}, that of its master at {end}")
+            return
+        for queue_id in range(self.queues):
+            if master.queue_range(TOPIC, queue_id)[1] != slave.queue_range(TOPIC, queue_id)[1]:
+                self.ledger.find(f"queue {queue_id} of the slave ends elsewhere than that of its master")
+        while begin < end:
+            views = [store.log_view(begin, 1 << 20) for store in (master, slave)]
+            if None in views or views[0] != views[1]:
+                self.ledger.find(f"the log of the slave differs from that of its master after {begin}")
+                return
+            begin += len(views[0])
+
+
+SCENARIOS: dict[str, Callable[[World, random.Random], Scenario]] = {
+    "concurrent": Concurrent,
+    "orderly": Orderly,
+    "lite-pull": LitePull,
+    "simple": Simple,
+    "push-pop": PushPop,
+    "transactions": Transactions,
+    "pair": Pair,
+}

@@ -1,0 +1,25 @@
+"""Lines about closed connections: limited for each host and for all, and the others counted."""
+
+from rocketmq_py.server import Peer
+from rocketmq_py.server.fault_log import LINES, LINES_OF_A_HOST, FaultLog
+
+
+def test_each_host_has_some_lines_a_minute_and_the_next_line_counts_the_others(caplog):
+    now = 0.0
+    faults = FaultLog(lambda: now)
+    for port in range(100):
+        faults.closing(Peer(("10.0.0.1", port)), "no frame")
+    faults.closing(Peer(("10.0.0.2", 1)), "no frame")
+    assert len(caplog.records) == LINES_OF_A_HOST + 1
+    assert f"10.0.0.2:1: no frame ({100 - LINES_OF_A_HOST} more since the last such line)" in caplog.text
+    caplog.clear()
+    now = 60.0
+    faults.closing(Peer(("10.0.0.1", 1)), "no frame")
+    assert caplog.messages == ["closing the connection of 10.0.0.1:1: no frame"]
+
+
+def test_many_hosts_do_not_get_round_it(caplog):
+    faults = FaultLog(lambda: 0.0)
+    for number in range(1000):
+        faults.closing(Peer((f"2001:db8::{number:x}", 1)), "no frame")
+    assert len(caplog.records) == LINES

@@ -1,0 +1,305 @@
+"""Bytes and positions of appended messages."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from struct import pack, unpack_from
+
+import pytest
+
+from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreNotWritable
+from rocketmq_py.model import RecordHead
+from rocketmq_py.store import NewBatch, StoreConfig
+from rocketmq_py.store.write.batches import uniform_messages
+from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.java_hash import tags_code
+from rocketmq_py.wire.record import decode_records, encode_record, pack_host
+from tests.unit.store.helpers import CLIENT, HOST, NOW, SMALL, fill, numbers, read_queue, record
+
+
+def expected(message, queue_offset, physical, sys_flag=0, store_host=HOST):
+    head = RecordHead(
+        0, 0, 0, message.queue_id, message.flag, queue_offset, physical, sys_flag, message.born_timestamp,
+        message.born_host, NOW, store_host, message.reconsume_times, message.prepared_transaction_offset, 0,
+    )  # fmt: skip
+    return encode_record(head, message.topic, message.body, message.properties)
+
+
+def test_a_record_has_the_bytes_of_the_record_codec(stores):
+    store = stores.open()
+    message = record(7, flag=3, reconsume_times=2, prepared_transaction_offset=9, queue_id=5)
+    done = store.append(message)
+    wanted = expected(message, 0, 0)
+    assert (done.queue_offset, done.physical_offset, done.store_timestamp, done.size) == (0, 0, NOW, len(wanted))
+    assert store.message_at(0) == store.message_at(0, done.size) == wanted
+
+
+def test_offsets_are_dense_per_queue_and_physical_offsets_follow_each_other(stores):
+    store = stores.open(StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=8, max_index_num=999))
+    done = [store.append(record(i, queue_id=i % 3)) for i in range(30)]
+    assert [d.queue_offset for d in done] == [i // 3 for i in range(30)]
+    assert all(a.physical_offset + a.size == b.physical_offset for a, b in pairwise(done))
+    for queue_id in range(3):
+        assert numbers(read_queue(store, queue_id=queue_id)) == list(range(queue_id, 30, 3))
+
+
+def test_consume_queue_entries_equal_those_of_java(stores):
+    store = stores.open()
+    done = fill(store, 25)
+    store.close()
+    directory = store.layout.queue_directory("T", 0)
+    names = ["00000000000000000000", "00000000000000000400"]
+    assert stores.fs.names(directory) == names
+    data = b"".join(stores.fs.read(directory / name) for name in names)
+    wanted = b"".join(
+        pack(">qiq", d.physical_offset, d.size, tags_code("odd" if i % 2 else "even")) for i, d in enumerate(done)
+    )
+    assert data == wanted.ljust(800, b"\0")
+
+
+def test_a_file_that_is_full_ends_with_a_blank(stores):
+    store = stores.open()
+    done = fill(store, 40, size=300)
+    last = max(d.physical_offset + d.size for d in done if d.physical_offset < 4096)
+    store.close()
+    first = stores.fs.read(store.layout.commit_log / f"{0:020d}")
+    assert unpack_from(">ii", first, last) == (4096 - last, -875286124)
+    assert first[last + 8 :] == bytes(4096 - last - 8)
+    assert any(d.physical_offset == 4096 for d in done)
+    assert stores.fs.names(store.layout.commit_log) == [f"{4096 * i:020d}" for i in range(5)]
+
+
+@pytest.mark.parametrize("rest", [7, 8, 9])
+def test_a_record_needs_eight_bytes_behind_it(stores, rest):
+    store = stores.open(StoreConfig(mapped_file_size_commit_log=4096, max_hash_slot_num=8, max_index_num=9))
+    overhead = len(expected(record(0, size=0), 0, 0)) - 2
+    done = (
+        store.append(record(0, size=4096 - overhead - rest - 2, body=b"x" * (4096 - overhead - rest)))
+        if rest >= 8
+        else None
+    )
+    if done is None:
+        with pytest.raises(MessageIllegal, match="must fit into a commit log file of 4096"):
+            store.append(record(0, body=b"x" * (4096 - overhead - rest)))
+    else:
+        assert done.size == 4096 - rest
+        assert store.append(record(1)).physical_offset == 4096
+        assert numbers(read_queue(store)[1:]) == [1]
+
+
+def test_long_topics_need_v2_records_and_ipv6_hosts_wider_ones(stores):
+    store = stores.open()
+    long, six = record(1, topic="t" * 200), record(2, born_host=pack_host("2001:db8::7", 1234))
+    at = [store.append(long), store.append(six)]
+    assert store.message_at(at[0].physical_offset) == expected(long, 0, 0)
+    assert store.message_at(at[1].physical_offset) == expected(six, 0, at[1].physical_offset, sys_flag=0x10)
+    assert read_queue(store)[0].born_host == "[2001:db8:0:0:0:0:0:7]:1234"
+    assert store.store_time("T", 0, 0) == NOW
+
+
+def test_a_store_can_have_an_ipv6_address(stores):
+    store_host = pack_host("2001:db8::1", 10911)
+    stores.open().close()
+    from rocketmq_py.store import MessageStore
+
+    store = MessageStore(stores.root, SMALL, store_host=store_host, fs=stores.fs, clock=stores.clock)
+    store.open()
+    message = record(1)
+    store.append(message)
+    batch = store.append_batch(NewBatch("T", 0, encode_batch([(0, b"b", b"")] * 5), born_host=CLIENT))
+    assert store.message_at(0) == expected(message, 0, 0, sys_flag=0x20, store_host=store_host)
+    assert [m.store_host for m in read_queue(store)] == ["[2001:db8:0:0:0:0:0:1]:10911"] * 6
+    assert batch.queue_offset == 1
+    store.close()
+
+
+@pytest.mark.parametrize(("flag", "queued", "indexed"), [(0x4, False, True), (0x8, True, True), (0xC, False, False)])
+def test_prepared_and_rolled_back_messages_have_no_queue_entry(stores, flag, queued, indexed):
+    store = stores.open()
+    fill(store, 2)
+    done = store.append(record(2, sys_flag=flag))
+    assert done.queue_offset == (2 if queued else 0)
+    assert store.queue_range("T", 0) == (0, 3 if queued else 2)
+    assert store.query("T", "k2", 10, 0, NOW).count == int(indexed)
+    assert decode_records(store.message_at(done.physical_offset))[0].sys_flag == flag
+
+
+def test_messages_beyond_the_limits_are_refused(stores):
+    store = stores.open()
+    store.append(record(body=b"x" * 2000))
+    for wrong in (record(body=b"x" * 2001), record(properties=b"x" * 32768), record(body=b"x" * 5000)):
+        with pytest.raises(MessageIllegal, match="maxMessageSize"):
+            store.append(wrong)
+    assert store.queue_range("T", 0) == (0, 1)
+    assert store.append(record()).queue_offset == 1
+
+
+def test_messages_appended_together_lie_in_one_file(stores):
+    store = stores.open()
+    fill(store, 10, size=250)
+    done = store.append_many([record(i, size=400) for i in range(5)])
+    assert {d.physical_offset // 4096 for d in done} == {1}
+    assert all(a.physical_offset + a.size == b.physical_offset for a, b in pairwise(done))
+    with pytest.raises(MessageIllegal, match="do not fit"):
+        store.append_many([record(i, size=900) for i in range(6)])
+    assert store.queue_range("T", 0) == (0, 15)
+
+
+def alike(n, body=b"body-%03d", tail=b"\x02TAGS\x01A"):
+    return [(9, body % i, b"UNIQ_KEY\x01B%05d\x02KEYS\x01w%03d" % (i, i) + tail) for i in range(n)]
+
+
+def numbered(n, name=b"row"):
+    return [(0, b"x", b"a\x01b\x02%b\x01%04d\x02UNIQ_KEY\x01B%05d\x02TAGS\x01A\x02" % (name, i, i)) for i in range(n)]
+
+
+SAME_SHAPE = {
+    "alike": alike(20),
+    "another value differs": numbered(20),
+    "two other values differ": [(0, b"x", b"a\x01%d\x02b\x01%d" % (i, 9 - i)) for i in range(10)],
+}
+BATCHES = {
+    **SAME_SHAPE,
+    "different flags": [(i, body, properties) for i, (_, body, properties) in enumerate(alike(20))],
+    "other values differ in the middle only": [*numbered(3), *numbered(3)[:1], *numbered(1)],
+    "names differ": [*numbered(9), *numbered(5, b"col")],
+    "a separator in another value": [
+        *numbered(9),
+        (0, b"x", numbered(1)[0][2].replace(b"0000", b"0\x02cd", 1)),
+        *numbered(3),
+    ],
+    "values of other lengths": [(0, b"x", b"a\x01%d\x02b\x01%d" % (10**i, 10 ** (8 - i))) for i in range(9)],
+    "two": alike(2),
+    "different lengths": [(i, b"x" * i, b"UNIQ_KEY\x01%d" % i) for i in range(20)],
+    "different tags": [(0, b"x", b"TAGS\x01A" if i % 2 else b"TAGS\x01B") for i in range(20)],
+    "no properties": [(i, b"x", b"") for i in range(20)],
+    "empty bodies": [(i, b"", b"TAGS\x01A\x02") for i in range(20)],
+    "a separator in a value": [(0, b"x", b"UNIQ_KEY\x01ab\x02c\x01d"), *[(0, b"x", b"UNIQ_KEY\x01abXc\x01d")] * 5],
+    "one key empty": [*alike(6), (9, b"body-009", b"UNIQ_KEY\x01\x02____\x02KEYS\x01w%03d\x02TAGS\x01A" % 9)],
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_uniform_batches_are_recognized(name):
+    assert (uniform_messages(encode_batch(BATCHES[name])) is not None) == (name in SAME_SHAPE)
+
+
+@pytest.mark.parametrize("common", [b"", b"CLUSTER\x01c\x02"])
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_batch_equals_single_messages_on_disk(stores, name, common):
+    config = StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=97, max_index_num=999)
+    store = stores.open(config)
+    fill(store, 1)
+    batch = NewBatch("T", 0, encode_batch(BATCHES[name]), common, 0, NOW - 9, CLIENT, 1)
+    done = store.append_batch(batch)
+    assert (done.queue_offset, done.store_timestamp, len(done.physical_offsets)) == (1, NOW, len(BATCHES[name]))
+    total = 0
+    for i, ((flag, body, own), physical) in enumerate(zip(BATCHES[name], done.physical_offsets, strict=True)):
+        glue = b"\x02" if own and common and not own.endswith(b"\x02") else b""
+        single = record(body=body, properties=own + glue + common, flag=flag, born_timestamp=NOW - 9, reconsume_times=1)
+        assert store.message_at(physical) == expected(single, i + 1, physical)
+        total += len(store.message_at(physical))
+    assert done.size == total
+    messages = read_queue(store)[1:]
+    codes = [code for _, _, code in store.queue_entries("T", 0, 1, 99)]
+    assert codes == [tags_code(m.tags) for m in messages]
+    for message in messages:
+        for key in [message.properties.get("UNIQ_KEY"), *(message.keys or "").split()]:
+            if key:
+                found = decode_records(store.query("T", key, 64, 0, NOW).body)
+                assert message.queue_offset in {m.queue_offset for m in found}
+
+
+def test_a_batch_rolls_over_as_a_whole(stores):
+    store = stores.open()
+    fill(store, 12, size=250)
+    done = store.append_batch(NewBatch("T", 0, encode_batch(alike(8))))
+    assert {at // 4096 for at in done.physical_offsets} == {1}
+    varied = store.append_batch(NewBatch("T", 0, encode_batch([(0, b"x" * (i + 200), b"") for i in range(10)])))
+    assert {at // 4096 for at in varied.physical_offsets} == {2}
+
+
+def test_no_message_of_an_invalid_batch_is_stored(stores):
+    store = stores.open()
+    good = encode_batch(alike(8))
+    for bad in (good[:-1], good + b"xx", good[:16] + b"\xff" + good[17:], b"\0" * 200):
+        with pytest.raises(CorruptRecord):
+            store.append_batch(NewBatch("T", 0, bad))
+    for large in ([(0, b"x" * 2001, b"")], [(0, b"x" * 900, b"")] * 5, [(0, b"x" * n, b"") for n in range(890, 899)]):
+        with pytest.raises(MessageIllegal):
+            store.append_batch(NewBatch("T", 0, encode_batch(large)))
+    assert store.queue_range("T", 0) == (0, 0)
+    assert store.max_physical_offset == 0
+
+
+def test_arrivals_name_the_newly_readable_messages(stores):
+    seen = []
+    store = stores.open(on_arrival=seen.extend)
+    done = [store.append(record(i, queue_id=i % 2)) for i in range(3)]
+    assert seen == []
+    store.commit_pending()
+    store.commit_pending()
+    first, second = seen
+    assert (first.topic, first.queue_id, first.queue_offset, first.next_offset) == ("T", 0, 0, 2)
+    assert (second.queue_id, second.queue_offset, second.next_offset, second.store_timestamp) == (1, 0, 1, NOW)
+    assert first.tags_codes == [tags_code("even")] * 2
+    assert first.entries[0:2] == [done[0].physical_offset, done[0].size]
+
+
+def test_a_listener_can_read_the_arrived_messages(stores):
+    seen = []
+    store = stores.open(
+        on_arrival=lambda arrivals: seen.extend(
+            numbers(decode_records(store.get(a.topic, a.queue_id, a.queue_offset, 9).body)) for a in arrivals
+        )
+    )
+    fill(store, 3)
+    assert seen == [[0, 1, 2]]
+
+
+def test_the_store_time_never_goes_back(stores):
+    store = stores.open()
+    assert store.append(record()).store_timestamp == NOW
+    store.commit_pending()
+    stores.clock.now -= 500
+    assert store.now() == store.append(record()).store_timestamp == NOW
+    store.commit_pending()
+    stores.clock.now = NOW + 5
+    assert store.append(record()).store_timestamp == NOW + 5
+
+
+def test_a_full_disk_refuses_messages_until_there_is_room(stores):
+    store = stores.open()
+    fill(store, 3)
+    stores.fs.failing.add("allocate")
+    with pytest.raises(StoreNotWritable, match="No space left"):
+        store.append_many([record(i, size=500) for i in range(6)])
+    stores.fs.failing.clear()
+    known = store.queue_range("T", 0)[1]
+    assert store.append(record(known)).queue_offset == known
+    assert len(read_queue(store)) == known + 1
+
+
+def test_a_closed_store_refuses(stores):
+    from rocketmq_py.errors import ClosedError
+
+    store = stores.open()
+    fill(store, 1)
+    store.close()
+    store.close()
+    with pytest.raises(StoreNotWritable, match="closing"):
+        store.append(record())
+    with pytest.raises(ClosedError, match="is closed"):
+        store.get("T", 0, 0, 1)
+
+
+def test_deleting_a_topic_removes_its_queues_and_a_new_one_starts_at_zero(stores):
+    store = stores.open()
+    fill(store, 30)
+    fill(store, 3, topic="U")
+    store.delete_topic("T")
+    assert store.queues() == [("U", 0)]
+    assert store.queue_range("T", 0) == (0, 0)
+    assert fill(store, 1, start=9)[0].queue_offset == 0
+    store.close()
+    assert numbers(read_queue(stores.open())) == [9]
