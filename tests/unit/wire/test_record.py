@@ -211,7 +211,7 @@ def test_the_bodies_of_a_pull_share_a_budget() -> None:
     assert len(r.decode_records(compressed_records(4, 1 << 20), limits=limits)) == 4
     with pytest.raises(DecompressionLimit, match=r"\(max_decompressed_pull\)"):
         r.decode_records(compressed_records(5, 1 << 20), limits=limits)
-    with pytest.raises(DecompressionLimit, match=r"\(max_body\)"):
+    with pytest.raises(DecompressionLimit, match=r"\(max_decompressed_body;"):
         r.decode_records(compressed_records(1, (1 << 20) + 1), limits=limits)
 
 

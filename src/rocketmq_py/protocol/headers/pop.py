@@ -9,6 +9,9 @@ from __future__ import annotations
 from rocketmq_py.protocol.headers.base import Header, TopicHeader
 from rocketmq_py.wire.integers import Int32, Int64
 
+ALL_QUEUES = -1
+"""The queue id that stands for every queue of a broker; Java reads any negative number so."""
+
 
 class PopMessage(TopicHeader, kw_only=True):
     """A pop (200050). ``queue_id`` -1 is any queue; times are in milliseconds; ``init_mode`` is an ``InitMode``.
@@ -29,6 +32,9 @@ class PopMessage(TopicHeader, kw_only=True):
     exp: str | None = None
     order: bool = False
     attempt_id: str | None = None
+
+    def __post_init__(self) -> None:
+        self.queue_id = max(ALL_QUEUES, self.queue_id)
 
 
 class PopResponse(Header, kw_only=True):
@@ -96,6 +102,9 @@ class Notification(TopicHeader, kw_only=True):
     exp_type: str | None = None
     exp: str | None = None
 
+    def __post_init__(self) -> None:
+        self.queue_id = max(ALL_QUEUES, self.queue_id)
+
 
 class NotificationResponse(Header, kw_only=True):
     """Result of a notification. ``polling_full``: the broker did not wait because too many requests wait."""
@@ -110,6 +119,9 @@ class PollingInfo(TopicHeader, kw_only=True):
     consumer_group: str
     topic: str
     queue_id: Int32
+
+    def __post_init__(self) -> None:
+        self.queue_id = max(ALL_QUEUES, self.queue_id)
 
 
 class PollingInfoResponse(Header, kw_only=True):

@@ -306,8 +306,8 @@ class Brokers:
             body = dumps_java({"offsetTable": {tuple(place.items()): extent}})
         return RemoteReply(0, 1, fields=msgspec.Raw(b"{}"), body=body)
 
-    async def route(self, topic: str, *, age_ms: int) -> TopicRoute:
-        assert age_ms == 0
+    async def route(self, topic: str, *, max_age_ms: int) -> TopicRoute:
+        assert max_age_ms == 0
         brokers = [BrokerData(broker_name=name, broker_addrs={0: f"{name}:1"}) for name in (A, "broker-b", "broker-c")]
         tree = msgspec.to_builtins(as_info(self._mapping), str_keys=True)
         return TopicRoute(topic, TopicRouteData(broker_datas=brokers, topic_queue_mapping_by_broker={"c": tree}))
@@ -336,7 +336,7 @@ def test_a_mapping_stays_if_a_broker_does_not_answer(
     before = running.services.mappings.version
     asyncio.run(running.services.mapping_clean_up.run())
     assert running.services.mappings.version == before
-    assert "the mapping of static topic t is not cleaned up: no name server knows" in caplog.text
+    assert "the mapping of static topic t is not cleaned up: no name server returned a route" in caplog.text
 
 
 @pytest.mark.parametrize(("hours", "runs"), [("00;01;02;03;04;05;06;07;08;09;10;11", 1), ("12", 0)])

@@ -61,7 +61,7 @@ def test_messages_of_a_logical_queue_have_their_place_there() -> None:
     assert [(message.queue, message.queue_offset) for message in logical] == [(queue, 104), (queue, 105)]
     assert [message.body for message in logical] == [b"body", b"body"]
     header.offset_delta = 0  # the first physical queue
-    assert [message.queue_id for message in pulled_messages(body, header, queue, ())] == [7, 7]
+    assert [message.queue_id for message in pulled_messages(body, header, queue, ()).messages] == [7, 7]
 
 
 @pytest.mark.parametrize("size", [-1, 0, 10, 1000])

@@ -111,7 +111,7 @@ def test_unreadable_offsets_raise_and_are_not_overwritten(tmp_path, caplog):
     async def test(offsets, _):
         offsets.path.parent.mkdir(parents=True)
         offsets.path.write_bytes(b"{")
-        with pytest.raises(StoreError, match=r"offsets\.json cannot be read.*repair or remove"):
+        with pytest.raises(StoreError, match=r"offsets\.json cannot be read.*repair it, or remove it"):
             await offsets.fetch(A0)
         offsets.update(A0, 1)
         await offsets.persist([A0])

@@ -8,7 +8,7 @@ import pytest
 
 from rocketmq_py.aio import Producer
 from rocketmq_py.errors import ConnectError, NetworkError
-from tests.unit.client.producer.test_bursts import delay_connects, message, with_producer
+from tests.unit.client.send.test_sender import delay_connects, message, with_producer
 from tests.unit.client.scripted import ScriptedNetwork, cluster
 
 MANY = 3000
