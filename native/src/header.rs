@@ -13,19 +13,62 @@ type Letters<'a> = [Option<Text<'a>>; 14];
 const ACCESS_KEY: &[u8] = b"AccessKey";
 const SIGNATURE: &[u8] = b"Signature";
 
-/// All header fields.
+/// All header fields; the room of one header serves the next.
 #[derive(Default)]
-struct Fields<'a> {
+pub struct Fields<'a> {
     letters: Letters<'a>,
     others: Vec<(&'a [u8], Text<'a>)>,
 }
 
 impl<'a> Fields<'a> {
+    fn clear(&mut self) {
+        self.letters = Letters::default();
+        self.others.clear();
+    }
+
+    /// Append what a signature covers but the body: the values of the fields in the order of their names.
+    ///
+    /// None if nobody signed, or a field is not plain.
+    pub fn signed_content(&self, to: &mut Vec<u8>) -> Option<Signed<'a>> {
+        if self.others.is_empty() {
+            return None;
+        }
+        const LETTERS: &[u8; 14] = b"abcdefghijklmn";
+        let letters = self.letters.iter().enumerate();
+        let mut all: Vec<(&[u8], Text)> = letters
+            .filter_map(|(i, value)| value.map(|value| (&LETTERS[i..=i], value)))
+            .collect();
+        all.extend(&self.others);
+        all.sort_unstable_by_key(|(name, _)| *name);
+        if all.windows(2).any(|two| two[0].0 == two[1].0) {
+            return None;
+        }
+        let (mut access_key, mut signature) = (None, None);
+        for (name, value) in all {
+            match name {
+                SIGNATURE => {
+                    signature = value.plain();
+                    continue;
+                }
+                ACCESS_KEY => access_key = value.plain(),
+                _ => {}
+            }
+            value.unescape(to)?;
+        }
+        Some(Signed {
+            access_key: access_key.filter(|key| !key.is_empty())?,
+            signature: signature?,
+        })
+    }
+
     /// Note a field; refuses a letter that comes twice.
     fn note(&mut self, name: &'a [u8], value: Text<'a>) -> Option<()> {
         match name {
             [letter @ b'a'..=b'n'] => once(&mut self.letters[usize::from(letter - b'a')], value),
             _ => {
+                if value.is_escaped {
+                    value.unescape(&mut Vec::new())?; // it must be well-formed, although nobody reads it
+                }
                 self.others.push((name, value));
                 Some(())
             }
@@ -49,20 +92,22 @@ pub struct Header<'a> {
     pub flag: i32,
     pub properties: Text<'a>,
     pub reconsume_times: i32,
-    fields: Fields<'a>,
 }
 
 impl<'a> Header<'a> {
     /// A header of the kinds 0 (JSON) and 1 (ROCKETMQ); None if it is of another request, or not plain.
-    pub fn read(kind: u8, header: &'a [u8]) -> Option<Self> {
+    ///
+    /// :param fields: room for its fields, which are there afterwards.
+    pub fn read(kind: u8, header: &'a [u8], fields: &mut Fields<'a>) -> Option<Self> {
+        fields.clear();
         match kind {
-            0 if header.starts_with(JSON_START) => read_json(header),
-            1 => read_binary(header),
+            0 if header.starts_with(JSON_START) => read_json(header, fields),
+            1 => read_binary(header, fields),
             _ => None,
         }
     }
 
-    fn of(opaque: i32, flag: i32, fields: Fields<'a>) -> Option<Self> {
+    fn of(opaque: i32, flag: i32, fields: &Fields<'a>) -> Option<Self> {
         let [
             group,
             topic,
@@ -100,42 +145,6 @@ impl<'a> Header<'a> {
             flag: whole(message_flag.as_ref()?.plain()?)?,
             properties: (*properties)?,
             reconsume_times: optional(times, whole)?.unwrap_or(0),
-            fields,
-        })
-    }
-
-    /// Append what a signature covers but the body: the values of the fields in the order of their names.
-    ///
-    /// None if nobody signed, or a field is not plain.
-    pub fn signed_content(&self, to: &mut Vec<u8>) -> Option<Signed<'a>> {
-        if self.fields.others.is_empty() {
-            return None;
-        }
-        const LETTERS: &[u8; 14] = b"abcdefghijklmn";
-        let letters = self.fields.letters.iter().enumerate();
-        let mut all: Vec<(&[u8], Text)> = letters
-            .filter_map(|(i, value)| value.map(|value| (&LETTERS[i..=i], value)))
-            .collect();
-        all.extend(&self.fields.others);
-        all.sort_unstable_by_key(|(name, _)| *name);
-        if all.windows(2).any(|two| two[0].0 == two[1].0) {
-            return None;
-        }
-        let (mut access_key, mut signature) = (None, None);
-        for (name, value) in all {
-            match name {
-                SIGNATURE => {
-                    signature = value.plain();
-                    continue;
-                }
-                ACCESS_KEY => access_key = value.plain(),
-                _ => {}
-            }
-            value.unescape(to)?;
-        }
-        Some(Signed {
-            access_key: access_key.filter(|key| !key.is_empty())?,
-            signature: signature?,
         })
     }
 }
@@ -159,10 +168,10 @@ fn boolean(text: &[u8]) -> Option<bool> {
     }
 }
 
-fn read_json(header: &[u8]) -> Option<Header<'_>> {
+fn read_json<'a>(header: &'a [u8], fields: &mut Fields<'a>) -> Option<Header<'a>> {
     std::str::from_utf8(header).ok()?;
     let mut reader = Reader::new(&header[JSON_START.len()..]);
-    let (mut opaque, mut flag, mut fields, mut version) = (None, None, None, None);
+    let (mut opaque, mut flag, mut version, mut ext) = (None, None, None, None);
     let (mut language, mut form) = (None, None);
     loop {
         let name = reader.string()?.plain()?;
@@ -173,7 +182,7 @@ fn read_json(header: &[u8]) -> Option<Header<'_>> {
             b"version" => once(&mut version, reader.number::<i32>()?)?,
             b"language" => once(&mut language, reader.string()?.plain()?)?,
             b"serializeTypeCurrentRPC" => once(&mut form, reader.string()?.plain()?)?,
-            b"extFields" => once(&mut fields, read_fields(&mut reader)?)?,
+            b"extFields" => once(&mut ext, read_fields(&mut reader, fields)?)?,
             _ => return None,
         }
         if !reader.has_more()? {
@@ -183,7 +192,8 @@ fn read_json(header: &[u8]) -> Option<Header<'_>> {
     if !reader.is_at_end() {
         return None;
     }
-    Header::of(opaque.unwrap_or(0), flag.unwrap_or(0), fields?)
+    ext?;
+    Header::of(opaque.unwrap_or(0), flag.unwrap_or(0), fields)
 }
 
 /// Note a member that must not come twice.
@@ -191,25 +201,21 @@ fn once<T>(place: &mut Option<T>, value: T) -> Option<()> {
     place.replace(value).is_none().then_some(())
 }
 
-fn read_fields<'a>(reader: &mut Reader<'a>) -> Option<Fields<'a>> {
-    let mut fields = Fields::default();
+fn read_fields<'a>(reader: &mut Reader<'a>, fields: &mut Fields<'a>) -> Option<()> {
     reader.expect(b'{')?;
     loop {
         let name = reader.string()?.plain()?;
         reader.expect(b':')?;
         let value = reader.string()?;
-        if value.is_escaped {
-            value.unescape(&mut Vec::new())?;
-        }
         fields.note(name, value)?;
         if !reader.has_more()? {
-            return Some(fields);
+            return Some(());
         }
     }
 }
 
 /// `code 2 | language 1 | version 2 | opaque 4 | flag 4 | remark length 4 | fields length 4 | fields`.
-fn read_binary(header: &[u8]) -> Option<Header<'_>> {
+fn read_binary<'a>(header: &'a [u8], fields: &mut Fields<'a>) -> Option<Header<'a>> {
     if header.len() < 21 {
         return None;
     }
@@ -223,7 +229,6 @@ fn read_binary(header: &[u8]) -> Option<Header<'_>> {
     if left.len() != length {
         return None;
     }
-    let mut fields = Fields::default();
     while !left.is_empty() {
         let (size, rest) = left.split_first_chunk::<2>()?;
         let (name, rest) =

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use crate::header::Header;
+use crate::header::{Fields, Header};
 use crate::properties::ENTRY_END;
 use crate::record::u32_at;
 use crate::signing::SigningKey;
@@ -135,6 +135,7 @@ pub fn cut(data: &[u8], max_frame: usize) -> Cut {
         ..Cut::default()
     };
     let mut scanner = Scanner::default();
+    let mut fields = Fields::default();
     while let (Some(length), Some(packed)) = (
         u32_at(data, found.position),
         u32_at(data, found.position + 4),
@@ -153,8 +154,8 @@ pub fn cut(data: &[u8], max_frame: usize) -> Cut {
         let header = begin + 8..begin + 8 + header_length;
         let body = header.end..end;
         let serialize_type = (packed >> 24) as u8;
-        match Header::read(serialize_type, &data[header.clone()]) {
-            Some(plain) if scanner.add(&plain, begin..end, body.clone()) => {}
+        match Header::read(serialize_type, &data[header.clone()], &mut fields) {
+            Some(plain) if scanner.add(&plain, &fields, begin..end, body.clone()) => {}
             _ => {
                 scanner.end_run(&mut found.items);
                 found.items.push(Item::Frame(Frame {
@@ -200,16 +201,28 @@ impl Scanner {
     }
 
     /// Add a send to the run; false if its properties are not plain.
-    fn add(&mut self, header: &Header, frame: Range<usize>, body: Range<usize>) -> bool {
+    fn add(
+        &mut self,
+        header: &Header,
+        fields: &Fields,
+        frame: Range<usize>,
+        body: Range<usize>,
+    ) -> bool {
         let before = self.run.text.len();
-        let added = self.try_add(header, frame, body);
+        let added = self.try_add(header, fields, frame, body);
         if added.is_none() {
             self.run.text.truncate(before);
         }
         added.is_some()
     }
 
-    fn try_add(&mut self, header: &Header, frame: Range<usize>, body: Range<usize>) -> Option<()> {
+    fn try_add(
+        &mut self,
+        header: &Header,
+        fields: &Fields,
+        frame: Range<usize>,
+        body: Range<usize>,
+    ) -> Option<()> {
         let begin = self.run.text.len();
         header.properties.unescape(&mut self.run.text)?;
         let properties = &self.run.text[begin..];
@@ -241,7 +254,7 @@ impl Scanner {
             }
         };
         let end = self.run.text.len();
-        let found = header.signed_content(&mut self.run.text);
+        let found = fields.signed_content(&mut self.run.text);
         let (access_key, signed) = match &found {
             None => {
                 self.run.text.truncate(end);
