@@ -6,6 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from rocketmq_py import Admin
+from rocketmq_py.errors import SystemError_
+from rocketmq_py.model import MessageQueue
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
 from tests.interop.side import eventually
@@ -46,6 +49,18 @@ class Pair:
         for row in received:
             offsets[row["queueId"]].append(row["queueOffset"])
         return {queue: sorted(found) for queue, found in sorted(offsets.items())}
+
+    def await_forwarding(self, topic: str) -> None:
+        """Until the leader finds the brokers of earlier physical queues; a Java broker looks for them every 10 s."""
+
+        def known() -> bool:
+            with Admin(self.namesrv) as admin:
+                try:
+                    return all(admin.min_offset(MessageQueue(topic, MOCK, number)) == 0 for number in range(QUEUES))
+                except SystemError_:
+                    return False
+
+        eventually(known, bool)
 
     def range(self, topic: str) -> dict[int, tuple[int, int]]:
         """Smallest and largest offset of the logical queues, as mqadmin shows them."""

@@ -177,6 +177,7 @@ def test_a_group_goes_on_where_it_was_and_offsets_span_the_mapping(pair: Pair, t
     with pushed(pair.namesrv, topic, name) as inbox:
         inbox.wait(QUEUES * EACH)
     pair.remap(topic, "broker-b")
+    pair.await_forwarding(topic)
     second = send(pair.namesrv, topic, QUEUES * EACH, QUEUES * EACH)
     assert {(result.queue.broker_name, result.queue_offset) for result in second} == {
         ("broker-b", BLOCK + n) for n in range(EACH)

@@ -27,7 +27,7 @@ from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.core.timer import timers as rules
 from rocketmq_py.core.timer.delay_levels import DelayLevels
 from rocketmq_py.properties import Property
-from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH, MessageStore, NewRecord, StoreConfig, message_store
+from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH, MessageStore, NewRecord, StoreConfig, workers
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.log.flusher import Flusher
 from tests.examples import examples
@@ -81,8 +81,8 @@ class FlushAtOnce(Flusher):
 def small_and_quiet() -> Iterator[None]:
     logging.disable(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(message_store, "Flusher", FlushAtOnce)
-        patch.setattr(timer_files, "ThreadPoolExecutor", AtOnce)
+        patch.setattr(workers, "Flusher", FlushAtOnce)
+        patch.setattr(workers, "ThreadPoolExecutor", AtOnce)
         patch.setattr(timer_files, "WHEEL_SLOTS", SLOTS)
         patch.setattr(rules, "WHEEL_SLOTS", SLOTS)
         yield

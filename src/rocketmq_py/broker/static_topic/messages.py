@@ -25,7 +25,7 @@ from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingItem
 from rocketmq_py.protocol.codes import STORED, RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.protocol.requests import Request
-from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
+from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Peer, Reply, RunReply
 
 _PULLED = (
@@ -104,7 +104,8 @@ class StaticTopicSender:
         assert isinstance(outcome, Reply) or isinstance(outcome.payload, WaitingSend)
         if reply.code in STORED and reply.ext is not None and "queueOffset" in reply.ext:
             reply.ext["queueId"] = str(queue.queue_id)
-            reply.ext["queueOffset"] = str(logical_offset_of_send(queue.leader, int(reply.ext["queueOffset"])))
+            if not header.sys_flag & TRANSACTION_PREPARED:  # the offset of a half message is one of the half topic
+                reply.ext["queueOffset"] = str(logical_offset_of_send(queue.leader, int(reply.ext["queueOffset"])))
         return outcome
 
 

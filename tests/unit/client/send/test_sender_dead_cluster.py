@@ -8,8 +8,9 @@ import pytest
 
 from rocketmq_py.aio import Producer
 from rocketmq_py.errors import ConnectError, NetworkError
-from tests.unit.client.send.test_sender import delay_connects, message, with_producer
+from tests.unit.client.producing import message, run_producer
 from tests.unit.client.scripted import ScriptedNetwork, cluster
+from tests.unit.client.send.test_sender import delay_connects
 
 MANY = 3000
 BROKERS = {"a": 1, "b": 1}
@@ -31,7 +32,7 @@ def test_sends_that_nobody_takes_share_their_attempts(dead: set[str]) -> None:
         ends.extend(await done)
         assert len([address for address in connected if address in dead]) < 40  # not one for each send
 
-    with_producer(body, cluster(t=BROKERS), send_timeout=1.0)
+    run_producer(body, cluster(t=BROKERS), send_timeout=1.0)
     assert tasks_at_most < 30
     assert len(ends) == MANY
     assert {type(end) for end in ends} == {ConnectError}
@@ -52,7 +53,7 @@ def test_they_go_on_as_soon_as_somebody_answers(dead: set[str]) -> None:
         assert {result.queue.broker_name for result in results} == {"a"}
         assert sorted(request.body for _, request in network.sent()) == sorted(bodies)
 
-    with_producer(body, cluster(t=BROKERS), send_timeout=10.0)
+    run_producer(body, cluster(t=BROKERS), send_timeout=10.0)
 
 
 def test_a_broker_that_is_left_takes_what_the_other_cannot() -> None:
@@ -61,7 +62,7 @@ def test_a_broker_that_is_left_takes_what_the_other_cannot() -> None:
         results = await asyncio.gather(*(producer.send_async(message()) for _ in range(MANY)))
         assert {result.queue.broker_name for result in results} == {"a"}
 
-    with_producer(body, cluster(t=BROKERS))
+    run_producer(body, cluster(t=BROKERS))
 
 
 def test_without_retries_the_first_failure_is_the_end() -> None:
@@ -71,4 +72,4 @@ def test_without_retries_the_first_failure_is_the_end() -> None:
             with pytest.raises(NetworkError):
                 await producer.send(message(), timeout=10.0)
 
-    with_producer(body, cluster(t=BROKERS), retries=0)
+    run_producer(body, cluster(t=BROKERS), retries=0)
