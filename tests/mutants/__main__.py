@@ -53,15 +53,21 @@ class Benches:
     """Benches that work side by side."""
 
     def __init__(self, benches: list[Bench]) -> None:
-        self._count = len(benches)
+        self._benches = benches
         self._free: SimpleQueue[Bench] = SimpleQueue()
         for bench in benches:
             self._free.put(bench)
 
     def map(self, work: Callable[[Bench, T], R], items: list[T]) -> Iterator[R]:
         """What ``work`` returns for each item, in order."""
-        with ThreadPoolExecutor(self._count) as pool:
-            yield from pool.map(lambda item: self._with_bench(work, item), items)
+        with ThreadPoolExecutor(len(self._benches)) as pool:
+            try:
+                yield from pool.map(lambda item: self._with_bench(work, item), items)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for bench in self._benches:
+                    bench.interrupt()
+                raise
 
     def _with_bench(self, work: Callable[[Bench, T], R], item: T) -> R:
         bench = self._free.get()

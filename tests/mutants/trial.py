@@ -27,6 +27,7 @@ class Bench:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root, self._folder = root, folder
+        self._process: subprocess.Popen[bytes] | None = None
         self.source = folder / "src"
         shutil.copytree(root / "src", self.source, dirs_exist_ok=True)
 
@@ -62,7 +63,7 @@ class Bench:
         names.write_text("\n".join(tests))
         environment = {**os.environ, "PYTHONPATH": str(self.source), "PYTHONDONTWRITEBYTECODE": "1", **extra}
         with (self._folder / "output.txt").open("wb") as output:
-            process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 [*PYTEST, *options, "--basetemp", str(self._folder / "tmp"), f"@{names}"],
                 cwd=self._root,
                 env=environment,
@@ -77,6 +78,11 @@ class Bench:
                 return None
             finally:
                 _end(process)
+
+    def interrupt(self) -> None:
+        """End the tests that run, because nobody wants to know any more."""
+        if self._process is not None and self._process.poll() is None:
+            _end(self._process)
 
     def _tail(self) -> str:
         return (self._folder / "output.txt").read_text(errors="replace")[-2000:]
