@@ -88,6 +88,10 @@ fuzz: $(VENV)/.dev ## 200,000 mutated requests to broker, name server and HA por
 simulate: $(VENV)/.dev ## 10,000 schedules of a simulated cluster, judged (ARGS="--schedules 500 --seed 7 --scenario orderly")
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation $(ARGS)
 
+.PHONY: mutants
+mutants: $(VENV)/.dev ## faults at random, and who notices (ARGS="--since main" for lines you changed, "--only store/log --sample 50")
+	$(BIN)/python -m tests.mutants $(ARGS)
+
 .PHONY: crashes
 crashes: $(VENV)/.dev ## Spark's processes and servers killed (ARGS="--runs 100 --seed 7") and stopped (STOPS="--runs 100 --java")
 	$(BIN)/python -m tests.spark.crashes $(ARGS)
