@@ -14,8 +14,9 @@ from struct import Struct
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
-from rocketmq_py.store.queue.consume_queue import ConsumeQueue, places
-from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig
+from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, ConsumeQueue, places
+from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
+from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig, delay_levels
 from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
 from rocketmq_py.wire.record import MIN_SIZE
 
@@ -26,6 +27,9 @@ _SIZE_AND_MORE = 48
 _QUERY_PASSES = 3
 _WORTH_LENDING = 16 * 1024
 """Minimum number of bytes for which a view of the log is cheaper than a copy."""
+_FRESH = 256 * 1024 * 1024
+"""Bytes at the end of the log that are in memory as this process wrote them: the fast path does not look whether such
+records are damaged."""
 _MAX_SCANNED = 16_000
 """Maximum number of entries that one read scans, for any number of messages: some 10 ms with a filter."""
 
@@ -47,6 +51,8 @@ class Reader:
         self._log = log
         self._index = index
         memory = total_memory if total_memory is not None else machine_memory()
+        self._repair = EntryRepair(log, delay_levels(config.message_delay_level))
+        self._opened_at = log.end
         self._near = memory * config.access_message_in_memory_max_ratio // 100
 
     # -- by offset
@@ -100,6 +106,10 @@ class Reader:
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
+        if first < max(self._opened_at, log.end - _FRESH):
+            places_in_file = [at - base for at in starts]
+            if not all_fit(buffer, places_in_file, sizes, queue, offset):
+                return None
         body: bytes | memoryview
         if end - first != total:
             body = b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
@@ -120,9 +130,10 @@ class Reader:
         message_filter: MessageFilter | None,
         bulk: bool,
     ) -> GetResult:
-        """Read entry by entry, as Java does."""
+        """Read entry by entry, as Java does, but leave out what is no record of the queue."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
+        damaged: list[int] = []
         size_so_far = last_seen = removed_before = 0
         following = offset
         scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
@@ -131,24 +142,29 @@ class Reader:
                 break
             last_seen = physical
             following += 1
-            if physical < removed_before or (accepts is not None and not accepts(code)):
+            if 0 <= physical < removed_before or (accepts is not None and not accepts(code)):
                 continue
             record = self._log.read(physical, size)
-            if record is None:
+            if record is None and self._is_removed(queue, following - 1, physical, size):
                 removed_before = self._log.next_file(physical)
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if record is None or not fits(record, queue, following - 1):
+                record = self._repair.record(queue, following - 1)
+            if record is None:
+                damaged.append(following - 1)
                 continue
             if message_filter is not None and not message_filter(record):
                 status = status if records else GetStatus.NO_MATCHED_MESSAGE
                 continue
             records.append(record)
-            size_so_far += size
+            size_so_far += len(record)
             status, removed_before = GetStatus.FOUND, 0
         if following == offset:
             status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
         behind = log_end - last_seen > self._near
         body = b"".join(records)
-        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged))
 
     def _get_units(
         self,
@@ -163,6 +179,7 @@ class Reader:
         """As :meth:`_get_some`, unit by unit; the messages in a record are counted one by one."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
+        damaged: list[int] = []
         size_so_far = count_so_far = last_seen = 0
         following = offset
         scanned = self._max_scanned(BATCH_QUEUE_UNIT, max_count, message_filter)
@@ -180,6 +197,8 @@ class Reader:
             record = self._log.read(unit.physical, unit.size)
             if record is None:
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+            elif not is_record(record, queue.queue_id):
+                damaged += range(max(unit.base, offset), unit.end)
             elif message_filter is not None and not message_filter(record):
                 status = status if records else GetStatus.NO_MATCHED_MESSAGE
             else:
@@ -191,7 +210,15 @@ class Reader:
             status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
         behind = log_end - last_seen > self._near
         body = b"".join(records)
-        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged))
+
+    def _is_removed(self, queue: ConsumeQueue, offset: int, physical: int, size: int) -> bool:
+        """True for an entry whose file is not there, and for a filler; False for one that is wrong."""
+        first = self._log.min_offset
+        if physical >= first or size == BLANK_ENTRY_SIZE:
+            return size == BLANK_ENTRY_SIZE or (physical < self._log.end and self._log.view(physical, 1) is None)
+        before = queue.entry(offset - 1)
+        return before is None or before[0] < first
 
     def _max_scanned(self, entry_size: int, max_count: int, message_filter: MessageFilter | None) -> int:
         """Maximum number of entries that a read scans; expensive filters have a lower limit."""
