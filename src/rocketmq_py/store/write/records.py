@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,6 +37,15 @@ class NewRecord(msgspec.Struct, gc=False):
     prepared_transaction_offset: int = 0
     uniq_key: str | None = None
     keys: str | None = None
+
+
+class KindTarget(NamedTuple):
+    """Where common sends go, with the system flags and the tags code of their records; see :class:`NewRecord`."""
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    tags_code: int
 
 
 class NewBatch(msgspec.Struct, gc=False):

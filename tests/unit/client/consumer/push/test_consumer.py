@@ -6,8 +6,8 @@ import json
 import pytest
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.offsets.offset_store import broker_of
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
+from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer import flow_control, rebalance
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue, RecordHead
