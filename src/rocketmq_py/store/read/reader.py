@@ -164,7 +164,9 @@ class Reader:
             status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
         behind = log_end - last_seen > self._near
         body = b"".join(records)
-        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged))
+        return GetResult(
+            status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged)
+        )
 
     def _get_units(
         self,
@@ -210,7 +212,9 @@ class Reader:
             status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
         behind = log_end - last_seen > self._near
         body = b"".join(records)
-        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged))
+        return GetResult(
+            status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged)
+        )
 
     def _is_removed(self, queue: ConsumeQueue, offset: int, physical: int, size: int) -> bool:
         """True for an entry whose file is not there, and for a filler; False for one that is wrong."""
