@@ -9,7 +9,7 @@ import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -20,11 +20,15 @@ from rocketmq_py.spark.options.offsets import Boundary, Offsets
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.cluster import Cluster
+from rocketmq_py.spark.remoting.connection import IdleConnections
 from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, prefetched
 from rocketmq_py.spark.remoting.filters import message_filter
-from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.spark.remoting.message_sizes import message_sizes
+from rocketmq_py.spark.remoting.queues import QueueRoutes
 from rocketmq_py.spark.runtime.workers import keep_imports
 from rocketmq_py.spark.schema import arrow_schema
+from rocketmq_py.spark.source.packing import estimated, pack, probes
+from rocketmq_py.spark.source.partitions import QueuePartition, members, partition
 from rocketmq_py.spark.source.plan import SourcePlan, batch_plan, beyond_the_end, split
 from rocketmq_py.spark.source.positions import locate
 from rocketmq_py.spark.source.pruning import Pruning, prune
@@ -40,15 +44,6 @@ _AT_ONCE = 4
 """Ranges that a task fetches at once: the broker reads one while another is decoded."""
 
 
-class QueuePartition(InputPartition):
-    """A range of one queue, and the addresses the driver knew for it."""
-
-    def __init__(self, wanted: QueueRange, addresses: Addresses) -> None:
-        super().__init__(str(wanted.queue))
-        self.range = wanted
-        self.addresses = addresses
-
-
 class QueueRanges:
     """Plans and reads partitions, for batch and streaming readers. Pickled and sent to executors.
 
@@ -57,18 +52,32 @@ class QueueRanges:
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
+        self.row_bytes: dict[str, float] = {}
+        """Bytes of a message of each topic, as far as they are known."""
         self._schema = schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what only the planner uses: readers are sent to the executors."""
+        return {**self.__dict__, "row_bytes": {}}
 
     def cluster(self) -> Cluster:
         """Connect to the cluster; the caller closes it."""
         options = self.options
         return Cluster(options.namesrv, options.timeout, options.num_retries, options.security)
 
-    def partitions(self, plan: SourcePlan, queues: QueueRoutes) -> list[InputPartition]:
-        """The partitions of a plan: one per queue with messages, or more if the options say so."""
+    def partitions(self, plan: SourcePlan, queues: QueueRoutes, cluster: Cluster) -> list[InputPartition]:
+        """The partitions of a plan: small ranges share one, and large ones are cut as the options say.
+
+        :raises DataLossError: as :meth:`report`.
+        """
         self.report(plan.losses)
-        ranges = split(plan.ranges, self.options.min_partitions, self.options.max_records_per_partition)
-        return [QueuePartition(one, queues.addresses.get(one.queue, Addresses())) for one in ranges]
+        options = self.options
+        ranges = split(plan.ranges, options.min_partitions, options.max_records_per_partition)
+        group = options.group or READ_GROUP
+        self.row_bytes.update(message_sizes(cluster, probes(ranges, self.row_bytes), queues, group))
+        sizes = estimated({one.queue.topic for one in ranges}, self.row_bytes)
+        tasks = pack(ranges, sizes, options.min_partitions, options.max_records_per_partition)
+        return [partition(together, queues) for together in tasks]
 
     def report(self, losses: Iterable[str]) -> None:
         """Raise or log losses, as ``failOnDataLoss`` says.
@@ -81,23 +90,27 @@ class QueueRanges:
             _log.warning("%s; going on, since failOnDataLoss is false", loss)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of a partition."""
-        return self._read([partition])
+        """The record batches of a partition; of ranges that share it, one after the other, in few batches.
 
-    def read_together(self, partitions: Sequence[InputPartition]) -> Iterator[Any]:
-        """The rows of small partitions, one partition after the other, in few record batches.
-
-        The next partitions are fetched while one is decoded.
+        The next ranges are fetched while one is decoded.
         """
+        together = members(partition)
+        batches = self._read(together)
+        if len(together) < 2:
+            return batches
         from rocketmq_py.spark.decode.arrays import merged
 
-        return merged(self._read(partitions), _DECODE_BYTES)
+        return merged(batches, _DECODE_BYTES)
 
-    def _read(self, partitions: Iterable[InputPartition]) -> Iterator[Any]:
+    def _read(self, ranges: Sequence[QueuePartition]) -> Iterator[Any]:
         settings = self._settings()
-        ranges = [partition for partition in partitions if _is_range(partition)]
         short: list[QueueRange] = []
-        with closing(prefetched([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
+        with (
+            closing(IdleConnections()) as idle,
+            closing(
+                prefetched([Fetcher(one.range, one.addresses, settings, idle) for one in ranges], _AT_ONCE)
+            ) as fetchers,
+        ):
             for one, fetcher in zip(ranges, fetchers, strict=True):
                 missing = yield from self._read_range(one, fetcher, settings)
                 if missing and settings.wanted.takes_all:
@@ -172,18 +185,6 @@ class QueueRanges:
         )
 
 
-def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
-    """False for the placeholder that Spark uses for "no partition".
-
-    :raises TypeError: it is neither that nor a partition of this source.
-    """
-    if isinstance(partition, QueuePartition):
-        return True
-    if partition.value is not None:
-        raise TypeError(f"a partition of this source is expected, not {partition!r}")
-    return False
-
-
 def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
     """Collect adjacent chunks into lists of at least ``size`` bytes; the last list may be shorter."""
     collected: list[FetchedChunk] = []
@@ -215,9 +216,9 @@ class BatchReader(DataSourceReader):
             stop = locate(options.end, ENDING, cluster, queues, bounds)
             self._ranges.report(beyond_the_end(start, bounds))
             start, stop = self._narrow(start, stop, cluster, queues)
+            return self._ranges.partitions(batch_plan(start, stop, bounds), queues, cluster)
         finally:
             cluster.close()
-        return self._ranges.partitions(batch_plan(start, stop, bounds), queues)
 
     def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: QueueRoutes) -> tuple[Offsets, Offsets]:  # noqa: ARG002
         """Hook for subclasses: read less than the options say."""

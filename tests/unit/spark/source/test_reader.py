@@ -14,9 +14,10 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.options.selection import Topics
 from rocketmq_py.spark.ranges import DataLossError, QueueRange
-from rocketmq_py.spark.remoting.queues import Addresses
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.schema import default_schema
-from rocketmq_py.spark.source.reader import QueuePartition, QueueRanges
+from rocketmq_py.spark.source.partitions import QueuePartition, partition
+from rocketmq_py.spark.source.reader import QueueRanges
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record, pack_host
 from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
@@ -52,8 +53,8 @@ def read(peer: ScriptedPeer, start: int, stop: int, queues: int = 1, **more: Any
     """Queue and offset of each row; several queues share a task."""
     options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), num_retries=1, **more)
     ranges = QueueRanges(options, StructType([default_schema(options)[name] for name in ("queueId", "queueOffset")]))
-    parts = [QueuePartition(QueueRange(queue, start, stop), Addresses(peer.address)) for queue in QUEUES[:queues]]
-    batches = ranges.read_together(parts) if queues > 1 else ranges.read(parts[0])
+    at = QueueRoutes(dict.fromkeys(QUEUES[:queues], Addresses(peer.address)))
+    batches = ranges.read(partition([QueueRange(queue, start, stop) for queue in QUEUES[:queues]], at))
     return [(row["queueId"], row["queueOffset"]) for batch in batches for row in batch.to_pylist()]
 
 
