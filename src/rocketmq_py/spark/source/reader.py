@@ -6,10 +6,11 @@ Which offsets to read is decided in ``plan``; ``fetch`` and ``decode`` read them
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -26,12 +27,14 @@ from rocketmq_py.spark.remoting.filters import message_filter
 from rocketmq_py.spark.remoting.message_sizes import message_sizes
 from rocketmq_py.spark.remoting.queues import QueueRoutes
 from rocketmq_py.spark.runtime.workers import keep_imports
-from rocketmq_py.spark.schema import arrow_schema
 from rocketmq_py.spark.source.packing import estimated, pack, probes
 from rocketmq_py.spark.source.partitions import QueuePartition, members, partition
 from rocketmq_py.spark.source.plan import SourcePlan, batch_plan, beyond_the_end, split
 from rocketmq_py.spark.source.positions import locate
 from rocketmq_py.spark.source.pruning import Pruning, prune
+
+if TYPE_CHECKING:
+    from rocketmq_py.spark.source.decoders import Decoders
 
 _log = logging.getLogger(__name__)
 
@@ -103,43 +106,71 @@ class QueueRanges:
         return merged(batches, _DECODE_BYTES)
 
     def _read(self, ranges: Sequence[QueuePartition]) -> Iterator[Any]:
+        # Arrow and NumPy take long to import, and planners do without.
+        from rocketmq_py.spark.source.decoders import Decoders
+
+        keep_imports()
         settings = self._settings()
-        short: list[QueueRange] = []
         with (
             closing(IdleConnections()) as idle,
             closing(
                 prefetched([Fetcher(one.range, one.addresses, settings, idle) for one in ranges], _AT_ONCE)
             ) as fetchers,
         ):
+            task = Task(settings, Decoders(self.options, self._schema))
+            gathered: list[Gathered] = []
             for one, fetcher in zip(ranges, fetchers, strict=True):
-                missing = yield from self._read_range(one, fetcher, settings)
-                if missing and settings.wanted.takes_all:
-                    self._check_whole(one.range, fetcher, missing)
-                elif missing:
-                    short.append(one.range)
-        if short:
-            self._check_retention(short)
+                parts = coalesce(fetcher.chunks(), _DECODE_BYTES)
+                fetched = Gathered(one, fetcher, next(parts, []))
+                more = next(parts, None)
+                if gathered and not fetched.may_join(gathered, _DECODE_BYTES):
+                    yield from self._decode_all(gathered, task)
+                    gathered = []
+                if more is None and fetched.chunks:
+                    gathered.append(fetched)
+                else:
+                    yield from self._decode_range(fetched, chain([more] if more else [], parts), task)
+            yield from self._decode_all(gathered, task)
+        if task.short:
+            self._check_retention(task.short)
 
-    def _read_range(
-        self, partition: QueuePartition, fetcher: Fetcher, settings: FetchSettings
-    ) -> Generator[Any, None, int]:
-        """The record batches of one queue; returns how many offsets gave no row and are not reported as lost."""
-        # Arrow and NumPy take long to import, and planners do without.
-        from rocketmq_py.spark.decode import BodyLimits, Decoder
+    def _decode_all(self, gathered: Sequence[Gathered], task: Task) -> Iterator[Any]:
+        """The record batches of small ranges of one broker: one batch if all is as it should be."""
+        batch = None
+        if len(gathered) > 1:
+            name = gathered[0].partition.range.queue.broker_name
+            batch = task.decoders.of(name).decode_together([one.chunks for one in gathered])
+        if batch is not None:
+            yield batch
+            return
+        for one in gathered:
+            try:
+                yield from self._decode_range(one, (), task)
+            finally:
+                one.fetcher.close()
+
+    def _decode_range(self, fetched: Gathered, more: Iterable[Sequence[FetchedChunk]], task: Task) -> Iterator[Any]:
+        """The record batches of one range.
+
+        :raises DataLossError: messages are missing, and the query must fail for them.
+        """
         from rocketmq_py.spark.source.corrupt_records import CorruptRecords
 
-        keep_imports()
+        partition, fetcher, first = fetched
         wanted, rows = partition.range, 0
-        options, schema = self.options, arrow_schema(self._schema)
-        name, crc = wanted.queue.broker_name, options.check_crc
-        limits = BodyLimits(options.max_decompressed_body, options.max_decompressed_batch)
-        decoder = Decoder(schema, name, options.tags, check_crc=crc, choice=options.decoder, limits=limits)
-        corrupt = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options)
-        for chunks in coalesce(fetcher.chunks(), _DECODE_BYTES):
+        decoder = task.decoders.of(wanted.queue.broker_name)
+        corrupt = CorruptRecords(
+            wanted.queue, partition.addresses, task.settings, decoder, task.decoders.schema, self.options
+        )
+        for chunks in chain([first] if first else [], more):
             for batch in decoder.decode(chunks, corrupt.rescue):
                 rows += batch.num_rows
                 yield batch
-        return wanted.size - rows - corrupt.left_out - fetcher.skipped - fetcher.between
+        missing = wanted.size - rows - corrupt.left_out - fetcher.skipped - fetcher.between
+        if missing and task.settings.wanted.takes_all:
+            self._check_whole(wanted, fetcher, missing)
+        elif missing:
+            task.short.append(wanted)
 
     def _check_whole(self, wanted: QueueRange, fetcher: Fetcher, missing: int) -> None:
         """Without a filter every offset holds a message, except in a compacted topic.
@@ -183,6 +214,33 @@ class QueueRanges:
             wanted=message_filter(options.tags, options.sql),
             security=options.security.loaded(),
         )
+
+
+class Gathered(NamedTuple):
+    """What was fetched of a range: all of it, or its beginning."""
+
+    partition: QueuePartition
+    fetcher: Fetcher
+    chunks: Sequence[FetchedChunk]
+
+    @property
+    def weight(self) -> int:
+        """Bytes."""
+        return sum(len(chunk.body) for chunk in self.chunks)
+
+    def may_join(self, others: Sequence[Gathered], most: int) -> bool:
+        """Whether it may be decoded with ``others``, which are of one broker, in at most so many bytes."""
+        same_broker = self.partition.range.queue.broker_name == others[0].partition.range.queue.broker_name
+        return same_broker and sum(one.weight for one in others) + self.weight <= most
+
+
+@dataclass
+class Task:
+    """What the ranges of a task share. ``short``: ranges with fewer messages than offsets."""
+
+    settings: FetchSettings
+    decoders: Decoders
+    short: list[QueueRange] = field(default_factory=list)
 
 
 def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
