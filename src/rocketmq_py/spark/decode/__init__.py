@@ -96,7 +96,7 @@ class Decoder:
                 yield batch
 
     def decode_together(self, ranges: Sequence[Sequence[FetchedChunk]]) -> Any | None:
-        """One batch of small ranges of several queues, each with every message that was asked for.
+        """One batch of small ranges of several queues of a topic, each with every message that was asked for.
 
         None if each range has to be decoded by itself: one lacks messages or has others, or a record is special. A
         batch costs about as much as a thousand messages do.

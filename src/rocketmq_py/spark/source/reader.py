@@ -135,7 +135,7 @@ class QueueRanges:
             self._check_retention(task.short)
 
     def _decode_all(self, gathered: Sequence[Gathered], task: Task) -> Iterator[Any]:
-        """The record batches of small ranges of one broker: one batch if all is as it should be."""
+        """The record batches of small ranges of one topic and broker: one batch if all is as it should be."""
         batch = None
         if len(gathered) > 1:
             name = gathered[0].partition.range.queue.broker_name
@@ -229,9 +229,10 @@ class Gathered(NamedTuple):
         return sum(len(chunk.body) for chunk in self.chunks)
 
     def may_join(self, others: Sequence[Gathered], most: int) -> bool:
-        """Whether it may be decoded with ``others``, which are of one broker, in at most so many bytes."""
-        same_broker = self.partition.range.queue.broker_name == others[0].partition.range.queue.broker_name
-        return same_broker and sum(one.weight for one in others) + self.weight <= most
+        """Whether it may be decoded with ``others``, which are of one topic and broker, in at most so many bytes."""
+        queue, other = self.partition.range.queue, others[0].partition.range.queue
+        is_alike = queue[:2] == other[:2]
+        return is_alike and sum(one.weight for one in others) + self.weight <= most
 
 
 @dataclass
