@@ -40,6 +40,7 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import GetResult, GetStatus, MessageStore
+from rocketmq_py.store.fs.residency import NotInMemory, Part, Residency
 
 _CODES = {
     GetStatus.FOUND: Code.SUCCESS,
@@ -81,6 +82,19 @@ class HeldPull(NamedTuple):
     request: Request
 
 
+COLD = "cold-pull"
+"""Key of the hold of a pull that waits for the disk."""
+
+
+class ColdPull(NamedTuple):
+    """The arguments to run a pull again whose messages are not in main memory, and the parts of files to load first."""
+
+    peer: Peer
+    request: Request
+    residency: Residency
+    parts: Sequence[Part]
+
+
 class PullService:
     """Answers pulls.
 
@@ -109,8 +123,14 @@ class PullService:
         self._stats = stats
         self._clock = clock
 
-    def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
-        """Answer a pull, or hold it if there is no message yet and both sides allow it."""
+    def pull(
+        self, peer: Peer, request: Request, *, may_hold: bool = True, residency: Residency | None = None
+    ) -> Reply | Hold:
+        """Answer a pull, or hold it if there is no message yet and both sides allow it, or if messages are on disk.
+
+        :param may_hold: False: answer now, and wait for the disk if necessary.
+        :param residency: of a pull that was on hold with the key :data:`COLD`.
+        """
         header: PullMessage = request.header
         try:
             admitted = self._admit(peer, request.code, header)
@@ -119,11 +139,17 @@ class PullService:
         reset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
         if reset is not None and self._config.use_server_side_reset_offset:
             return self._reset_reply(header, admitted, reset)
-        found = self._store.get(
-            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
-            accepts=admitted.tags_filter, message_filter=admitted.record_filter, allow_view=True,
-            bulk=header.bulk is True,
-        )  # fmt: skip
+        if residency is None and may_hold:
+            residency = Residency()
+        try:
+            found = self._store.get(
+                header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
+                accepts=admitted.tags_filter, message_filter=admitted.record_filter, allow_view=True,
+                bulk=header.bulk is True, residency=residency,
+            )  # fmt: skip
+        except NotInMemory as missing:
+            assert residency is not None
+            return Hold(COLD, 0, ColdPull(peer, request, residency, missing.parts))
         reply = self._reply(header, admitted, found)
         self._note_offsets(peer, header, found.next_offset, may_hold)
         if found.count:

@@ -38,7 +38,8 @@ class ReadOptions(ClusterOptions):
         Default: no limit. PySpark 4.2 or later.
     :ivar min_offsets_per_trigger: no micro-batch before so many messages are there, or ``max_trigger_delay`` seconds
         (option as ``15m``, which is the default) have passed. Default: no waiting. PySpark 4.2 or later.
-    :ivar min_partitions: at least so many Spark partitions; long queues are split. Default: one for each queue.
+    :ivar min_partitions: at least so many Spark partitions; long queues are split. Default: one for each queue, and
+        one for several that have few messages.
     :ivar max_records_per_partition: at most so many messages in one Spark partition. Default: no limit.
     :ivar tags: only messages with one of these tags (``a || b``); brokers filter.
     :ivar sql: only messages whose properties fulfil an SQL92 expression; brokers filter (``enablePropertyFilter``).

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ from zlib import crc32
 from rocketmq_py.store.codec.packing import Entries
 from rocketmq_py.store.fs.layout import segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles, check_segment
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY as ENTRY
 from rocketmq_py.wire.java_hash import string_hash
 from rocketmq_py.wire.record import topic_part
@@ -32,6 +34,8 @@ BLANK_SIZE = 0x7FFFFFFF
 _BLANK = _ENTRY.pack(0, BLANK_SIZE, 0)
 """A filler for an offset without a message: before the first message of a queue that did not begin at 0."""
 _ANY_PHYSICAL = 1 << 63
+HOT_ENTRIES = 50_000
+"""The last so many entries of a queue, if this process wrote them, count as in main memory: 1 MB."""
 _HEAD = 204
 """Number of entries in a page of memory."""
 
@@ -62,8 +66,8 @@ class ConsumeQueue:
     packing: ClassVar[Entries] = Entries("qiq")
 
     __slots__ = (
-        "_directory", "_files", "_paths", "_per_file", "_starts", "checksums", "key_hash", "magic", "max_offset",
-        "min_offset", "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
+        "_directory", "_files", "_paths", "_per_file", "_starts", "checksums", "key_hash", "loaded_end", "magic",
+        "max_offset", "min_offset", "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, directory: Path, files: OpenFiles) -> None:
@@ -78,6 +82,8 @@ class ConsumeQueue:
         self._starts: list[int] = []  # queue offsets at which the files begin
         self.min_offset = 0
         self.max_offset = 0
+        self.loaded_end = 0
+        """Where this process began to write."""
         self.next_offset = 0
         self.pending: list[int] = []
         self.tail = bytearray()
@@ -184,6 +190,17 @@ class ConsumeQueue:
         parts.append(self.tail[: max(0, end - tail_start) * self.width])
         return b"".join(parts)
 
+    def needs(self, offset: int, count: int, residency: Residency) -> None:
+        """Note what a read of ``count`` entries from ``offset`` needs."""
+        end = min(offset + count, self.max_offset, self.tail_start)
+        while offset < end:
+            number = offset % self._per_file
+            stop = min(end, offset - number + self._per_file)
+            with suppress(FileNotFoundError):
+                file = self._files.get(self._path(offset - number))
+                residency.need(file, number * self.width, (stop - offset) * self.width)
+            offset = stop
+
     def _read_file(self, offset: int, count: int) -> bytes:
         number = offset % self._per_file
         try:
@@ -283,7 +300,7 @@ class ConsumeQueue:
             self._files.remove(self._path(start))
             self._starts.pop()
         end = self._starts[-1] + count if self._starts else 0
-        self.max_offset = self.next_offset = self.tail_start = end
+        self.max_offset = self.next_offset = self.tail_start = self.loaded_end = end
         self._drop_checksums()
         self.min_offset = min(max(self.min_offset, self._starts[0] if self._starts else 0), end)
         self.tail.clear()
