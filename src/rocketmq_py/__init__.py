@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.blocking import Admin as Admin
+    from rocketmq_py.client.blocking_instance import ClientInstance as ClientInstance
     from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext as ConsumeContext
     from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyContext as OrderlyContext
     from rocketmq_py.client.consumer.lite_pull.blocking import LitePullConsumer as LitePullConsumer
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from rocketmq_py.model import (
         ConsumeFromWhere as ConsumeFromWhere,
         ConsumeResult as ConsumeResult,
+        DamagedMessage as DamagedMessage,
         Message as Message,
         MessageExt as MessageExt,
         MessageModel as MessageModel,
@@ -69,6 +71,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Admin",
     "BrokerError",
+    "ClientInstance",
     "ClosedError",
     "CompressionType",
     "ConfigError",
@@ -77,6 +80,7 @@ __all__ = [
     "ConsumeHook",
     "ConsumeResult",
     "Credentials",
+    "DamagedMessage",
     "FilterMessageHook",
     "ForkedError",
     "InvalidReceipt",
@@ -124,6 +128,7 @@ _HOMES = {
     "client.consumer.dispatch.orderly_listeners": ("OrderlyContext",),
     "client.hooks.filter_hooks": ("FilterMessageHook",),
     "client.hooks.hooks": ("ConsumeHook", "SendHook"),
+    "client.blocking_instance": ("ClientInstance",),
     "client.consumer.lite_pull.blocking": ("LitePullConsumer",),
     "client.consumer.pull.blocking": ("PullConsumer",),
     "client.consumer.push.blocking": ("PushConsumer",),
@@ -139,7 +144,8 @@ _HOMES = {
         "TooManySends",
     ),
     "model": (
-        "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",
+        "ConsumeFromWhere", "ConsumeResult", "DamagedMessage", "Message", "MessageExt", "MessageModel", "MessageQueue",
+        "OrderlyResult",
         "PullResult", "PullStatus", "SendResult", "SendStatus", "TransactionSendResult",
         "TransactionState",
     ),

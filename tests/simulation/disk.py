@@ -46,6 +46,9 @@ class DiskFile:
         self.size = len(node.content)
         self._node = node
 
+    def is_resident(self, position: int, length: int) -> bool:
+        return True
+
     def read(self, position: int, length: int) -> bytes:
         return bytes(memoryview(self.buffer)[position : position + length])
 
@@ -113,6 +116,8 @@ class Disk:
     def read(self, path: Path) -> bytes | None:
         node = self.nodes.get(str(path))
         return None if node is None else bytes(node.content)
+
+    def load(self, path: Path, position: int, length: int) -> None: ...
 
     def write(self, path: Path, data: bytes) -> None:
         node = Node(data)

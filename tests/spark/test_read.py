@@ -33,9 +33,13 @@ def test_every_message_has_its_columns(topic: Topic, load: Load) -> None:
         assert row.bornTimestamp <= row.storeTimestamp
 
 
-def test_there_is_one_partition_for_each_queue_with_messages(topic: Topic, load: Load) -> None:
+def test_queues_with_few_messages_share_a_partition_unless_more_are_asked_for(topic: Topic, load: Load) -> None:
     topic.send(100)
-    assert load(topic).rdd.getNumPartitions() == 4
+    together = load(topic)
+    assert together.rdd.getNumPartitions() == 1
+    apart = load(topic, minPartitions=4)
+    assert apart.rdd.getNumPartitions() == 4
+    assert sorted(together.collect()) == sorted(apart.collect())
 
 
 def test_an_empty_topic_gives_no_rows(topic: Topic, load: Load) -> None:

@@ -14,8 +14,7 @@ from rocketmq_py.spark.datasource import RocketMQDataSource
 from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.queues import Addresses
 from rocketmq_py.spark.schema import READ_TYPES
-from rocketmq_py.spark.source.reader import QueuePartition
-from rocketmq_py.spark.source.task_sharing import SharedPartition
+from rocketmq_py.spark.source.partitions import QueuePartition, SharedPartition
 from rocketmq_py.wire.command import Command
 from tests.spark.conftest import Topic
 from tests.unit.spark.scripted import answer, scripted
@@ -52,7 +51,7 @@ def test_few_messages_of_many_queues_are_one_task_and_one_batch(topic: Topic) ->
 
 def test_a_task_for_each_queue_reads_the_same(topic: Topic) -> None:
     topic.send(NUMBER)
-    apart = micro_batch(topic, minPartitions="1")
+    apart = micro_batch(topic, minPartitions="100")
     assert len(apart) > 1
     assert rows(apart) == rows(micro_batch(topic))
 

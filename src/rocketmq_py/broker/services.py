@@ -50,7 +50,8 @@ from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
-from rocketmq_py.broker.pull.pull import PullService
+from rocketmq_py.broker.pull.cold_pulls import THREADS, ColdPulls
+from rocketmq_py.broker.pull.pull import COLD, PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
 from rocketmq_py.broker.record_permissions import RecordPermissions
@@ -222,6 +223,10 @@ class Services:
         self._static_puller = StaticTopicPuller(self.pull_service, self.mappings, self.forwarder, self._clock)
         self.pull_request_hold = PullRequestHoldService(
             self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
+        )
+        readers = [store.workers.executor(f"rocketmq-read-{number}") for number in range(THREADS)]
+        self.cold_pulls = ColdPulls(
+            self.pull_service, store.load, self.keep_hold, readers, lambda: config.pull_thread_pool_queue_capacity
         )
 
     def _make_transactions(self) -> None:
@@ -425,6 +430,7 @@ class Services:
         finally:
             self.route_client.close()
             self.saver.close()
+            self.cold_pulls.close()
             self.store.close()
 
     # -- events
@@ -433,7 +439,9 @@ class Services:
         """Hold a request until it can be answered."""
         if isinstance(hold, TranslatedHold):
             responder = TranslatingResponder(responder, hold.translate)
-        if hold.key == FORWARDED:
+        if hold.key == COLD:
+            self.cold_pulls.keep(hold, responder)
+        elif hold.key == FORWARDED:
             self.forwarder.run(hold, responder)
         elif hold.key == ACK_WAIT:
             self.waiting_sends.keep(hold, responder)
@@ -449,6 +457,7 @@ class Services:
     def disconnected(self, peer: Peer) -> None:
         """Drop everything that belongs to a closed connection."""
         self.pull_request_hold.disconnected(peer)
+        self.cold_pulls.disconnected(peer)
         self.pop.disconnected(peer)
         self.clients.disconnected(peer)
 

@@ -19,6 +19,7 @@ from rocketmq_py.store.codec.dispatch_fields import tags_code
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
 from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.fs.os_files import OsFileSystem
+from rocketmq_py.store.fs.residency import Part, Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
@@ -176,6 +177,7 @@ class MessageStore:
             config, self._commit_log, self._queues, self._index, self._store_host, self._clock, self._accelerator
         )
         self._writer.resume(end, recovery.last_timestamp)
+        log.written_from = end
         self._flusher = self.workers.flusher(log.sync, log.min_offset if not clean else end)
         if self._flushes_at_once and not config.read_un_committed:
             self._unconfirmed = ConfirmOffset(end, recovery.last_timestamp)
@@ -390,7 +392,7 @@ class MessageStore:
         self._commit_pending()
         return self._queues.by_key.get((topic, queue_id))
 
-    def get(
+    def get(  # noqa: PLR0913 - what a pull says
         self,
         topic: str,
         queue_id: int,
@@ -402,6 +404,7 @@ class MessageStore:
         message_filter: MessageFilter | None = None,
         allow_view: bool = False,
         bulk: bool = False,
+        residency: Residency | None = None,
     ) -> GetResult:
         """Read messages of a queue from ``offset`` on, by Java's rules and limits.
 
@@ -409,9 +412,21 @@ class MessageStore:
         :param message_filter: returns by the bytes of the record whether it matches.
         :param allow_view: allows a view of the log as body instead of a copy; it keeps that part of the log mapped.
         :param bulk: limit the number of messages by ``max_count`` only, not by the settings; the limits on bytes apply.
+        :param residency: do not wait for the disk; the same one when the read begins again.
+        :raises NotInMemory: with ``residency``: :meth:`load` its parts, and read again.
         """
         queue = self._queue(topic, queue_id)
-        return self._reader.get(queue, offset, max_count, max_bytes, accepts, message_filter, allow_view, bulk)
+        return self._reader.get(
+            queue, offset, max_count, max_bytes, accepts, message_filter, allow_view, bulk, residency
+        )
+
+    def load(self, parts: Sequence[Part]) -> None:
+        """Bring parts of files into main memory. Any thread may call it; blocks for as long as the disk takes.
+
+        :raises OSError: the disk fails.
+        """
+        for part in parts:
+            self._fs.load(*part)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""

@@ -45,6 +45,11 @@ class MemoryFile:
         assert not self._closed
         return self._node.content
 
+    def is_resident(self, position: int, length: int) -> bool:
+        assert not self._closed
+        pages = range(position // PAGE, (position + length - 1) // PAGE + 1)
+        return self.fs.resident is None or all((self.path, page) in self.fs.resident for page in pages)
+
     def read(self, position: int, length: int) -> bytes:
         assert not self._closed
         return self._node.content[position : position + length]
@@ -105,6 +110,8 @@ class MemoryFileSystem:
         self.open_files = 0
         self.most_open = 0
         self.ratio = 0.1
+        self.resident: set[tuple[Path, int]] | None = None
+        """The pages of files that are in memory; None: all."""
         self.modified: dict[Path, int] = {}
         self.root: Path | None = None
 
@@ -151,6 +158,12 @@ class MemoryFileSystem:
 
     def read(self, path: Path) -> bytes | None:
         return bytes(self.nodes[path].content) if self.inside(path) in self.nodes else None
+
+    def load(self, path: Path, position: int, length: int) -> None:
+        self.check("load", self.inside(path))
+        if self.resident is not None:
+            pages = range(position // PAGE, (position + length - 1) // PAGE + 1)
+            self.resident.update((path, page) for page in pages)
 
     def write(self, path: Path, data: bytes) -> None:
         self.check("replace", self.inside(path))

@@ -5,7 +5,7 @@ Checks, remarks and response codes are Java's (PullMessageProcessor, DefaultPull
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import GetResult, GetStatus, MessageStore
+from rocketmq_py.store.fs.residency import NotInMemory, Part, Residency
 
 _CODES = {
     GetStatus.FOUND: Code.SUCCESS,
@@ -81,6 +82,19 @@ class HeldPull(NamedTuple):
     request: Request
 
 
+COLD = "cold-pull"
+"""Key of the hold of a pull that waits for the disk."""
+
+
+class ColdPull(NamedTuple):
+    """The arguments to run a pull again whose messages are not in main memory, and the parts of files to load first."""
+
+    peer: Peer
+    request: Request
+    residency: Residency
+    parts: Sequence[Part]
+
+
 class PullService:
     """Answers pulls.
 
@@ -109,8 +123,14 @@ class PullService:
         self._stats = stats
         self._clock = clock
 
-    def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
-        """Answer a pull, or hold it if there is no message yet and both sides allow it."""
+    def pull(
+        self, peer: Peer, request: Request, *, may_hold: bool = True, residency: Residency | None = None
+    ) -> Reply | Hold:
+        """Answer a pull, or hold it if there is no message yet and both sides allow it, or if messages are on disk.
+
+        :param may_hold: False: answer now, and wait for the disk if necessary.
+        :param residency: of a pull that was on hold with the key :data:`COLD`.
+        """
         header: PullMessage = request.header
         try:
             admitted = self._admit(peer, request.code, header)
@@ -119,11 +139,17 @@ class PullService:
         reset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
         if reset is not None and self._config.use_server_side_reset_offset:
             return self._reset_reply(header, admitted, reset)
-        found = self._store.get(
-            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
-            accepts=admitted.tags_filter, message_filter=admitted.record_filter, allow_view=True,
-            bulk=header.bulk is True,
-        )  # fmt: skip
+        if residency is None and may_hold:
+            residency = Residency()
+        try:
+            found = self._store.get(
+                header.topic, header.queue_id, header.queue_offset, header.max_msg_nums,
+                accepts=admitted.tags_filter, message_filter=admitted.record_filter, allow_view=True,
+                bulk=header.bulk is True, residency=residency,
+            )  # fmt: skip
+        except NotInMemory as missing:
+            assert residency is not None
+            return Hold(COLD, 0, ColdPull(peer, request, residency, missing.parts))
         reply = self._reply(header, admitted, found)
         self._note_offsets(peer, header, found.next_offset, may_hold)
         if found.count:
@@ -255,7 +281,7 @@ class PullService:
         first = found.min_offset
         if not found.max_offset:
             first = self._store.min_offset_for_clients(header.topic, header.queue_id)
-        ext = answer_fields(suggested, found.next_offset, first, found.max_offset, admitted)
+        ext = answer_fields(suggested, found.next_offset, first, found.max_offset, admitted, found.damaged)
         return Reply(code, status.name, ext=ext, body=found.body)
 
     def _reset_reply(self, header: PullMessage, admitted: Admitted, offset: int) -> Reply:
@@ -288,9 +314,11 @@ class PullService:
         return Hold(QueueKey(header.topic, header.queue_id), deadline, held)
 
 
-def answer_fields(suggested: int, next_offset: int, first: int, end: int, admitted: Admitted) -> dict[str, str]:
+def answer_fields(
+    suggested: int, next_offset: int, first: int, end: int, admitted: Admitted, damaged: Sequence[int] = ()
+) -> dict[str, str]:
     """The header fields of an answer."""
-    return {
+    fields = {
         "suggestWhichBrokerId": str(suggested),
         "nextBeginOffset": str(next_offset),
         "minOffset": str(first),
@@ -298,3 +326,6 @@ def answer_fields(suggested: int, next_offset: int, first: int, end: int, admitt
         "topicSysFlag": str(admitted.topic.topic_sys_flag),
         "groupSysFlag": str(admitted.group.group_sys_flag),
     }
+    if damaged:
+        fields["damaged"] = ",".join(map(str, damaged))
+    return fields

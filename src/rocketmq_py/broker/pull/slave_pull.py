@@ -15,6 +15,7 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.server.requests.failures import rejected
 from rocketmq_py.store import GetResult, GetStatus
+from rocketmq_py.store.fs.residency import Residency
 
 _INSIDE = (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
 
@@ -30,11 +31,13 @@ class SlavePullService(PullService):
         super().__init__(*parts)
         self._role = role
 
-    def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
+    def pull(
+        self, peer: Peer, request: Request, *, may_hold: bool = True, residency: Residency | None = None
+    ) -> Reply | Hold:
         """Answer as a master does, or as busy while ``slaveReadEnable`` is off."""
         if not self._config.slave_read_enable:
             return rejected()
-        return super().pull(peer, request, may_hold=may_hold)
+        return super().pull(peer, request, may_hold=may_hold, residency=residency)
 
     def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
         """As a master, but by default a consumer keeps an offset that this slave lacks, since the slave may lag."""
@@ -46,5 +49,5 @@ class SlavePullService(PullService):
         )  # fmt: skip
         stays = not corrects and found.status not in _INSIDE
         next_offset = header.queue_offset if stays else found.next_offset
-        ext = answer_fields(broker_id, next_offset, found.min_offset, found.max_offset, admitted)
+        ext = answer_fields(broker_id, next_offset, found.min_offset, found.max_offset, admitted, found.damaged)
         return Reply(code, reply.remark, ext=ext, body=reply.body)

@@ -190,4 +190,6 @@ def _translated_pull(queue: LogicalQueue, item: MappingItem, asked: int, reply: 
     reply.code = outcome.code
     ext["nextBeginOffset"], ext["minOffset"] = str(outcome.next_offset), str(outcome.min_offset)
     ext["maxOffset"], ext["offsetDelta"] = str(outcome.max_offset), str(delta)
+    if "damaged" in ext:
+        ext["damaged"] = ",".join(str(int(offset) + delta) for offset in ext["damaged"].split(","))
     return reply

@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark.monitoring.terminal import Line, duration
 from rocketmq_py.spark.options.options import Use, read_options
-from rocketmq_py.spark.source.reader import BatchReader, QueuePartition
+from rocketmq_py.spark.source.partitions import members
+from rocketmq_py.spark.source.reader import BatchReader
 
 _POLL_SECONDS = 0.5
 
@@ -77,7 +78,7 @@ def rows_to_read(options: Mapping[str, str]) -> int:
     :raises RocketMQError: as the read itself would.
     """
     partitions = BatchReader(read_options(options, Use.READ), StructType()).partitions()
-    return sum(partition.range.size for partition in partitions if isinstance(partition, QueuePartition))
+    return sum(one.range.size for partition in partitions for one in members(partition))
 
 
 def describe_reading(reading: Reading, total: int, seconds: float) -> str:

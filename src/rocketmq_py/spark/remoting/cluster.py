@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from rocketmq_py.spark.options.offsets import Bounds, Offsets
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.options.selection import Assigned, Matching, Selection
 from rocketmq_py.spark.remoting.connection import BlockingConnections
+from rocketmq_py.spark.remoting.parallel import at_once
 from rocketmq_py.spark.remoting.queues import (
     Addresses,
     QueueRoutes,
@@ -43,6 +44,11 @@ AUTO_CREATE_QUEUES = 4
 
 _AVOIDED_SECONDS = 5.0
 """For so long after a failed request, other brokers of the same name are asked first."""
+_AT_ONCE = 256
+"""Requests in flight on one connection: a peer whose answers nobody takes reads no more requests."""
+
+Request = tuple[RequestCode, dict[str, str], bytes]
+"""Code, header fields and body."""
 
 
 class QueueEnds(NamedTuple):
@@ -53,7 +59,7 @@ class QueueEnds(NamedTuple):
 
 
 class Cluster:
-    """A cluster as its name servers describe it. For one thread; close it when done.
+    """A cluster as its name servers describe it. For one thread, except :meth:`exchange`; close it when done.
 
     :param namesrv: name servers, ``host:port`` each; the first that answers is asked.
     :param timeout: seconds to wait for an answer.
@@ -84,13 +90,9 @@ class Cluster:
         :raises NoRouteError: a named topic or queue does not exist.
         :raises NetworkError: no name server answers.
         """
-        found: dict[MessageQueue, Addresses] = {}
-        for topic in selection.topics(self.topics):
-            try:
-                found.update(self._queues([topic], readable_number).addresses)
-            except NoRouteError:
-                if not missing and not isinstance(selection, Matching):  # one that matched has just been deleted
-                    raise
+        # a topic that matched a pattern may have just been deleted
+        skip_missing = missing or isinstance(selection, Matching)
+        found = self._queues(selection.topics(self.topics), readable_number, skip_missing=skip_missing).addresses
         chosen = QueueRoutes({queue: at for queue, at in found.items() if selection.wants(queue)})
         if isinstance(selection, Assigned) and not missing and (absent := selection.queues - chosen.addresses.keys()):
             raise _NoTopic(f"{min(absent)} does not exist or cannot be read; {selection}")
@@ -101,12 +103,14 @@ class Cluster:
 
         :raises NetworkError: no name server answers.
         """
-        request = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader()
-        return TopicList.decode(self._call_namesrv("listing topics", *request).body).topic_list
+        request = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader().to_ext(), b""
+        (answer,) = self._ask_namesrv("listing topics", [request])
+        return TopicList.decode(answer.body).topic_list
 
     def brokers(self) -> set[str]:
         """The names of the brokers that are registered now; errors as :meth:`topics`."""
-        answer = self._call_namesrv("listing brokers", RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader())
+        request = RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader().to_ext(), b""
+        (answer,) = self._ask_namesrv("listing brokers", [request])
         return set(ClusterInfo.decode(answer.body).broker_addr_table)
 
     def writable(self, topic: str) -> QueueRoutes:
@@ -138,36 +142,65 @@ class Cluster:
         except _NoTopic:
             return None
 
-    def _queues(self, topics: Iterable[str], number: Callable[[QueueData], int]) -> QueueRoutes:
+    def _queues(
+        self, topics: Iterable[str], number: Callable[[QueueData], int], *, skip_missing: bool = False
+    ) -> QueueRoutes:
         addresses: dict[MessageQueue, Addresses] = {}
-        for topic in topics:
-            found = of_route(topic, self._route(topic), number)
-            if not found:
-                raise NoRouteError(f"topic {topic!r} has no queue to serve this: check its permission and its brokers")
+        for topic, route in self._routes(list(topics)).items():
+            found = {} if route is None else of_route(topic, route, number)
             addresses.update(found)
+            if found or skip_missing:
+                continue
+            if route is None:
+                raise _unknown(topic)
+            raise NoRouteError(f"topic {topic!r} has no queue to serve this: check its permission and its brokers")
         return QueueRoutes(addresses)
 
     def _route(self, topic: str) -> TopicRouteData:
-        header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
-        answer = self._call_namesrv(f"looking up topic {topic}", RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
-        return TopicRouteData.decode(answer.body)
+        route = self._routes([topic])[topic]
+        if route is None:
+            raise _unknown(topic)
+        return route
 
-    def _call_namesrv(self, what: str, code: RequestCode, header: Header) -> Reply:
-        return new_retry(self._retries, what).call(lambda: self._ask_namesrv(code, header))
+    def _routes(self, topics: Collection[str]) -> dict[str, TopicRouteData | None]:
+        """The routes of topics; None for those that do not exist.
 
-    def _ask_namesrv(self, code: RequestCode, header: Header) -> Reply:
-        """The answer of the first name server that gives one."""
+        :raises NetworkError: no name server answers.
+        """
+        requests: list[Request] = [
+            (
+                RequestCode.GET_ROUTEINFO_BY_TOPIC,
+                GetRouteInfo(topic=topic, accept_standard_json_only=True).to_ext(),
+                b"",
+            )
+            for topic in topics
+        ]
+        what = f"looking up topic {next(iter(topics))}" if len(topics) == 1 else f"looking up {len(topics)} topics"
+        return {
+            topic: None if answer.code == ResponseCode.TOPIC_NOT_EXIST else TopicRouteData.decode(answer.body)
+            for topic, answer in zip(topics, self._ask_namesrv(what, requests), strict=True)
+        }
+
+    def _ask_namesrv(self, what: str, requests: Sequence[Request]) -> list[Reply]:
+        """The answers of the first name server that gives all: successes, or that a topic does not exist.
+
+        :raises NetworkError: no name server answers.
+        """
+        return new_retry(self._retries, what).call(lambda: self._ask_namesrv_once(requests)) if requests else []
+
+    def _ask_namesrv_once(self, requests: Sequence[Request]) -> list[Reply]:
         failures: list[RocketMQError] = []
         for address in self._namesrv:
             try:
-                return self._connections.to(address).call(code, header)
-            except TopicNotExist as e:
-                topic = header.to_ext().get("topic")
-                raise _NoTopic(f"topic {topic!r} does not exist, says name server {address}. Create it first, or check"
-                               " option subscribe or topic") from e  # fmt: skip
+                answers = self.exchange(address, requests)
+                for answer in answers:
+                    if answer.code != ResponseCode.TOPIC_NOT_EXIST:
+                        _check(answer, address)
             except (NetworkError, BrokerError) as e:
                 self._connections.drop(address)
                 failures.append(e)
+            else:
+                return answers
         raise NetworkError("no name server answers; check option namesrv: " + "; ".join(map(str, failures)))
 
     # -- what queues hold
@@ -264,17 +297,20 @@ class Cluster:
     def _each_broker(
         self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
     ) -> dict[MessageQueue, tuple[Reply, str]]:
-        """One answer per queue, with the address it came from. Each broker gets its requests in one batch."""
-        answers: dict[MessageQueue, tuple[Reply, str]] = {}
-        for at, members in queues.by_address().items():
-            requests = [(code, header(queue).to_ext(), b"") for queue in members]
-            given, address = self._ask_one_of(at, requests)
-            answers.update((queue, (answer, address)) for queue, answer in zip(members, given, strict=True))
-        return answers
+        """One answer per queue, with the address it came from. Brokers are asked at the same time."""
 
-    def _ask_one_of(
-        self, addresses: Addresses, requests: list[tuple[RequestCode, dict[str, str], bytes]]
-    ) -> tuple[list[Reply], str]:
+        def ask(members: tuple[Addresses, list[MessageQueue]]) -> tuple[list[Reply], str]:
+            at, asked = members
+            return self._ask_one_of(at, [(code, header(queue).to_ext(), b"") for queue in asked])
+
+        grouped = queues.by_address()
+        return {
+            queue: (answer, address)
+            for (given, address), members in zip(at_once(ask, list(grouped.items())), grouped.values(), strict=True)
+            for queue, answer in zip(members, given, strict=True)
+        }
+
+    def _ask_one_of(self, addresses: Addresses, requests: Sequence[Request]) -> tuple[list[Reply], str]:
         """The answers of a master or one of its slaves, and the address: others are tried if one fails."""
         now = time.monotonic()
         order = sorted(addresses.all, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
@@ -288,26 +324,38 @@ class Cluster:
                 retry.failed(e)
                 order = [*order[1:], order[0]]
 
-    def _ask(
-        self, address: str, requests: list[tuple[RequestCode, dict[str, str], bytes]], *, is_slave: bool = False
-    ) -> list[Reply]:
+    def _ask(self, address: str, requests: Sequence[Request], *, is_slave: bool = False) -> list[Reply]:
         """The answers of one broker.
 
         :param is_slave: it may not have a topic that its master has.
         """
-        try:
-            connection = self._connections.to(address)
-            opaques = connection.send(requests)
-            answers = {answer.opaque: answer for answer in (connection.receive() for _ in opaques)}
-        except NetworkError:
-            self._connections.drop(address)
-            raise
-        for answer in answers.values():
+        answers = self.exchange(address, requests)
+        for answer in answers:
             error = BrokerError.of(answer.code, answer.remark, address)
             is_final = isinstance(error, NotLeader) or (isinstance(error, TopicNotExist) and not is_slave)
             if answer.code != ResponseCode.SUCCESS and error.retryable and not is_final:
                 raise error
-        return [answers[opaque] for opaque in opaques]
+        return answers
+
+    def exchange(self, address: str, requests: Sequence[Request]) -> list[Reply]:
+        """The answers of a server to requests, many of which are in flight at a time. Safe in several threads.
+
+        :raises NetworkError: it cannot be reached, or does not answer all.
+        """
+        answers: dict[int, Reply] = {}
+        order: list[int] = []
+        with self._connections.lock(address):
+            try:
+                connection = self._connections.to(address)
+                while len(answers) < len(requests):
+                    if (free := _AT_ONCE - (len(order) - len(answers))) * 2 >= _AT_ONCE and len(order) < len(requests):
+                        order += connection.send(requests[len(order) : len(order) + free])
+                    answer = connection.receive()
+                    answers[answer.opaque] = answer
+            except NetworkError:
+                self._connections.drop(address)
+                raise
+        return [answers[opaque] for opaque in order]
 
 
 class _NoTopic(NoRouteError):
@@ -346,4 +394,10 @@ def _query_offset(group: str, queue: MessageQueue) -> Header:
 def _update_offset(group: str, queue: MessageQueue, offset: int) -> Header:
     return UpdateConsumerOffset(
         consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset, bname=queue.broker_name
+    )
+
+
+def _unknown(topic: str) -> _NoTopic:
+    return _NoTopic(
+        f"topic {topic!r} does not exist, say the name servers. Create it first, or check option subscribe or topic"
     )

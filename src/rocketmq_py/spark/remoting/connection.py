@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+import threading
+from collections import defaultdict
 
 from rocketmq_py.remoting.blocking import BlockingConnection
 from rocketmq_py.spark.options.security import OPEN, Security
@@ -26,7 +28,7 @@ def connect(
 
 
 class BlockingConnections:
-    """Connections by address, opened on first use. For one thread.
+    """Connections by address, opened on first use. For one thread, or several that hold :meth:`lock` of an address.
 
     :param timeout: seconds, as of :func:`connect`.
     """
@@ -36,6 +38,7 @@ class BlockingConnections:
         self._security = security
         self._context = security.context()
         self._open: dict[str, BlockingConnection] = {}
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def to(self, address: str) -> BlockingConnection:
         """The connection to ``address``.
@@ -47,6 +50,10 @@ class BlockingConnections:
             connection = self._open[address] = connect(address, self._timeout, self._security, self._context)
         return connection
 
+    def lock(self, address: str) -> threading.Lock:
+        """The lock that threads hold which share the connection to ``address``."""
+        return self._locks[address]
+
     def drop(self, address: str) -> None:
         """Close a connection that failed; the next use opens a new one."""
         connection = self._open.pop(address, None)
@@ -57,3 +64,34 @@ class BlockingConnections:
         """Close all connections."""
         for address in list(self._open):
             self.drop(address)
+
+
+class IdleConnections:
+    """Connections of a task that one range has used and the next one may. For one thread."""
+
+    def __init__(self) -> None:
+        self._idle: dict[str, list[BlockingConnection]] = {}
+
+    def take(self, address: str) -> BlockingConnection | None:
+        """An open connection to ``address`` that nobody uses; None if there is none."""
+        idle = self._idle.get(address, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_alive():
+                return connection
+            connection.close()
+        return None
+
+    def put(self, connection: BlockingConnection) -> None:
+        """Keep a connection for others; it is closed if answers are still to come."""
+        if connection.in_flight or connection.arrived:
+            connection.close()
+        else:
+            self._idle.setdefault(connection.address, []).append(connection)
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        for idle in self._idle.values():
+            for connection in idle:
+                connection.close()
+        self._idle.clear()

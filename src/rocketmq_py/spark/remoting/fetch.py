@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from rocketmq_py.core.consumer.pull_result import located_records
+from rocketmq_py.core.consumer.pull_result import damaged_offsets, located_records
 from rocketmq_py.core.consumer.subscription import ALL, TAG
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.peer import Reply
@@ -35,7 +35,7 @@ from rocketmq_py.spark.fetched import FetchedChunk
 from rocketmq_py.spark.options.security import OPEN, Security
 from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.connection import connect
+from rocketmq_py.spark.remoting.connection import IdleConnections, connect
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter
 from rocketmq_py.spark.remoting.pull_window import Pull, Segment, Window
 from rocketmq_py.spark.remoting.queues import Addresses
@@ -90,13 +90,18 @@ class Fetcher:
 
     :param wanted: the range.
     :param addresses: master and slaves of the queue; looked up again when none answers.
+    :param idle: connections that other ranges of the task have used.
     """
 
-    def __init__(self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings) -> None:
+    def __init__(
+        self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings, idle: IdleConnections | None = None
+    ) -> None:
         self._queue = wanted.queue
         self._start = wanted.start
         self._servers = addresses
         self._addresses = addresses.all
+        self._idle = idle
+        self._whole = False
         self._settings = settings
         self._header = _header(wanted, settings)
         self._window = Window(wanted.start, wanted.stop, settings.in_flight, filtered=not settings.wanted.takes_all)
@@ -137,12 +142,17 @@ class Fetcher:
             chunks = self._window.chunks()
             if chunks:
                 yield chunks
+        self._whole = True
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Close the connection, or leave it to other ranges if all of this one is read."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._idle is not None and self._whole:
+            self._idle.put(connection)
+        else:
+            connection.close()
 
     def _send_pulls(self) -> BlockingConnection:
         """Connect if necessary, and send the pulls that the window allows."""
@@ -158,7 +168,8 @@ class Fetcher:
     def _connect(self) -> BlockingConnection:
         if not self._addresses:
             raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
-        return connect(self._addresses[0], self._settings.timeout, self._settings.security)
+        known = None if self._idle is None else self._idle.take(self._addresses[0])
+        return known or connect(self._addresses[0], self._settings.timeout, self._settings.security)
 
     def _exchange(self) -> None:
         """Send pulls, then handle at least one answer and all that have arrived."""
@@ -282,7 +293,9 @@ class Fetcher:
                 f" {found.max_offset}"
             ))  # fmt: skip
             return
-        if answer.code == ResponseCode.SUCCESS and answer.body:
+        if any(offset < segment.stop for offset in damaged_offsets(found, segment.start)):
+            self._window.answer(segment, b"", found.next_begin_offset, is_damaged=True)
+        elif answer.code == ResponseCode.SUCCESS and answer.body:
             body = located_records(answer.body, found, self._queue.queue_id)
             self._answered(segment, body, found.next_begin_offset)
         elif self._is_unmatched(answer):

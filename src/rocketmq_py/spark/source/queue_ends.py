@@ -9,15 +9,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from rocketmq_py.errors import RocketMQError, TopicNotExist
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.options.offsets import Offsets
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.remoting.cluster import Cluster
+from rocketmq_py.spark.remoting.parallel import at_once
 from rocketmq_py.spark.remoting.queues import QueueRoutes
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class StreamEnds:
@@ -87,8 +91,9 @@ class StreamEnds:
         """
         now = time.monotonic()
         if now - self._known_at >= self._interval:
-            self._from_slaves = frozenset()
-            self._known = self.ask(self._ends)
+            answers = self._ask(self.cluster.ends)
+            self._known = {queue: end for ends in answers for queue, end in ends.offsets.items()}
+            self._from_slaves = frozenset(queue for ends in answers for queue in ends.from_slaves)
             self._known_at = now
         if not self._from_slaves:
             return self._known
@@ -96,11 +101,6 @@ class StreamEnds:
             queue: max(end, first.get(queue, 0)) if queue in self._from_slaves else end
             for queue, end in self._known.items()
         }
-
-    def _ends(self, queues: QueueRoutes) -> Offsets:
-        offsets, from_slaves = self.cluster.ends(queues)
-        self._from_slaves |= from_slaves
-        return offsets
 
     def latest_of_all(self) -> Offsets:
         """The latest offsets now, of every queue.
@@ -114,13 +114,19 @@ class StreamEnds:
 
     def ask(self, question: Callable[[QueueRoutes], Offsets]) -> Offsets:
         """Call ``question``, a method of the cluster, for each broker; returns the answers of those that answer."""
-        answers: Offsets = {}
-        for queues in self.queues().by_broker():
+        return {queue: offset for offsets in self._ask(question) for queue, offset in offsets.items()}
+
+    def _ask(self, question: Callable[[QueueRoutes], T]) -> list[T]:
+        """The answers of the brokers that answer; they are asked at the same time."""
+
+        def of_broker(queues: QueueRoutes) -> T | None:
             try:
-                answers.update(question(queues))
+                return question(queues)
             except RocketMQError as e:
                 if not (e.retryable or isinstance(e, TopicNotExist)):
                     raise
                 self.look_again()
                 _log.warning("a broker does not answer, its queues wait: %s", e)
-        return answers
+                return None
+
+        return [answer for answer in at_once(of_broker, self.queues().by_broker()) if answer is not None]

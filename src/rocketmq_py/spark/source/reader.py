@@ -6,10 +6,11 @@ Which offsets to read is decided in ``plan``; ``fetch`` and ``decode`` read them
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
-from typing import Any, TypeGuard
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -20,14 +21,20 @@ from rocketmq_py.spark.options.offsets import Boundary, Offsets
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.cluster import Cluster
+from rocketmq_py.spark.remoting.connection import IdleConnections
 from rocketmq_py.spark.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, prefetched
 from rocketmq_py.spark.remoting.filters import message_filter
-from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.spark.remoting.message_sizes import message_sizes
+from rocketmq_py.spark.remoting.queues import QueueRoutes
 from rocketmq_py.spark.runtime.workers import keep_imports
-from rocketmq_py.spark.schema import arrow_schema
+from rocketmq_py.spark.source.packing import estimated, pack, probes
+from rocketmq_py.spark.source.partitions import QueuePartition, members, partition
 from rocketmq_py.spark.source.plan import SourcePlan, batch_plan, beyond_the_end, split
 from rocketmq_py.spark.source.positions import locate
 from rocketmq_py.spark.source.pruning import Pruning, prune
+
+if TYPE_CHECKING:
+    from rocketmq_py.spark.source.decoders import Decoders
 
 _log = logging.getLogger(__name__)
 
@@ -40,15 +47,6 @@ _AT_ONCE = 4
 """Ranges that a task fetches at once: the broker reads one while another is decoded."""
 
 
-class QueuePartition(InputPartition):
-    """A range of one queue, and the addresses the driver knew for it."""
-
-    def __init__(self, wanted: QueueRange, addresses: Addresses) -> None:
-        super().__init__(str(wanted.queue))
-        self.range = wanted
-        self.addresses = addresses
-
-
 class QueueRanges:
     """Plans and reads partitions, for batch and streaming readers. Pickled and sent to executors.
 
@@ -57,18 +55,32 @@ class QueueRanges:
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
+        self.row_bytes: dict[str, float] = {}
+        """Bytes of a message of each topic, as far as they are known."""
         self._schema = schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what only the planner uses: readers are sent to the executors."""
+        return {**self.__dict__, "row_bytes": {}}
 
     def cluster(self) -> Cluster:
         """Connect to the cluster; the caller closes it."""
         options = self.options
         return Cluster(options.namesrv, options.timeout, options.num_retries, options.security)
 
-    def partitions(self, plan: SourcePlan, queues: QueueRoutes) -> list[InputPartition]:
-        """The partitions of a plan: one per queue with messages, or more if the options say so."""
+    def partitions(self, plan: SourcePlan, queues: QueueRoutes, cluster: Cluster) -> list[InputPartition]:
+        """The partitions of a plan: small ranges share one, and large ones are cut as the options say.
+
+        :raises DataLossError: as :meth:`report`.
+        """
         self.report(plan.losses)
-        ranges = split(plan.ranges, self.options.min_partitions, self.options.max_records_per_partition)
-        return [QueuePartition(one, queues.addresses.get(one.queue, Addresses())) for one in ranges]
+        options = self.options
+        ranges = split(plan.ranges, options.min_partitions, options.max_records_per_partition)
+        group = options.group or READ_GROUP
+        self.row_bytes.update(message_sizes(cluster, probes(ranges, self.row_bytes), queues, group))
+        sizes = estimated({one.queue.topic for one in ranges}, self.row_bytes)
+        tasks = pack(ranges, sizes, options.min_partitions, options.max_records_per_partition)
+        return [partition(together, queues) for together in tasks]
 
     def report(self, losses: Iterable[str]) -> None:
         """Raise or log losses, as ``failOnDataLoss`` says.
@@ -81,52 +93,84 @@ class QueueRanges:
             _log.warning("%s; going on, since failOnDataLoss is false", loss)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of a partition."""
-        return self._read([partition])
+        """The record batches of a partition; of ranges that share it, one after the other, in few batches.
 
-    def read_together(self, partitions: Sequence[InputPartition]) -> Iterator[Any]:
-        """The rows of small partitions, one partition after the other, in few record batches.
-
-        The next partitions are fetched while one is decoded.
+        The next ranges are fetched while one is decoded.
         """
+        together = members(partition)
+        batches = self._read(together)
+        if len(together) < 2:
+            return batches
         from rocketmq_py.spark.decode.arrays import merged
 
-        return merged(self._read(partitions), _DECODE_BYTES)
+        return merged(batches, _DECODE_BYTES)
 
-    def _read(self, partitions: Iterable[InputPartition]) -> Iterator[Any]:
-        settings = self._settings()
-        ranges = [partition for partition in partitions if _is_range(partition)]
-        short: list[QueueRange] = []
-        with closing(prefetched([Fetcher(one.range, one.addresses, settings) for one in ranges], _AT_ONCE)) as fetchers:
-            for one, fetcher in zip(ranges, fetchers, strict=True):
-                missing = yield from self._read_range(one, fetcher, settings)
-                if missing and settings.wanted.takes_all:
-                    self._check_whole(one.range, fetcher, missing)
-                elif missing:
-                    short.append(one.range)
-        if short:
-            self._check_retention(short)
-
-    def _read_range(
-        self, partition: QueuePartition, fetcher: Fetcher, settings: FetchSettings
-    ) -> Generator[Any, None, int]:
-        """The record batches of one queue; returns how many offsets gave no row and are not reported as lost."""
+    def _read(self, ranges: Sequence[QueuePartition]) -> Iterator[Any]:
         # Arrow and NumPy take long to import, and planners do without.
-        from rocketmq_py.spark.decode import BodyLimits, Decoder
-        from rocketmq_py.spark.source.corrupt_records import CorruptRecords
+        from rocketmq_py.spark.source.decoders import Decoders
 
         keep_imports()
+        settings = self._settings()
+        with (
+            closing(IdleConnections()) as idle,
+            closing(
+                prefetched([Fetcher(one.range, one.addresses, settings, idle) for one in ranges], _AT_ONCE)
+            ) as fetchers,
+        ):
+            task = Task(settings, Decoders(self.options, self._schema))
+            gathered: list[Gathered] = []
+            for one, fetcher in zip(ranges, fetchers, strict=True):
+                parts = coalesce(fetcher.chunks(), _DECODE_BYTES)
+                fetched = Gathered(one, fetcher, next(parts, []))
+                more = next(parts, None)
+                if gathered and not fetched.may_join(gathered, _DECODE_BYTES):
+                    yield from self._decode_all(gathered, task)
+                    gathered = []
+                if more is None and fetched.chunks:
+                    gathered.append(fetched)
+                else:
+                    yield from self._decode_range(fetched, chain([more] if more else [], parts), task)
+            yield from self._decode_all(gathered, task)
+        if task.short:
+            self._check_retention(task.short)
+
+    def _decode_all(self, gathered: Sequence[Gathered], task: Task) -> Iterator[Any]:
+        """The record batches of small ranges of one topic and broker: one batch if all is as it should be."""
+        batch = None
+        if len(gathered) > 1:
+            name = gathered[0].partition.range.queue.broker_name
+            batch = task.decoders.of(name).decode_together([one.chunks for one in gathered])
+        if batch is not None:
+            yield batch
+            return
+        for one in gathered:
+            try:
+                yield from self._decode_range(one, (), task)
+            finally:
+                one.fetcher.close()
+
+    def _decode_range(self, fetched: Gathered, more: Iterable[Sequence[FetchedChunk]], task: Task) -> Iterator[Any]:
+        """The record batches of one range.
+
+        :raises DataLossError: messages are missing, and the query must fail for them.
+        """
+        from rocketmq_py.spark.source.corrupt_records import CorruptRecords
+
+        partition, fetcher, first = fetched
         wanted, rows = partition.range, 0
-        options, schema = self.options, arrow_schema(self._schema)
-        name, crc = wanted.queue.broker_name, options.check_crc
-        limits = BodyLimits(options.max_decompressed_body, options.max_decompressed_batch)
-        decoder = Decoder(schema, name, options.tags, check_crc=crc, choice=options.decoder, limits=limits)
-        corrupt = CorruptRecords(wanted.queue, partition.addresses, settings, decoder, schema, options)
-        for chunks in coalesce(fetcher.chunks(), _DECODE_BYTES):
+        decoder = task.decoders.of(wanted.queue.broker_name)
+        corrupt = CorruptRecords(
+            wanted.queue, partition.addresses, task.settings, decoder, task.decoders.schema, self.options
+        )
+        for chunks in chain([first] if first else [], more):
             for batch in decoder.decode(chunks, corrupt.rescue):
                 rows += batch.num_rows
                 yield batch
-        return wanted.size - rows - corrupt.left_out - fetcher.skipped - fetcher.between
+        missing = wanted.size - rows - corrupt.left_out - fetcher.skipped - fetcher.between
+        if missing and task.settings.wanted.takes_all:
+            self._check_whole(wanted, fetcher, missing)
+        elif missing:
+            task.short.append(wanted)
 
     def _check_whole(self, wanted: QueueRange, fetcher: Fetcher, missing: int) -> None:
         """Without a filter every offset holds a message, except in a compacted topic.
@@ -172,16 +216,32 @@ class QueueRanges:
         )
 
 
-def _is_range(partition: InputPartition) -> TypeGuard[QueuePartition]:
-    """False for the placeholder that Spark uses for "no partition".
+class Gathered(NamedTuple):
+    """What was fetched of a range: all of it, or its beginning."""
 
-    :raises TypeError: it is neither that nor a partition of this source.
-    """
-    if isinstance(partition, QueuePartition):
-        return True
-    if partition.value is not None:
-        raise TypeError(f"a partition of this source is expected, not {partition!r}")
-    return False
+    partition: QueuePartition
+    fetcher: Fetcher
+    chunks: Sequence[FetchedChunk]
+
+    @property
+    def weight(self) -> int:
+        """Bytes."""
+        return sum(len(chunk.body) for chunk in self.chunks)
+
+    def may_join(self, others: Sequence[Gathered], most: int) -> bool:
+        """Whether it may be decoded with ``others``, which are of one topic and broker, in at most so many bytes."""
+        queue, other = self.partition.range.queue, others[0].partition.range.queue
+        is_alike = queue[:2] == other[:2]
+        return is_alike and sum(one.weight for one in others) + self.weight <= most
+
+
+@dataclass
+class Task:
+    """What the ranges of a task share. ``short``: ranges with fewer messages than offsets."""
+
+    settings: FetchSettings
+    decoders: Decoders
+    short: list[QueueRange] = field(default_factory=list)
 
 
 def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
@@ -215,9 +275,9 @@ class BatchReader(DataSourceReader):
             stop = locate(options.end, ENDING, cluster, queues, bounds)
             self._ranges.report(beyond_the_end(start, bounds))
             start, stop = self._narrow(start, stop, cluster, queues)
+            return self._ranges.partitions(batch_plan(start, stop, bounds), queues, cluster)
         finally:
             cluster.close()
-        return self._ranges.partitions(batch_plan(start, stop, bounds), queues)
 
     def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: QueueRoutes) -> tuple[Offsets, Offsets]:  # noqa: ARG002
         """Hook for subclasses: read less than the options say."""

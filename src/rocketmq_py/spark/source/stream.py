@@ -23,7 +23,6 @@ from rocketmq_py.spark.source.plan import admit, backlog, carry, repeated_first_
 from rocketmq_py.spark.source.positions import locate
 from rocketmq_py.spark.source.queue_ends import StreamEnds
 from rocketmq_py.spark.source.reader import STARTING, QueueRanges
-from rocketmq_py.spark.source.task_sharing import members, share
 
 try:  # PySpark 4.2 and later
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -74,7 +73,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return to_document(latest) if latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Partitions of the messages from ``start`` to ``end``. Small ranges share a task unless options cut them."""
+        """Partitions of the messages from ``start`` to ``end``. Small ranges share one."""
         first, last = self._resume(start), self._checked(end)
         recorded = start_of_document(end)
         if recorded is not None:  # "latest" may have moved since the first micro-batch was planned
@@ -85,13 +84,10 @@ class StreamReaderBase(DataSourceStreamReader):
         earliest = ends.ask(ends.cluster.earliest)
         is_unrecorded = recorded is None and first == self._initial
         plan = (repeated_first_plan if is_unrecorded else stream_plan)(first, last, earliest)
-        partitions = self._ranges.partitions(plan, ends.queues())
-        cut = self._options.min_partitions or self._options.max_records_per_partition
-        return partitions if cut else share(partitions)
+        return self._ranges.partitions(plan, ends.queues(), ends.cluster)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        together = members(partition)
-        return self._ranges.read(together[0]) if len(together) == 1 else self._ranges.read_together(together)
+        return self._ranges.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Called by Spark when it has committed everything before ``end``."""

@@ -42,6 +42,9 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Read bytes from ``position``; fewer than ``length`` only at the end of the file."""
 
+    def is_resident(self, position: int, length: int) -> bool:
+        """Whether these bytes can be read without waiting for the disk; False if the platform does not tell."""
+
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Write within the size of the file; ``OSError`` if the disk is full or fails."""
 
@@ -86,6 +89,9 @@ class FileSystem(Protocol):
 
     def read(self, path: Path) -> bytes | None:
         """Whole content of a small file, None if it is missing."""
+
+    def load(self, path: Path, position: int, length: int) -> None:
+        """Bring a part of a file into main memory; nothing happens if it is missing. Any thread may call it."""
 
     def write(self, path: Path, data: bytes) -> None:
         """Replace a small file atomically: after a crash it has the old or the new content, never a mixture."""

@@ -26,6 +26,10 @@ _OPEN = os.O_RDWR | _BINARY | getattr(os, "O_CLOEXEC", 0)
 _CREATE = _OPEN | os.O_CREAT
 _SYNC_COVERS_MAPPING = sys.platform.startswith("linux")
 _MANY = 64
+_CAN_TRY = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
+_SCRATCH = bytearray(256 * 1024)
+"""What is read only to see whether it is in memory; nobody looks at it."""
+_LOADED_AT_ONCE = 1024 * 1024
 _LOCK_CONTENT = b"lock"
 
 
@@ -60,6 +64,21 @@ class OsFile:
         with self._seek_lock:  # Windows
             os.lseek(self._fd, position, os.SEEK_SET)
             return os.read(self._fd, length)
+
+    def is_resident(self, position: int, length: int) -> bool:
+        if not _CAN_TRY:
+            return False
+        end = min(position + length, self.size)
+        try:
+            while position < end:
+                room = memoryview(_SCRATCH)[: end - position]
+                done = os.preadv(self._fd, [room], position, os.RWF_NOWAIT)
+                if not done:
+                    return False
+                position += done
+        except OSError:  # not in memory, or the file system does not support this
+            return False
+        return True
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data)
@@ -158,6 +177,12 @@ class OsFileSystem:
             return path.read_bytes()
         except FileNotFoundError:
             return None
+
+    def load(self, path: Path, position: int, length: int) -> None:
+        with contextlib.suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+            file.seek(position)
+            while length > 0 and (read := file.read(min(length, _LOADED_AT_ONCE))):
+                length -= len(read)
 
     def write(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.filesystem import Buffer, File, FileSystem
 from rocketmq_py.store.fs.layout import segment_name, segment_start
 from rocketmq_py.store.fs.open_files import check_segment
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.record import BORN_HOST_V6, MAGIC_BLANK
 
 _log = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ BLANK_SIZE = 8
 _BLANK = Struct(">ii")
 _ALLOCATE_AHEAD = 16 * 1024 * 1024
 """Disk space is allocated in steps of this size: a whole file of 1 GiB at once would fill a RAM disk."""
+HOT_BYTES = 256 * 1024 * 1024
+"""The last so many bytes of the log, if this process wrote them, count as in main memory."""
 _HEAD_SIZE = 76
 """Minimum size of a record; its store timestamp is within these bytes."""
 
@@ -44,6 +47,8 @@ class CommitLog:
         self.buffers: dict[int, Buffer] = {}
         """Mapped files by start offset, as far as used; :meth:`buffer` maps the others."""
         self.end = 0
+        self.written_from = 0
+        """Where this process began to write."""
         self._allocated = 0
 
     # -- files
@@ -140,6 +145,17 @@ class CommitLog:
                 file.sync()
 
     # -- reading
+
+    @property
+    def hot_from(self) -> int:
+        """From here on everything is in main memory: this process wrote it not long ago."""
+        return max(self.written_from, self.end - HOT_BYTES)
+
+    def needs(self, offset: int, size: int, residency: Residency) -> None:
+        """Note what a read of ``size`` bytes at an offset needs; nothing if there is no file."""
+        start = offset - offset % self.file_size
+        if offset < self.hot_from and (start in self._files or start in self.starts):
+            residency.need(self.file(start), offset - start, size)
 
     def read(self, offset: int, size: int) -> bytes | None:
         """Copy of ``size`` bytes at an offset of the log; None unless one file has all of them."""

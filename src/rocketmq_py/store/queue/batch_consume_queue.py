@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from rocketmq_py.store.codec.packing import Entries
 from rocketmq_py.store.fs.open_files import OpenFiles
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.settings import BATCH_QUEUE_UNIT
 
@@ -129,6 +130,9 @@ class BatchConsumeQueue(ConsumeQueue):
         self.max_offset = self.next_offset = offset
 
     # -- reading
+
+    def needs(self, offset: int, count: int, residency: Residency) -> None:
+        """Note nothing: which units have the messages is found by reading some."""
 
     def read(self, offset: int, count: int) -> bytes:
         """Raw plain entries, one for each unit that begins before ``offset + count``, as Java returns them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ from zlib import crc32
 from rocketmq_py.store.codec.packing import Entries
 from rocketmq_py.store.fs.layout import segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles, check_segment
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY as ENTRY
 from rocketmq_py.wire.java_hash import string_hash
 from rocketmq_py.wire.record import topic_part
@@ -27,10 +29,13 @@ _log = logging.getLogger(__name__)
 _ENTRY = Struct(">qiq")
 unpack_entries = _ENTRY.iter_unpack
 """Physical offset, size and tags code of each of the raw entries."""
-_BLANK_SIZE = 0x7FFFFFFF
-_BLANK = _ENTRY.pack(0, _BLANK_SIZE, 0)
+BLANK_SIZE = 0x7FFFFFFF
+"""The size in an entry that stands for no message."""
+_BLANK = _ENTRY.pack(0, BLANK_SIZE, 0)
 """A filler for an offset without a message: before the first message of a queue that did not begin at 0."""
 _ANY_PHYSICAL = 1 << 63
+HOT_ENTRIES = 50_000
+"""The last so many entries of a queue, if this process wrote them, count as in main memory: 1 MB."""
 _HEAD = 204
 """Number of entries in a page of memory."""
 
@@ -61,8 +66,8 @@ class ConsumeQueue:
     packing: ClassVar[Entries] = Entries("qiq")
 
     __slots__ = (
-        "_directory", "_files", "_paths", "_per_file", "_starts", "checksums", "key_hash", "magic", "max_offset",
-        "min_offset", "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
+        "_directory", "_files", "_paths", "_per_file", "_starts", "checksums", "key_hash", "loaded_end", "magic",
+        "max_offset", "min_offset", "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, directory: Path, files: OpenFiles) -> None:
@@ -77,6 +82,8 @@ class ConsumeQueue:
         self._starts: list[int] = []  # queue offsets at which the files begin
         self.min_offset = 0
         self.max_offset = 0
+        self.loaded_end = 0
+        """Where this process began to write."""
         self.next_offset = 0
         self.pending: list[int] = []
         self.tail = bytearray()
@@ -155,6 +162,15 @@ class ConsumeQueue:
         self.tail += _BLANK * (offset - self.max_offset)
         self.max_offset = self.next_offset = offset
 
+    def replace_entry(self, offset: int, physical: int, size: int, tags_code: int) -> None:
+        """Replace a readable entry that was damaged by the one that was written first; its checksum is that one's."""
+        entry, first = _ENTRY.pack(physical, size, tags_code), self.tail_start
+        if offset >= first:
+            self.tail[(offset - first) * ENTRY : (offset - first + 1) * ENTRY] = entry
+            return
+        number = offset % self._per_file
+        self._files.write(self._path(offset - number), number * ENTRY, entry)
+
     # -- reading
 
     def read(self, offset: int, count: int) -> bytes:
@@ -173,6 +189,17 @@ class ConsumeQueue:
             offset = stop
         parts.append(self.tail[: max(0, end - tail_start) * self.width])
         return b"".join(parts)
+
+    def needs(self, offset: int, count: int, residency: Residency) -> None:
+        """Note what a read of ``count`` entries from ``offset`` needs."""
+        end = min(offset + count, self.max_offset, self.tail_start)
+        while offset < end:
+            number = offset % self._per_file
+            stop = min(end, offset - number + self._per_file)
+            with suppress(FileNotFoundError):
+                file = self._files.get(self._path(offset - number))
+                residency.need(file, number * self.width, (stop - offset) * self.width)
+            offset = stop
 
     def _read_file(self, offset: int, count: int) -> bytes:
         number = offset % self._per_file
@@ -273,7 +300,7 @@ class ConsumeQueue:
             self._files.remove(self._path(start))
             self._starts.pop()
         end = self._starts[-1] + count if self._starts else 0
-        self.max_offset = self.next_offset = self.tail_start = end
+        self.max_offset = self.next_offset = self.tail_start = self.loaded_end = end
         self._drop_checksums()
         self.min_offset = min(max(self.min_offset, self._starts[0] if self._starts else 0), end)
         self.tail.clear()
@@ -313,13 +340,13 @@ class ConsumeQueue:
         """Move the minimum offset to the first entry whose message is at ``physical_start`` of the log or later."""
         low, high = self.min_offset, self.max_offset
         first = self.entry(low)
-        if first is not None and first[0] >= physical_start and first[1] != _BLANK_SIZE:
+        if first is not None and first[0] >= physical_start and first[1] != BLANK_SIZE:
             return
         while low < high:
             middle = (low + high) // 2
             found = self.entry(middle)
             physical, size = (found[0], found[1]) if found else (-1, 0)
-            if physical < physical_start or (physical == 0 and size == _BLANK_SIZE):
+            if physical < physical_start or (physical == 0 and size == BLANK_SIZE):
                 low = middle + 1
             else:
                 high = middle
@@ -345,7 +372,7 @@ class ConsumeQueue:
     def last_physical_end(self) -> int:
         """Offset in the log at which the last message ends; -1 for an empty queue."""
         last = self.entry(self.max_offset - 1)
-        return -1 if last is None or last[1] == _BLANK_SIZE else last[0] + last[1]
+        return -1 if last is None or last[1] == BLANK_SIZE else last[0] + last[1]
 
     def entries(self, offset: int, count: int) -> Iterator[tuple[int, int, int]]:
         raw = self.read(offset, count)
@@ -364,7 +391,7 @@ class ConsumeQueue:
     def _is_filled(self, raw: bytes, physical_end: int) -> bool:
         """True if an entry was written and is a filler or of a message that ends at ``physical_end`` or before."""
         physical, size = self.layout.unpack(raw)[:2]
-        blank = size == _BLANK_SIZE and physical == 0
+        blank = size == BLANK_SIZE and physical == 0
         return bool(size > 0 and physical >= 0 and (blank or physical + size <= physical_end))
 
     def __str__(self) -> str:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain
 from struct import Struct
+from typing import TypeVar
 
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
-from rocketmq_py.store.log.commit_log import CommitLog
-from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
-from rocketmq_py.store.queue.consume_queue import ConsumeQueue, places
-from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig
+from rocketmq_py.store.log.commit_log import HOT_BYTES, CommitLog
+from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
+from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, places
+from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
+from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig, delay_levels
 from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
 from rocketmq_py.wire.record import MIN_SIZE
 
@@ -26,8 +29,16 @@ _SIZE_AND_MORE = 48
 _QUERY_PASSES = 3
 _WORTH_LENDING = 16 * 1024
 """Minimum number of bytes for which a view of the log is cheaper than a copy."""
+_FRESH = 256 * 1024 * 1024
+"""Bytes at the end of the log that are in memory as this process wrote them: the fast path does not look whether such
+records are damaged."""
 _MAX_SCANNED = 16_000
 """Maximum number of entries that one read scans, for any number of messages: some 10 ms with a filter."""
+
+_CHECKED, _CHECKED_BYTES = 512, 1024 * 1024
+"""Maximum number of records, and of their bytes, that are loaded from disk for one read with a filter."""
+
+E = TypeVar("E", tuple[int, int, int], BatchUnit)
 
 Accepts = Callable[[int], bool]
 MessageFilter = Callable[[bytes], bool]
@@ -47,6 +58,8 @@ class Reader:
         self._log = log
         self._index = index
         memory = total_memory if total_memory is not None else machine_memory()
+        self._repair = EntryRepair(log, delay_levels(config.message_delay_level))
+        self._opened_at = log.end
         self._near = memory * config.access_message_in_memory_max_ratio // 100
 
     # -- by offset
@@ -61,6 +74,7 @@ class Reader:
         message_filter: MessageFilter | None,
         allow_view: bool = False,
         bulk: bool = False,
+        residency: Residency | None = None,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on; see :meth:`MessageStore.get`."""
         if queue is None:
@@ -70,16 +84,26 @@ class Reader:
             status, following = _outside(offset, low, high)
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
+        if residency is not None and (offset < queue.loaded_end or offset < high - HOT_ENTRIES):
+            queue.needs(offset, self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter), residency)
+            residency.check()
         if isinstance(queue, BatchConsumeQueue):
-            return self._get_units(queue, offset, max_count, limit, accepts, message_filter, bulk)
+            return self._get_units(queue, offset, max_count, limit, accepts, message_filter, bulk, residency)
         if accepts is None and message_filter is None:
-            result = self._get_all(queue, offset, max_count, limit, allow_view, bulk)
+            result = self._get_all(queue, offset, max_count, limit, allow_view, bulk, residency)
             if result is not None:
                 return result
-        return self._get_some(queue, offset, max_count, limit, accepts, message_filter, bulk)
+        return self._get_some(queue, offset, max_count, limit, accepts, message_filter, bulk, residency)
 
     def _get_all(
-        self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, allow_view: bool, bulk: bool
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        limit: int,
+        allow_view: bool,
+        bulk: bool,
+        residency: Residency | None,
     ) -> GetResult | None:
         """Fast path: no filter, and all records near the end of the log and in one file; None otherwise."""
         config, log = self._config, self._log
@@ -100,6 +124,12 @@ class Reader:
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
+        if residency is not None and (first < log.written_from or first < log.end - HOT_BYTES):
+            self._check(starts, sizes, residency)
+        if first < max(self._opened_at, log.end - _FRESH):
+            places_in_file = [at - base for at in starts]
+            if not all_fit(buffer, places_in_file, sizes, queue, offset):
+                return None
         body: bytes | memoryview
         if end - first != total:
             body = b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
@@ -119,36 +149,46 @@ class Reader:
         accepts: Accepts | None,
         message_filter: MessageFilter | None,
         bulk: bool,
+        residency: Residency | None,
     ) -> GetResult:
-        """Read entry by entry, as Java does."""
+        """Read entry by entry, as Java does, but leave out what is no record of the queue."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
+        damaged: list[int] = []
         size_so_far = last_seen = removed_before = 0
         following = offset
         scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
-        for physical, size, code in queue.entries(offset, scanned):
+        entries = self._checked(queue.entries(offset, scanned), max_count, limit, accepts, message_filter, residency)
+        for physical, size, code in entries:
             if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical, bulk):
                 break
             last_seen = physical
             following += 1
-            if physical < removed_before or (accepts is not None and not accepts(code)):
+            if 0 <= physical < removed_before or (accepts is not None and not accepts(code)):
                 continue
             record = self._log.read(physical, size)
-            if record is None:
+            if record is None and self._is_removed(queue, following - 1, physical, size):
                 removed_before = self._log.next_file(physical)
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if record is None or not fits(record, queue, following - 1):
+                record = self._repair.record(queue, following - 1)
+            if record is None:
+                damaged.append(following - 1)
                 continue
             if message_filter is not None and not message_filter(record):
                 status = status if records else GetStatus.NO_MATCHED_MESSAGE
                 continue
             records.append(record)
-            size_so_far += size
+            size_so_far += len(record)
             status, removed_before = GetStatus.FOUND, 0
         if following == offset:
             status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
         behind = log_end - last_seen > self._near
         body = b"".join(records)
-        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+        return GetResult(
+            status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged)
+        )
 
     def _get_units(
         self,
@@ -159,14 +199,17 @@ class Reader:
         accepts: Accepts | None,
         message_filter: MessageFilter | None,
         bulk: bool,
+        residency: Residency | None,
     ) -> GetResult:
         """As :meth:`_get_some`, unit by unit; the messages in a record are counted one by one."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
+        damaged: list[int] = []
         size_so_far = count_so_far = last_seen = 0
         following = offset
         scanned = self._max_scanned(BATCH_QUEUE_UNIT, max_count, message_filter)
-        for unit in queue.units(offset, scanned):
+        units = self._checked(queue.units(offset, scanned), max_count, limit, accepts, message_filter, residency)
+        for unit in units:
             if unit.base - offset >= scanned:
                 break
             distance, most = log_end - unit.physical, max_count
@@ -180,6 +223,8 @@ class Reader:
             record = self._log.read(unit.physical, unit.size)
             if record is None:
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+            elif not is_record(record, queue.queue_id):
+                damaged += range(max(unit.base, offset), unit.end)
             elif message_filter is not None and not message_filter(record):
                 status = status if records else GetStatus.NO_MATCHED_MESSAGE
             else:
@@ -191,7 +236,66 @@ class Reader:
             status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
         behind = log_end - last_seen > self._near
         body = b"".join(records)
-        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+        return GetResult(
+            status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged)
+        )
+
+    def _is_removed(self, queue: ConsumeQueue, offset: int, physical: int, size: int) -> bool:
+        """True for an entry whose file is not there, and for a filler; False for one that is wrong."""
+        first = self._log.min_offset
+        if physical >= first or size == BLANK_ENTRY_SIZE:
+            return size == BLANK_ENTRY_SIZE or (physical < self._log.end and self._log.view(physical, 1) is None)
+        before = queue.entry(offset - 1)
+        return before is None or before[0] < first
+
+    # -- without waiting for the disk
+
+    def _check(self, starts: Sequence[int], sizes: Sequence[int], residency: Residency) -> None:
+        """Check that records are in main memory.
+
+        :raises NotInMemory: they are not.
+        """
+        needs, total = self._log.needs, sum(sizes)
+        if starts[-1] + sizes[-1] - starts[0] == total:
+            needs(starts[0], total, residency)
+        else:
+            for start, size in zip(starts, sizes, strict=True):
+                needs(start, size, residency)
+        residency.check()
+
+    def _checked(
+        self,
+        entries: Iterator[E],
+        max_count: int,
+        limit: int,
+        accepts: Accepts | None,
+        message_filter: MessageFilter | None,
+        residency: Residency | None,
+    ) -> Iterator[E]:
+        """``entries`` as far as their records are in main memory; those after them are for the next read.
+
+        :param residency: None to read from disk, too.
+        :raises NotInMemory: they are not.
+        """
+        if residency is None:
+            return entries
+        hot_from, seen = self._log.hot_from, list[E]()
+        most, most_bytes = min(max_count, _CHECKED), min(limit, self._config.max_transfer_bytes_on_message_in_memory)
+        if message_filter is not None:  # it may refuse any number of them
+            most, most_bytes = _CHECKED, _CHECKED_BYTES
+        rest: Iterator[E] = iter(())
+        for entry in entries:
+            seen.append(entry)
+            if entry[0] >= hot_from:  # and so are those behind it
+                rest = entries
+                break
+            if accepts is None or accepts(entry[2]):
+                self._log.needs(entry[0], entry[1], residency)
+                most, most_bytes = most - 1, most_bytes - entry[1]
+            if most <= 0 or most_bytes <= 0:
+                break
+        residency.check()
+        return chain(seen, rest)
 
     def _max_scanned(self, entry_size: int, max_count: int, message_filter: MessageFilter | None) -> int:
         """Maximum number of entries that a read scans; expensive filters have a lower limit."""

@@ -137,6 +137,7 @@ class GetResult(msgspec.Struct, gc=False):
 
     ``body`` is a view of the log only if the caller allowed it. ``next_offset`` is the offset of the next read.
     ``suggest_slave`` is true if the messages are too far from the end of the log to be in memory.
+    ``damaged`` are the offsets before ``next_offset`` that are left out because their records are damaged for good.
     """
 
     status: GetStatus
@@ -146,6 +147,7 @@ class GetResult(msgspec.Struct, gc=False):
     min_offset: int
     max_offset: int
     suggest_slave: bool = False
+    damaged: tuple[int, ...] = ()
 
 
 class QueryResult(msgspec.Struct, gc=False):

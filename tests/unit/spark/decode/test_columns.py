@@ -297,3 +297,38 @@ def test_a_body_over_the_limit_cannot_be_decoded(more: bytes, choice: DecoderCho
     assert decoded(1000) == 1000
     with pytest.raises(DecompressionLimit, match="more than 1000 bytes"):
         decoded(1001)
+
+
+# -- ranges of several queues
+
+
+def numbered(offsets: range) -> list[bytes]:
+    return [record(offset) for offset in offsets]
+
+
+def chunk(records: list[bytes], offsets: range) -> list[FetchedChunk]:
+    return [FetchedChunk(b"".join(records), offsets.start, offsets.stop)]
+
+
+def test_whole_ranges_of_queues_are_decoded_together_as_one_by_one() -> None:
+    ranges = [chunk(numbered(offsets), offsets) for offsets in (range(5), range(70, 90), range(3, 4))]
+    together = by_numpy().decode_together(ranges)
+    one_by_one = [row for chunks in ranges for batch in by_numpy().decode(chunks) for row in rows(batch)]
+    assert rows(together) == one_by_one
+    assert len(one_by_one) == 26
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        chunk([], range(2)),
+        chunk(numbered(range(1)), range(2)),
+        chunk(numbered(range(3)), range(2)),
+        chunk(numbered(range(1, 3)), range(2)),
+        chunk([b"no record"], range(1)),
+    ],
+    ids=["nothing", "one is missing", "one too many", "others", "corrupt"],
+)
+def test_ranges_that_are_not_as_they_should_be_are_left_to_be_decoded_one_by_one(second: list[FetchedChunk]) -> None:
+    assert by_numpy().decode_together([chunk(numbered(range(4)), range(4)), second]) is None
+    assert Decoder(SCHEMA, "broker-a", ["A"], choice=DecoderChoice.NUMPY).decode_together([second]) is None

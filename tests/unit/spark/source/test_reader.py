@@ -11,12 +11,16 @@ from pyspark.sql.types import StructType
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.model import MessageQueue, RecordHead
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.spark.decode import Decoder
+from rocketmq_py.spark.fetched import DecoderChoice
 from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.options.selection import Topics
 from rocketmq_py.spark.ranges import DataLossError, QueueRange
-from rocketmq_py.spark.remoting.queues import Addresses
+from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.schema import default_schema
-from rocketmq_py.spark.source.reader import QueuePartition, QueueRanges
+from rocketmq_py.spark.source import reader
+from rocketmq_py.spark.source.partitions import QueuePartition, partition
+from rocketmq_py.spark.source.reader import QueueRanges
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record, pack_host
 from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
@@ -52,8 +56,8 @@ def read(peer: ScriptedPeer, start: int, stop: int, queues: int = 1, **more: Any
     """Queue and offset of each row; several queues share a task."""
     options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), num_retries=1, **more)
     ranges = QueueRanges(options, StructType([default_schema(options)[name] for name in ("queueId", "queueOffset")]))
-    parts = [QueuePartition(QueueRange(queue, start, stop), Addresses(peer.address)) for queue in QUEUES[:queues]]
-    batches = ranges.read_together(parts) if queues > 1 else ranges.read(parts[0])
+    at = QueueRoutes(dict.fromkeys(QUEUES[:queues], Addresses(peer.address)))
+    batches = ranges.read(partition([QueueRange(queue, start, stop) for queue in QUEUES[:queues]], at))
     return [(row["queueId"], row["queueOffset"]) for batch in batches for row in batch.to_pylist()]
 
 
@@ -106,3 +110,39 @@ def test_a_filtered_queue_with_an_unknown_beginning_fails_the_task() -> None:
         gone = MessageQueue("t", "broker-b", 0)
         with pytest.raises(NoRouteError, match="no broker serves t@broker-b:0 now, so whether retention removed"):
             list(ranges.read(QueuePartition(QueueRange(gone, 0, 300), Addresses(peer.address))))
+
+
+def test_queues_that_share_a_task_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to a limit of bytes; each row once, queue after queue."""
+    batches: list[int] = []
+    together = Decoder.decode_together
+
+    def counted(self: Decoder, ranges: Any) -> Any:
+        batches.append(len(ranges))
+        return together(self, ranges)
+
+    monkeypatch.setattr(Decoder, "decode_together", counted)
+    with scripted(Broker(), queues=3) as peer:
+        found = read(peer, 5, 300, queues=3, decoder=DecoderChoice.NUMPY)
+        assert found == [(queue, offset) for queue in range(3) for offset in range(5, 300)]
+        assert batches == [3]
+        batches.clear()
+        monkeypatch.setattr(reader, "_DECODE_BYTES", 700 * len(record(0, 100)))
+        assert read(peer, 5, 300, queues=3, decoder=DecoderChoice.NUMPY) == found
+        assert batches == [2]
+
+
+def test_a_task_uses_few_connections() -> None:
+    with scripted(Broker(), queues=30) as peer:
+        taken: set[object] = set()
+        process = peer.process_request
+        peer.process_request = lambda *a: (taken.add(a[1]), process(*a))[1]  # type: ignore[method-assign]
+        options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), num_retries=1)
+        ranges = QueueRanges(
+            options, StructType([default_schema(options)[name] for name in ("queueId", "queueOffset")])
+        )
+        queues = [MessageQueue("t", "broker-a", number) for number in range(30)]
+        at = QueueRoutes(dict.fromkeys(queues, Addresses(peer.address)))
+        batches = list(ranges.read(partition([QueueRange(queue, 0, 50) for queue in queues], at)))
+        assert sum(batch.num_rows for batch in batches) == 30 * 50
+        assert len(taken) <= 4

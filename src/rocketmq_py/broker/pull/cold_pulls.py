@@ -1,0 +1,128 @@
+"""Pulls of messages that are not in main memory: threads load them, and the pull runs again.
+
+A reader of old messages so slows only itself: connections take turns, and each has one load under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from rocketmq_py.broker.pull.pull import COLD, ColdPull, PullService
+from rocketmq_py.server import Hold, Peer, Reply, Responder
+from rocketmq_py.server.requests.failures import failure, overloaded
+from rocketmq_py.store.fs.residency import Part
+
+_log = logging.getLogger(__name__)
+
+THREADS = 4
+"""Loads at a time. A disk serves several better than one; more would only queue there."""
+
+
+class Waiting(NamedTuple):
+    """A pull that waits for the disk, and the right to answer it."""
+
+    pull: ColdPull
+    responder: Responder
+
+
+class ColdPulls:
+    """The pulls that wait for the disk.
+
+    :param load: brings parts of files into memory; blocks, called in threads.
+    :param hold: keeps a pull that has to wait for a message after all.
+    :param executors: one for each load that may be under way.
+    :param limit: the current maximum number of pulls that wait.
+    """
+
+    def __init__(
+        self,
+        pull_service: PullService,
+        load: Callable[[Sequence[Part]], None],
+        hold: Callable[[Hold, Responder], None],
+        executors: Sequence[Executor],
+        limit: Callable[[], int],
+    ) -> None:
+        self._pull_service = pull_service
+        self._load = load
+        self._hold = hold
+        self._executors = tuple(executors)
+        self._idle = list(executors)
+        self._limit = limit
+        self._turns: dict[Peer, deque[Waiting]] = {}
+        """Pulls by connection; the connections whose turn comes first are first."""
+        self._loading: set[Peer] = set()
+
+    def __len__(self) -> int:
+        """Number of pulls that wait for their turn."""
+        return sum(map(len, self._turns.values()))
+
+    def keep(self, hold: Hold, responder: Responder) -> None:
+        """Load what a pull needs and answer it then; answer it as busy if too many wait."""
+        assert hold.key == COLD
+        if len(self) >= self._limit():
+            responder.reply(overloaded())
+            return
+        self._turns.setdefault(responder.peer, deque()).append(Waiting(hold.payload, responder))
+        self._start()
+
+    def disconnected(self, peer: Peer) -> None:
+        """Drop the pulls of a closed connection."""
+        self._turns.pop(peer, None)
+
+    def close(self) -> None:
+        """End the threads; pulls that wait are not answered."""
+        self._turns.clear()
+        for executor in self._executors:
+            executor.shutdown(wait=True)
+
+    def _start(self) -> None:
+        """Give idle threads to the connections whose turn it is."""
+        while self._idle:
+            peer = next((one for one in self._turns if one not in self._loading), None)
+            if peer is None:
+                return
+            first = self._turns[peer].popleft()
+            if not self._turns[peer]:
+                del self._turns[peer]
+            if first.responder.alive:
+                self._loading.add(peer)
+                self._begin(first, self._idle.pop())
+
+    def _begin(self, waiting: Waiting, executor: Executor) -> None:
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(executor, self._load, waiting.pull.parts)
+        future.add_done_callback(lambda done: self._loaded(waiting, executor, done))
+
+    def _loaded(self, waiting: Waiting, executor: Executor, done: asyncio.Future[None]) -> None:
+        self._idle.append(executor)
+        self._loading.discard(waiting.responder.peer)
+        if done.cancelled():
+            return
+        fault = done.exception()
+        if isinstance(fault, Exception):
+            waiting.responder.reply(failure(fault, "a pull of old messages", waiting.responder.peer.address))
+        elif waiting.responder.alive:
+            self._answer(waiting)
+        others = self._turns.pop(waiting.responder.peer, None)
+        if others:
+            self._turns[waiting.responder.peer] = others  # behind those of other connections
+        self._start()
+
+    def _answer(self, waiting: Waiting) -> None:
+        """Run a pull again: it is answered, waits for the next parts, or for a message."""
+        pull, responder = waiting
+        try:
+            outcome = self._pull_service.pull(pull.peer, pull.request, residency=pull.residency)
+        except Exception as e:  # noqa: BLE001 - as for other requests
+            outcome = failure(e, "a pull of old messages", pull.peer.address)
+        if isinstance(outcome, Reply):
+            responder.reply(outcome)
+        elif outcome.key == COLD:
+            self._turns.setdefault(responder.peer, deque()).appendleft(Waiting(outcome.payload, responder))
+        else:
+            self._hold(outcome, responder)

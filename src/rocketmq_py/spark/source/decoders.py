@@ -1,0 +1,36 @@
+"""The decoders of one task: one for each broker whose queues it reads."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import StructType
+
+from rocketmq_py.spark.decode import BodyLimits, Decoder
+from rocketmq_py.spark.options.options import ReadOptions
+from rocketmq_py.spark.schema import arrow_schema
+
+
+class Decoders:
+    """Decoders by broker name, made on first use: making one takes as long as decoding hundreds of messages.
+
+    :ivar schema: the Arrow schema of their batches.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.schema = arrow_schema(schema)
+        self._options = options
+        self._made: dict[str, Decoder] = {}
+
+    def of(self, broker_name: str) -> Decoder:
+        """The decoder of records of one broker."""
+        decoder = self._made.get(broker_name)
+        if decoder is None:
+            options = self._options
+            decoder = self._made[broker_name] = Decoder(
+                self.schema,
+                broker_name,
+                options.tags,
+                check_crc=options.check_crc,
+                choice=options.decoder,
+                limits=BodyLimits(options.max_decompressed_body, options.max_decompressed_batch),
+            )
+        return decoder
