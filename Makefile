@@ -59,6 +59,9 @@ check: $(VENV)/.dev ## style, types, import layers, generated files, coverage of
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_blocking.py --check
+	@if command -v cargo >/dev/null; then set -ex; cd native; cargo test --quiet --locked --no-default-features; \
+		if cargo clippy --version && cargo fmt --version; then cargo fmt --check; \
+		PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked -- --deny warnings; fi; fi
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q --hypothesis-profile quick $(addprefix tests/unit/,wire protocol core) \
 		$(addprefix tests/property/test_,allocation.py peer.py processqueue.py sql92.py trace.py)
@@ -85,6 +88,10 @@ fuzz: $(VENV)/.dev ## 200,000 mutated requests to broker, name server and HA por
 simulate: $(VENV)/.dev ## 10,000 schedules of a simulated cluster, judged (ARGS="--schedules 500 --seed 7 --scenario orderly")
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation $(ARGS)
 
+.PHONY: mutants
+mutants: $(VENV)/.dev ## faults at random, and who notices (ARGS="--since main" for lines you changed, "--only store/log --sample 50")
+	$(BIN)/python -m tests.mutants $(ARGS)
+
 .PHONY: crashes
 crashes: $(VENV)/.dev ## Spark's processes and servers killed (ARGS="--runs 100 --seed 7") and stopped (STOPS="--runs 100 --java")
 	$(BIN)/python -m tests.spark.crashes $(ARGS)
@@ -97,7 +104,7 @@ format: $(VENV)/.dev ## sort imports and format
 
 .PHONY: clean
 clean: ## remove the environment, caches and what demo and bench wrote
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build site \
+	rm -rf $(VENV) native/target .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build site \
 		demo-data bench-results spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -118,9 +125,12 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[demo]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt $(wildcard native/*.py native/src/*/*.[cp]*)
+NATIVE := native/pyproject.toml native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/python/*/*.py*)
+
+$(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt $(NATIVE)
 	$(INSTALL) --editable . --group dev
-	@$(INSTALL) ./native || echo "no compiled decoder: it needs a C compiler; NumPy decodes, and tests of the other skip"
+	@if command -v cargo >/dev/null; then echo "building the accelerator (native/)" && $(INSTALL) ./native; else \
+		echo "no accelerator: it needs Rust (cargo); Python does the same, only slower, and its tests are skipped"; fi
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

@@ -25,7 +25,7 @@ from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command, encode_command
-from rocketmq_py.wire.frame import FrameDecoder
+from rocketmq_py.wire.frame import MAX_FRAME
 
 TOPIC = "bench"
 QUEUES = 8
@@ -62,9 +62,11 @@ class Bench:
             self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
         )
 
+        self._decoder = self.dispatcher.frame_decoder(MAX_FRAME)
+
     def feed(self, data: bytes) -> int:
         """One read; the bytes that answer it."""
-        served = self.dispatcher.serve(self.peer, FrameDecoder().feed(data))
+        served = self.dispatcher.serve(self.peer, self._decoder.feed(data))
         return sum(map(len, served.output))
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.store import MessageStore, NewBatch, NewRecord, StoreConfig
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import pack_host
@@ -58,7 +59,7 @@ class Bench:
     def __init__(self, root: Path) -> None:
         config = StoreConfig(mapped_file_size_commit_log=LOG_SIZE, max_hash_slot_num=INDEX_SLOTS)
         touch(root / "commitlog" / f"{0:020d}", LOG_SIZE)
-        self.store = MessageStore(root, config, store_host=HOST)
+        self.store = MessageStore(root, config, store_host=HOST, accelerator=installed())
         self.store.open()
         keys = unique_keys(MESSAGES)
         self._records = [self._record(i, key) for i, key in enumerate(keys)]

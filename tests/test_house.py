@@ -27,7 +27,17 @@ FUNCTION_LINES = 60
 MEDIAN_FUNCTION_LINES = 10
 OUTSIDE = re.compile(r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven")
 """Paths of one machine, registry hosts, and words of unfinished work."""
-ASPECTS = {"faults", "full_disk", "golden", "hostile_names", "imports", "make", "namespace", "responses"}
+ASPECTS = {
+    "faults",
+    "full_disk",
+    "golden",
+    "hostile_names",
+    "imports",
+    "make",
+    "namespace",
+    "responses",
+    "static_topics",
+}
 """What files in ``tests/unit`` may be named after besides a module: an aspect of the whole package of their folder."""
 DOCSTRING = re.compile(r'(#.*\n|\s)*r?"""')
 

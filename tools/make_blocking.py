@@ -279,10 +279,12 @@ def hand_written(name: Name) -> set[str]:
 
 # -- writing
 
+_INSTANCE = "instance"
+"""The parameter that takes a client instance; both faces have a class of that name."""
+
 
 def blocking_doc(text: str) -> str:
     """A docstring of the asyncio class as the blocking one has it."""
-    text = re.sub(r"\n:param instance:.*?(?=\n:|\n\n|\Z)", "", text, flags=re.DOTALL)
     text = text.replace("``async with ", "``with ").replace("``await ", "``")
     return text.replace("rocketmq_py.aio.", "rocketmq_py.")
 
@@ -377,16 +379,17 @@ class Writer:
         return f"{result}self._call({f'lambda: {call}' if arguments else call.removesuffix('()')})"
 
     def _parameters(self, member: Member) -> ast.arguments:
-        """The parameters, without those that make sense in an event loop only; constants of the module spelled out."""
+        """The parameters, with constants of the module spelled out and the blocking class of client instances."""
         arguments = member.node.args
-        kept = [
-            (arg, default) for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            if arg.arg != "instance"
-        ]  # fmt: skip
-        arguments.kwonlyargs = [arg for arg, _ in kept]
-        arguments.kw_defaults = [inlined(default, member.module) for _, default in kept]
+        arguments.kw_defaults = [inlined(default, member.module) for default in arguments.kw_defaults]
         arguments.defaults = [inlined(default, member.module) or default for default in arguments.defaults]
+        shared = [arg for arg in arguments.kwonlyargs if arg.arg == _INSTANCE]
+        for arg in shared:
+            arg.annotation = None
         self._need(arguments, member.module)
+        for arg in shared:
+            arg.annotation = ast.parse("ClientInstance | None", mode="eval").body
+            self._imports.add("from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance")
         return arguments
 
     def _returns(self, member: Member) -> str:
@@ -423,7 +426,10 @@ def inlined(default: ast.expr | None, module: Module) -> ast.expr | None:
 def call_of(arguments: ast.arguments) -> str:
     """The arguments that pass all parameters on."""
     given = [arg.arg for arg in arguments.args if arg.arg != "self"]
-    given += [f"{arg.arg}={arg.arg}" for arg in arguments.kwonlyargs]
+    given += [
+        f"{arg.arg}=aio_instance({arg.arg})" if arg.arg == _INSTANCE else f"{arg.arg}={arg.arg}"
+        for arg in arguments.kwonlyargs
+    ]
     if arguments.kwarg:
         given.append(f"**{arguments.kwarg.arg}")
     return ", ".join(given)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.blocking import Admin as Admin
+    from rocketmq_py.client.blocking_instance import ClientInstance as ClientInstance
     from rocketmq_py.client.consumer.dispatch.listeners import ConsumeContext as ConsumeContext
     from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyContext as OrderlyContext
     from rocketmq_py.client.consumer.lite_pull.blocking import LitePullConsumer as LitePullConsumer
@@ -69,6 +70,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Admin",
     "BrokerError",
+    "ClientInstance",
     "ClosedError",
     "CompressionType",
     "ConfigError",
@@ -124,6 +126,7 @@ _HOMES = {
     "client.consumer.dispatch.orderly_listeners": ("OrderlyContext",),
     "client.hooks.filter_hooks": ("FilterMessageHook",),
     "client.hooks.hooks": ("ConsumeHook", "SendHook"),
+    "client.blocking_instance": ("ClientInstance",),
     "client.consumer.lite_pull.blocking": ("LitePullConsumer",),
     "client.consumer.pull.blocking": ("PullConsumer",),
     "client.consumer.push.blocking": ("PushConsumer",),

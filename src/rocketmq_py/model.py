@@ -294,6 +294,19 @@ class Message:
         return f"Message(topic={self.topic!r}, {len(self.body)} bytes, tags={self.tags!r}, keys={self.keys!r})"
 
 
+class DamagedMessage(NamedTuple):
+    """A message that a consumer skipped, because it is damaged at its broker or its body cannot be decoded.
+
+    :ivar queue: its topic, broker and queue.
+    :ivar offset: in the queue. Of messages that were stored together as one record, the last is named.
+    :ivar reason: what is wrong with it.
+    """
+
+    queue: MessageQueue
+    offset: int
+    reason: str
+
+
 class RecordHead(NamedTuple):
     """The fixed fields of a stored message, in the order of the layout.
 

@@ -94,5 +94,5 @@ def test_pops_and_acks(side: Side, generator: Generator, backlog: str) -> None:
         generator.drive(side.broker, load, 1, group=name)
 
 
-def test_transactions(side: Side, generator: Generator, topic: str) -> None:
+def test_transactions_are_traced(side: Side, generator: Generator, topic: str) -> None:
     stored(side, generator, Load("transaction", 16, topic=topic, queues=QUEUES), 400)

@@ -57,9 +57,9 @@ def test_java_serves_our_store_after_kills_and_clean_up(java: JavaPeer, servers:
     served = servers.serve(rounds.store, **SIZES)
     ours = asyncio.run(read_everything(served.broker))
     served.stop()
-    assert 0 < sum(map(len, ours.values())) < rounds.ledger.count
+    assert 0 < sum(map(len, ours.values())) < rounds.sent_messages.count
     for queue, found in ours.items():
-        known = rounds.ledger.acknowledged[queue]
+        known = rounds.sent_messages.acknowledged[queue]
         assert found.items() >= {offset: known[offset] for offset in known if offset >= min(found)}.items()
 
     theirs = java_broker(java, servers, rounds.store)

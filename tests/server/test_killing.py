@@ -11,8 +11,8 @@ ROUNDS = 5
 def test_acknowledged_messages_survive_kills(tmp_path):
     rounds = Rounds(tmp_path, seed=1)
     asyncio.run(rounds.run(ROUNDS))
-    assert rounds.ledger.count > ROUNDS
-    assert any(rounds.ledger.seen.values())
+    assert rounds.sent_messages.count > ROUNDS
+    assert any(rounds.sent_messages.seen.values())
 
 
 def test_messages_acknowledged_by_a_pair_survive_kills_of_either(tmp_path):

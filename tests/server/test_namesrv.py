@@ -221,7 +221,7 @@ def test_brokers_are_notified_of_the_smallest_id_if_configured(caplog, notify):
                 }  # fmt: skip
             else:
                 reader, writer = connections[1]
-                while "id 0) at 127.0.0.1:1 is gone" not in caplog.text:
+                while "id 0) at 127.0.0.1:1 is lost" not in caplog.text:
                     writer.write(encode_command(Command(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)))
                     assert await reader.read(1 << 16)
                 assert not namesrv._notifier._telling.runs

@@ -11,6 +11,7 @@ import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.send import SendMessageV2
+from rocketmq_py.server.runner import speedups
 from tests.interop.javapeer import free_port_block
 from tests.server.rawpeer import RawPeer
 
@@ -62,6 +63,12 @@ def send(address, body=b"hello"):
         answer = peer.ask(Code.SEND_MESSAGE_V2, header.to_ext(), body)
     assert answer.code == 0, answer.remark
     return int(answer.ext["queueOffset"])
+
+
+def test_the_first_log_line_names_event_loop_and_accelerator(tmp_path):
+    with serve(tmp_path, "--log-level", "info") as served:
+        _, said = served.stop()
+    assert said.partition("\n")[0].endswith(f" cli.server.serve: {speedups()}")
 
 
 def test_the_ready_line_lists_server_addresses(tmp_path):

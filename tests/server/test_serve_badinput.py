@@ -7,6 +7,7 @@ import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.send import SendMessageV2
+from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.frame import MAX_FRAME, encode_frame
@@ -29,6 +30,7 @@ def witness(cluster):
 
 @pytest.fixture
 def peer(cluster):
+    cluster.brokers[0]._server.fault_log = FaultLog()  # few lines a minute are logged for each host
     with RawPeer(cluster.addresses[0]) as peer:
         yield peer
 

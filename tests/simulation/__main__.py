@@ -40,8 +40,7 @@ def main() -> int:
     worked = time.process_time() - worked
     print(
         f"{options.schedules} schedules in {seconds:.1f} s, {options.schedules / worked * 60:.0f} a minute of a core; "
-        f"{sum(failed.values())} failed"
-        + "".join(f", {number} of {name}" for name, number in failed.items())
+        f"{sum(failed.values())} failed" + "".join(f", {number} of {name}" for name, number in failed.items())
     )
     collect()
     return 1 if failed else 0

@@ -158,7 +158,7 @@ class Transacting(Client):
             await asyncio.sleep(0.04 * self.chance.random())
             await self._one(producer, f"{self.name}.{number}")
         self.has_sent.set()
-        while not self.is_over:  # it is asked for the others
+        while not self.is_over:  # noqa: ASYNC110 - it is asked for the others
             await asyncio.sleep(0.5)
         await producer.close()
         await instance.stop()
@@ -235,7 +235,7 @@ class Consuming(Client):
         raise NotImplementedError
 
     async def consume(self, consumer: Any) -> None:
-        while not self.is_over:
+        while not self.is_over:  # noqa: ASYNC110 - time is virtual
             await asyncio.sleep(0.5)
 
     # -- the books

@@ -181,7 +181,9 @@ class Ledger:
         for key, offsets in before.items():
             for queue_id, offset in offsets.items():
                 if after.get(key, {}).get(queue_id, -1) < offset:
-                    self.find(f"{name} had committed {offset} for {key} {queue_id}, and forgot it in an orderly restart")
+                    self.find(
+                        f"{name} had committed {offset} for {key} {queue_id}, and forgot it in an orderly restart"
+                    )
 
     # -- the end
 

@@ -1,7 +1,7 @@
 """What a Python process takes from its machine, taken from the simulation instead: time, chance, ids, sockets.
 
-Modules keep such functions (``from time import monotonic``, default arguments), so they are replaced before the first of
-them is imported, and for the rest of this process. While no schedule is played they are the machine's own.
+Modules keep such functions (``from time import monotonic``, default arguments), so they are replaced before the first
+of them is imported, and for the rest of this process. While no schedule is played they are the machine's own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A network of streams: delays, pieces, connections that are cut in the middle of a frame, partitions, machines gone."""
+"""A network of streams: delays, pieces, connections cut in the middle of a frame, partitions, machines gone."""
 
 from __future__ import annotations
 

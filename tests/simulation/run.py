@@ -12,7 +12,6 @@ from tests.simulation.loop import Stuck
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.world import World
 
-
 _COLLECT_EVERY = 16
 
 

@@ -137,6 +137,7 @@ class Broker:
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
             tls=self._tls, authorize=self._authorize(access, services), slow_turns=slow_turns,
+            authorize_run=access.admit_run if access.enabled else None,
         )  # fmt: skip
         self._limit(server)
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.broker.acting.acting_master import ActingMaster
 from rocketmq_py.broker.acting.timer_escape import TimerEscape
 from rocketmq_py.broker.cluster.assignment import QueueAssignments
@@ -138,7 +139,7 @@ class Services:
             config.store_root, store_config, store_host=self._store_host, fs=self._fs, clock=clock,
             is_batched=self._has_batch_queues, is_slave=config.is_slave,
             on_arrival=self._arrived_at_slave if config.is_slave else self._arrived, on_written=self._written,
-            workers=workers,
+            accelerator=installed(), workers=workers,
         )  # fmt: skip
         self.saver = ConfigFileSaver(self.store.workers.executor("rocketmq-config"))
         self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)

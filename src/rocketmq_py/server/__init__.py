@@ -2,9 +2,9 @@
 
 from rocketmq_py.server.listener import Server
 from rocketmq_py.server.peer import Peer, Responder
-from rocketmq_py.server.reply import Hold, Reply, encode_reply
+from rocketmq_py.server.reply import Hold, Reply, RunReply, encode_reply
 from rocketmq_py.server.requests.lanes import LaneLimit
-from rocketmq_py.server.requests.router import Handler, Outcome, Route, Router, handles
+from rocketmq_py.server.requests.router import Handler, Outcome, Route, Router, RunHandler, handles, handles_runs
 from rocketmq_py.server.runner import run
 
 __all__ = [
@@ -17,8 +17,11 @@ __all__ = [
     "Responder",
     "Route",
     "Router",
+    "RunHandler",
+    "RunReply",
     "Server",
     "encode_reply",
     "handles",
+    "handles_runs",
     "run",
 ]

@@ -17,8 +17,7 @@ from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Buffer
-from rocketmq_py.server.requests.dispatcher import Dispatcher, Served
-from rocketmq_py.wire.frame import Frame, FrameDecoder
+from rocketmq_py.server.requests.dispatcher import Dispatcher, Item, Served
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +55,10 @@ class ServerConnection(asyncio.Protocol):
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._frames = FrameDecoder(owner.max_frame)
-        self._feed = self._frames.feed
-        self._serve: Callable[[Peer, list[Frame]], Served] = owner.dispatcher.serve
-        self._rest: list[Frame] = []
+        self._frames = owner.dispatcher.frame_decoder(owner.max_frame)
+        self._feed: Callable[[bytes], Sequence[Item]] = self._frames.feed
+        self._serve: Callable[[Peer, Sequence[Item]], Served] = owner.dispatcher.serve
+        self._rest: list[Item] = []
         self._paused = False
         self.quiet_sweeps = 0
         """Idle sweeps since the last data arrived on this connection."""
@@ -115,7 +114,7 @@ class ServerConnection(asyncio.Protocol):
 
     # -- frames that wait until the answers to earlier ones are written, or for the next turn
 
-    def _postpone(self, rest: Sequence[Frame]) -> None:
+    def _postpone(self, rest: Sequence[Item]) -> None:
         self._rest = list(rest)
         self._serve = self._add_to_rest
         if self._transport.is_closing():
@@ -124,7 +123,7 @@ class ServerConnection(asyncio.Protocol):
         if not self._paused:
             asyncio.get_running_loop().call_soon(self._resume_rest)
 
-    def _add_to_rest(self, _: Peer, frames: list[Frame]) -> Served:
+    def _add_to_rest(self, _: Peer, frames: Sequence[Item]) -> Served:
         """Queue frames behind those that wait: the event loop may still deliver data that it has read."""
         self._rest += frames
         return Served([], None, ())

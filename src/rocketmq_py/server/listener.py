@@ -15,7 +15,7 @@ from rocketmq_py.server.connection import ServerConnection
 from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.requests.dispatcher import Authorize, Dispatcher, OnHold
+from rocketmq_py.server.requests.dispatcher import Authorize, AuthorizeRun, Dispatcher, OnHold
 from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Router
@@ -54,6 +54,7 @@ class Server:
     :param full_lanes: returns the lanes that are full now, whose requests are refused; called 20 times a second.
     :param tls: how connections with TLS are served; None refuses them.
     :param authorize: returns the refusal of a request, or None to admit it; by default all are admitted.
+    :param authorize_run: the same for runs of sends.
     :param slow_turns: counts long turns of the event loop; a new counter by default.
     :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
     """
@@ -76,10 +77,17 @@ class Server:
         writing_limit_ms: int = 1_000,
         tls: TlsSettings | None = None,
         authorize: Authorize | None = None,
+        authorize_run: AuthorizeRun | None = None,
         slow_turns: SlowTurns | None = None,
     ) -> None:
         self.dispatcher = Dispatcher(
-            router, after_read=after_read, on_hold=on_hold, lanes=lanes, authorize=authorize, slow_turns=slow_turns
+            router,
+            after_read=after_read,
+            on_hold=on_hold,
+            lanes=lanes,
+            authorize=authorize,
+            slow_turns=slow_turns,
+            authorize_run=authorize_run,
         )
         self.buffers = Buffers(buffer_limit)
         self.fault_log = FaultLog()

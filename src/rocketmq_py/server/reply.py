@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from types import NoneType
-from typing import Annotated, Any, TypeAlias, cast, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeAlias, cast, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -54,6 +54,18 @@ class Hold(msgspec.Struct, frozen=True):
     key: Hashable
     deadline_ms: int
     payload: Any = None
+
+
+class RunReply(NamedTuple):
+    """The answers to many requests at once, which have been handled.
+
+    ``stop`` is the number after the last of them; ``opaques`` are the numbers to answer, of which one-way requests
+    have none; ``encode`` makes the frames.
+    """
+
+    stop: int
+    opaques: Callable[[], list[int]]
+    encode: Callable[[], Buffer]
 
 
 def encode_reply(reply: Reply, opaque: int) -> bytes:

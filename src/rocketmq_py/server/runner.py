@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
+from rocketmq_py.accelerator import VARIABLE, installed, is_wanted
 from rocketmq_py.server.file_limit import LoopFaults, raise_limit
 
 
@@ -42,6 +44,15 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+def speedups() -> str:
+    """Which event loop and which compiled code a server uses, for its log."""
+    loop = "uvloop" if loop_factory() is not None else "asyncio (uvloop, extra [fast], is not installed)"
+    if installed() is not None:
+        return f"event loop: {loop}; accelerator: rocketmq-py-native"
+    why = "is not installed" if is_wanted(os.environ) else f"is turned off by {VARIABLE}=0"
+    return f"event loop: {loop}; accelerator: none (rocketmq-py-native, extra [native], {why})"
 
 
 @asynccontextmanager

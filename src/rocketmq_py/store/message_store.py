@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.codec.dispatch_fields import tags_code
@@ -42,6 +43,7 @@ from rocketmq_py.store.write.records import (
     Arrival,
     Boundary,
     GetResult,
+    KindTarget,
     NewBatch,
     NewRecord,
     QueryResult,
@@ -73,6 +75,7 @@ class MessageStore:
     :param is_slave: whether messages come only from a master, through :attr:`replica`.
     :param on_arrival: called with the messages that have become readable, once per :meth:`commit_pending`.
     :param on_written: called after each write to the commit log, before messages become readable.
+    :param accelerator: compiled code for what has it; None for Python's own.
     :param workers: run blocking work; threads by default.
     """
 
@@ -88,6 +91,7 @@ class MessageStore:
         is_slave: bool = False,
         on_arrival: Callable[[list[Arrival]], None] | None = None,
         on_written: Callable[[], None] | None = None,
+        accelerator: Accelerator | None = None,
         workers: Workers | None = None,
     ) -> None:
         self.config = config or StoreConfig()
@@ -106,6 +110,7 @@ class MessageStore:
         self._flushes_at_once = self.config.flush_disk_type == SYNC_FLUSH
         self._unconfirmed: ConfirmOffset | None = None
         self._is_slave = is_slave
+        self._accelerator = accelerator
         self._replica: Replica | None = None
 
     # -- opening and closing
@@ -160,7 +165,7 @@ class MessageStore:
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
         self._queues = QueueTable(fs, layout, config, self._is_batched, self._commit_log.stored_at)
-        self._index = MessageIndex(fs, layout, config, self._clock)
+        self._index = MessageIndex(fs, layout, config, self._clock, self._accelerator)
         self._ends = QueueEndsFile(fs, layout.queue_ends)
         recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint, self._ends)
         try:
@@ -168,7 +173,9 @@ class MessageStore:
         except OSError as e:
             raise StoreCorrupt(f"{layout.root} cannot be recovered: {e}") from e
         self._reader = Reader(config, self._commit_log, self._index)
-        self._writer = Writer(config, self._commit_log, self._queues, self._index, self._store_host, self._clock)
+        self._writer = Writer(
+            config, self._commit_log, self._queues, self._index, self._store_host, self._clock, self._accelerator
+        )
         self._writer.resume(end, recovery.last_timestamp)
         log.written_from = end
         self._flusher = self.workers.flusher(log.sync, log.min_offset if not clean else end)
@@ -262,6 +269,12 @@ class MessageStore:
         :raises MessageIllegal: it is too large. :raises StoreNotWritable: the store refuses writes.
         """
         return self._writer.append(record)
+
+    def append_run(
+        self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
+    ) -> tuple[int, RunAnswers] | None:
+        """As :meth:`append`, for common sends of a run; see :meth:`Writer.append_run`."""
+        return self._writer.append_run(run, begin, kinds, born_host, suffix)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
         """As :meth:`append`, for several messages that are adjacent in the log."""

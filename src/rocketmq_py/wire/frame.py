@@ -6,10 +6,13 @@ it).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from struct import Struct
+from typing import Generic, TypeVar
 
 import msgspec
 
+from rocketmq_py.accelerator import Accelerator, SendRun
 from rocketmq_py.errors import CorruptFrame
 
 MAX_FRAME = 16 * 1024 * 1024
@@ -21,6 +24,8 @@ ROCKETMQ = 1
 _LENGTHS = Struct(">II")
 _unpack_lengths = _LENGTHS.unpack_from
 pack_lengths = _LENGTHS.pack
+HEAD_SIZE = _LENGTHS.size
+"""Bytes of a frame before its header."""
 
 
 class Frame(msgspec.Struct, gc=False):
@@ -37,8 +42,11 @@ def encode_frame(header: bytes, body: bytes = b"", serialize_type: int = JSON) -
     return pack_lengths(4 + size + len(body), serialize_type << 24 | size) + header + body
 
 
-class FrameDecoder:
-    """Splits the bytes read from a socket into frames; an incomplete frame is kept for the next call.
+Item = TypeVar("Item")
+
+
+class StreamDecoder(ABC, Generic[Item]):
+    """Splits the bytes read from a socket into items; an incomplete frame is kept for the next call.
 
     :param max_frame: limit in bytes of a frame after its length field. A larger length raises at once, before any
         memory is allocated for it.
@@ -56,8 +64,8 @@ class FrameDecoder:
         """Number of bytes kept of an incomplete frame."""
         return len(self._kept)
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """Return all frames that ``data`` completes.
+    def feed(self, data: bytes) -> list[Item]:
+        """Return all items that ``data`` completes.
 
         :raises CorruptFrame: the stream is corrupt; close the connection.
         """
@@ -68,14 +76,31 @@ class FrameDecoder:
                 return []
             data = bytes(kept)
             kept.clear()
-        frames: list[Frame] = []
-        rest = self._cut(data, frames)
+        items: list[Item] = []
+        rest = self._cut(data, items)
         if rest < len(data):
             kept += memoryview(data)[rest:]
-        return frames
+        return items
 
-    def _cut(self, data: bytes, frames: list[Frame]) -> int:
-        """Append the whole frames of ``data`` to ``frames``; return the position of the first unused byte."""
+    @abstractmethod
+    def _cut(self, data: bytes, items: list[Item]) -> int:
+        """Append the items of ``data`` to ``items``; return the position of the first unused byte."""
+
+    def _corrupt(self, length: int, header_length: int) -> CorruptFrame:
+        if length > self.max_frame:
+            return CorruptFrame(
+                f"a frame of {length} bytes is announced, the limit is {self.max_frame}: not a RocketMQ peer, or a "
+                "message larger than the frame limit"
+            )
+        return CorruptFrame(f"header length {header_length} does not fit into a frame of {length} bytes")
+
+
+class FrameDecoder(StreamDecoder[Frame]):
+    """Splits a stream into frames."""
+
+    __slots__ = ()
+
+    def _cut(self, data: bytes, items: list[Frame]) -> int:
         position, size = 0, len(data)
         self._missing = 8
         while size - position >= 8:
@@ -88,14 +113,26 @@ class FrameDecoder:
                 self._missing = end - position
                 break
             body = position + 8 + header_length
-            frames.append(Frame(packed >> 24, data[position + 8 : body], data[body:end]))
+            items.append(Frame(packed >> 24, data[position + 8 : body], data[body:end]))
             position = end
         return position
 
-    def _corrupt(self, length: int, header_length: int) -> CorruptFrame:
-        if length > self.max_frame:
-            return CorruptFrame(
-                f"a frame of {length} bytes is announced, the limit is {self.max_frame}: not a RocketMQ peer, or a "
-                "message larger than the frame limit"
-            )
-        return CorruptFrame(f"header length {header_length} does not fit into a frame of {length} bytes")
+
+class RunDecoder(StreamDecoder[Frame | SendRun]):
+    """Splits a stream into frames and runs of plain sends, with the accelerator.
+
+    :param max_frame: see :class:`StreamDecoder`.
+    """
+
+    __slots__ = ("_cut_read",)
+
+    def __init__(self, max_frame: int, accelerator: Accelerator) -> None:
+        super().__init__(max_frame)
+        self._cut_read = accelerator.cut_read
+
+    def _cut(self, data: bytes, items: list[Frame | SendRun]) -> int:
+        found, position, self._missing, fault = self._cut_read(bytes(data), self.max_frame, Frame)
+        if fault is not None:
+            raise self._corrupt(*fault)
+        items += found
+        return position

@@ -100,14 +100,25 @@ class BodyRules(NamedTuple):
     :param read: False: leave bodies out.
     :param decompress: False: leave bodies as they are stored, with the bit for "compressed" in ``sys_flag``. Inner
         batches are decompressed whatever it says: their messages cannot be found otherwise.
+    :param check_crc: compare each body that is read, as it is stored, with its checksum.
     """
 
     limits: DecompressionLimits = DEFAULT_LIMITS
     read: bool = True
     decompress: bool = True
+    check_crc: bool = False
 
 
 DEFAULT_RULES = BodyRules()
+
+
+class Origin(NamedTuple):
+    """Where the records of a response come from: one queue, and offsets from ``start`` to before ``stop``."""
+
+    topic: str
+    queue_id: int
+    start: int
+    stop: int
 
 
 class UndecodedRecord(NamedTuple):
@@ -126,11 +137,14 @@ class DecodedRecords(NamedTuple):
     :ivar undecoded: records that are not among ``messages`` because of their bodies.
     :ivar postponed: records that are not decoded because the bodies before them took all that bodies may take together;
         with their bodies as they are stored.
+    :ivar damage: why the records end before the response does; None if they do not. What follows is not decoded: the
+        lengths may be wrong.
     """
 
     messages: list[MessageExt]
     undecoded: Sequence[UndecodedRecord] = ()
     postponed: Sequence[UndecodedRecord] = ()
+    damage: CorruptRecord | None = None
 
 
 def decode_record(
@@ -154,27 +168,52 @@ def decode_records(
     :raises CorruptRecord: the bytes contradict themselves.
     """
     decoded = decode_response(body, broker_name, DEFAULT_RULES._replace(limits=limits))
+    if decoded.damage is not None:
+        raise decoded.damage
     for fault in (*decoded.undecoded, *decoded.postponed):
         raise fault.error
     return decoded.messages
 
 
-def decode_response(body: bytes, broker_name: str = "", rules: BodyRules = DEFAULT_RULES) -> DecodedRecords:
-    """Decode the records of a pull body, and unwrap inner batches; records with bad bodies are kept apart.
+def decode_response(
+    body: bytes, broker_name: str = "", rules: BodyRules = DEFAULT_RULES, origin: Origin | None = None
+) -> DecodedRecords:
+    """Decode the records of a pull body up to the first damaged one, and unwrap inner batches; records with bad bodies
+    are kept apart.
 
-    :raises CorruptRecord: the lengths of the records contradict themselves.
+    :param origin: records of another queue, or not in the order of offsets, are damage.
     """
     messages: list[MessageExt] = []
+    unusual = _UnusualRecords(rules)
+    try:
+        _decode_all(body, broker_name, rules, _Places(origin), messages, unusual)
+    except _Misplaced as e:
+        # The record before may be the one whose offset is wrong, if it is too high.
+        messages = [message for message in messages if message.queue_offset < e.suspect]
+        undecoded = [record for record in unusual.undecoded if record.message.queue_offset < e.suspect]
+        return DecodedRecords(messages, undecoded, (), e)
+    except CorruptRecord as e:
+        return DecodedRecords(messages, unusual.undecoded, unusual.postponed, e)
+    return DecodedRecords(messages, unusual.undecoded, unusual.postponed)
+
+
+def _decode_all(
+    body: bytes, broker_name: str, rules: BodyRules, places: _Places, messages: list[MessageExt],
+    unusual: _UnusualRecords,
+) -> None:  # fmt: skip
+    """Append the messages of all records to ``messages`` or ``unusual``.
+
+    :raises CorruptRecord: a record is damaged; those before it are there.
+    """
     position, end, unpack = 0, len(body), HEAD_V4.unpack_from
-    unusual: _UnusualRecords | None = None
-    reads = rules.read
+    reads, checks = rules.read, rules.read and rules.check_crc
+    queue_id, lowest, stop = places.queue_id, places.start, places.stop
     topic, prefixed = "", b""  # almost always the same for a whole body: decoded when it changes
     try:
         while position < end:
             head = unpack(body, position)
             if head[7] & _ODD or head[1] != MAGIC_V1 or head[14] < 0:
-                unusual = unusual or _UnusualRecords(rules)
-                messages += unusual.decode(_stored(body, position, broker_name))
+                messages += unusual.decode(places.checked(_stored(body, position, broker_name), lowest))
             else:
                 at = position + FIXED_SIZE + head[14]
                 topic_end = at + 1 + body[at]
@@ -182,20 +221,89 @@ def decode_response(body: bytes, broker_name: str = "", rules: BodyRules = DEFAU
                 length = body[topic_end] << 8 | body[topic_end + 1]
                 if length != properties_end - topic_end - 2 or properties_end > end:
                     raise _disagreeing(topic_end)
-                if unusual is not None and unusual.postponed:
+                if body[at:topic_end] != prefixed:
+                    prefixed = body[at:topic_end]
+                    topic = prefixed[1:].decode()
+                    places.check_topic(topic)
+                if stop is not None and (head[3] != queue_id or not lowest <= head[5] < stop):
+                    raise places.misplaced(head[3], head[5], lowest)
+                stored_body = body[position + FIXED_SIZE : at]
+                if checks and crc32(stored_body) & 0x7FFFFFFF != head[2]:
+                    raise _wrong_crc(head[5], body_crc(stored_body), head[2])
+                if unusual.postponed:
                     unusual.postpone(_stored(body, position, broker_name))
                 else:
-                    if body[at:topic_end] != prefixed:
-                        prefixed = body[at:topic_end]
-                        topic = prefixed[1:].decode()
-                    stored = body[position + FIXED_SIZE : at] if reads else b""
-                    messages.append(MessageExt(head, topic, stored, body[topic_end + 2 : properties_end], broker_name))
+                    kept = stored_body if reads else b""
+                    messages.append(MessageExt(head, topic, kept, body[topic_end + 2 : properties_end], broker_name))
+            lowest = head[5] + 1
             position += head[0]
     except (StructError, IndexError, UnicodeDecodeError) as e:
         raise CorruptRecord(f"record at byte {position} of {end}: {e}") from e
-    if unusual is None:
-        return DecodedRecords(messages)
-    return DecodedRecords(messages, unusual.undecoded, unusual.postponed)
+
+
+class _Misplaced(CorruptRecord):
+    """A record that is not where it belongs.
+
+    :ivar suspect: the offset of the record before.
+    """
+
+    def __init__(self, reason: str, suspect: int) -> None:
+        super().__init__(reason)
+        self.suspect = suspect
+
+
+class _Places:
+    """Checks that records come from where they were asked for.
+
+    :param origin: None: they may come from anywhere.
+    """
+
+    def __init__(self, origin: Origin | None) -> None:
+        self._origin = origin
+        self.queue_id = origin.queue_id if origin else 0
+        self.start = origin.start if origin else 0
+        self.stop = origin.stop if origin else None
+
+    def check_topic(self, topic: str) -> None:
+        """Check the topic of a record.
+
+        :raises CorruptRecord: it is another one.
+        """
+        if self._origin is not None and topic != self._origin.topic:
+            raise CorruptRecord(f"a record of topic {topic!r} is where one of {self._origin.topic!r} belongs")
+
+    def checked(self, record: MessageExt, lowest: int) -> MessageExt:
+        """Return the record if its place is right; an inner batch may begin before the offset that was asked for.
+
+        :raises CorruptRecord: it is of another queue, or not in order.
+        """
+        if self.stop is None:
+            return record
+        self.check_topic(record.topic)
+        head = record.head
+        first = 0 if head.sys_flag & NEED_UNWRAP and lowest == self.start else lowest
+        if head.queue_id != self.queue_id or not first <= head.queue_offset < self.stop:
+            raise self.misplaced(head.queue_id, head.queue_offset, lowest)
+        return record
+
+    def misplaced(self, queue_id: int, offset: int, lowest: int) -> _Misplaced:
+        """The error of a record that is of another queue, or not in order."""
+        return _Misplaced(
+            f"a record of queue {queue_id} offset {offset} is where one of queue {self.queue_id} offset {lowest} or"
+            f" more, below {self.stop}, belongs", lowest - 1
+        )  # fmt: skip
+
+
+def _check_crc(stored: MessageExt) -> None:
+    found, head = body_crc(stored.body), stored.head
+    if found != head.body_crc:
+        raise _wrong_crc(head.queue_offset, found, head.body_crc)
+
+
+def _wrong_crc(offset: int, found: int, stored: int) -> CorruptRecord:
+    return CorruptRecord(
+        f"record of offset {offset}: the checksum of its body is {found:#010x}, stored is {stored & 0xFFFFFFFF:#010x}"
+    )
 
 
 class _UnusualRecords:
@@ -208,7 +316,12 @@ class _UnusualRecords:
         self.postponed: list[UndecodedRecord] = []
 
     def decode(self, stored: MessageExt) -> list[MessageExt]:
-        """The messages of a record; none if it is undecoded or postponed."""
+        """The messages of a record; none if it is undecoded or postponed.
+
+        :raises CorruptRecord: the checksum of its body is wrong.
+        """
+        if self._rules.read and self._rules.check_crc:
+            _check_crc(stored)
         if self.postponed:
             self.postpone(stored)
             return []

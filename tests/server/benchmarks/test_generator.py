@@ -205,7 +205,7 @@ def test_a_refused_request_is_named(generator: Generator) -> None:
         drive(generator, busy)
 
 
-def test_a_success_spelled_otherwise_counts(generator: Generator) -> None:
+def test_other_success_codes_count(generator: Generator) -> None:
     def answer(request: Command) -> bytes:
         fields = {"extFields": {**STORED, "queueId": request.ext["e"]}, "opaque": request.opaque, "flag": 1, "code": 0}
         raw = json.dumps(fields).encode()
@@ -291,7 +291,7 @@ def test_a_pull_that_brings_too_little_is_no_figure(generator: Generator, cluste
         generator.drive(cluster.addresses[0], Load("pull", queues=QUEUES, each=48), 1)
 
 
-def test_a_backlog_is_popped_and_acknowledged(generator: Generator, cluster: Cluster) -> None:
+def test_a_backlog_is_popped_and_acked(generator: Generator, cluster: Cluster) -> None:
     load = Load("pop", QUEUES, queues=QUEUES, each=EACH)
     for group in ("one", "two"):
         driven = generator.drive(cluster.addresses[0], load, BACKLOG // EACH, group=group, verify=True)
@@ -302,7 +302,7 @@ def test_a_backlog_is_popped_and_acknowledged(generator: Generator, cluster: Clu
     assert len(broker.services.pop.revive_log.inflight) == 0
 
 
-def test_a_group_that_has_popped_before_is_noticed(generator: Generator, cluster: Cluster) -> None:
+def test_a_group_that_has_popped_before_is_refused(generator: Generator, cluster: Cluster) -> None:
     load = Load("pop", QUEUES, queues=QUEUES, each=EACH)
     generator.drive(cluster.addresses[0], load, BACKLOG // EACH // 2, group="again")
     with pytest.raises(BenchError, match="was to bring messages from 0 on"):

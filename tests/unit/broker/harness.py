@@ -15,7 +15,7 @@ from rocketmq_py.server import Peer
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.store import FileSystem, StoreConfig
 from rocketmq_py.wire.command import Command, decode_command, encode_command
-from rocketmq_py.wire.frame import FrameDecoder
+from rocketmq_py.wire.frame import MAX_FRAME, FrameDecoder
 
 START_MS = 1_700_000_000_000
 SMALL = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 1000, "max_index_num": 4000}
@@ -58,7 +58,8 @@ class Client:
         return asyncio.run(self._serve_tasks(commands, tasks))
 
     def _serve(self, commands: list[Command]) -> list[Command]:
-        frames = FrameDecoder().feed(b"".join(map(encode_command, commands)))
+        decoder = self._broker.dispatcher.frame_decoder(MAX_FRAME)
+        frames = decoder.feed(b"".join(map(encode_command, commands)))
         output, fault, rest = self._broker.dispatcher.serve(self.peer, frames)
         assert fault is None
         assert not rest

@@ -176,6 +176,28 @@ def test_a_job_that_fails_on_the_disk_is_logged_without_a_traceback_until_it_wor
     assert second.getMessage().endswith("save works again")
 
 
+def test_a_stopped_ticker_runs_nothing() -> None:
+    turns: list[float] = []
+
+    async def scenario() -> None:
+        enough = asyncio.Event()
+
+        def job() -> None:
+            turns.append(asyncio.get_running_loop().time())
+            enough.set()
+
+        ticker = Ticker([Job(1, job)])
+        ticker.start()
+        await enough.wait()
+        await ticker.stop()
+        before = len(turns)
+        await asyncio.sleep(1)
+        assert len(turns) == before
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())
+
+
 def test_a_job_may_have_its_own_first_interval() -> None:
     turns: list[str] = []
 

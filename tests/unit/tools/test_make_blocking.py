@@ -40,8 +40,6 @@ def test_a_change_of_an_asyncio_class_is_noticed(tool: ModuleType, monkeypatch: 
 def test_docstrings_lose_asyncio_parts(tool: ModuleType) -> None:
     text = """Send: ``async with Producer() as p``.
 
-:param instance: share this client's connections,
-    whoever owns it.
 :param tls: speak TLS, see :class:`~rocketmq_py.aio.Producer`.
 """
     assert tool.blocking_doc(text) == (

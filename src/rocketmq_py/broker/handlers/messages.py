@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rocketmq_py.accelerator import SendRun
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.record_permissions import MOST_ENDS
 from rocketmq_py.broker.send.reply_messages import ReplyService
@@ -13,7 +14,7 @@ from rocketmq_py.errors import BrokerError, CorruptRecord
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions
 from rocketmq_py.protocol.requests import Request
-from rocketmq_py.server import Hold, Peer, Reply, handles
+from rocketmq_py.server import Hold, Peer, Reply, RunReply, handles, handles_runs
 from rocketmq_py.server.requests.failures import rejected
 from rocketmq_py.wire.command import ONEWAY_FLAG
 
@@ -24,6 +25,7 @@ class Sender(Protocol):
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
     def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
     def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold: ...
+    def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None: ...
 
 
 class Puller(Protocol):
@@ -39,12 +41,18 @@ class SendHandlers:
         self._send = sender.send
         self._send_batch = sender.send_batch
         self._send_halves = sender.send_halves
+        self._send_run = sender.send_run
         self._send_back = send_back
 
     @handles(Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, lane="send")
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store one message, or a batch if the header says so."""
         return self._send_batch(peer, request, body) if request.header.batch else self._send(peer, request, body)
+
+    @handles_runs(Code.SEND_MESSAGE_V2)
+    def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
+        """Store many messages at once."""
+        return self._send_run(peer, run, begin)
 
     @handles(Code.SEND_BATCH_MESSAGE, lane="send")
     def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:

@@ -15,12 +15,16 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.records.message_properties import decode, encode
 from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter
+from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, pop_retry_topic
 from rocketmq_py.store import GetResult, GetStatus, MessageStore
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT, encode_record, record_sizes
+
+_CRC_AT, _CRC_END = 8, 12
+"""Where a record has the checksum of its body."""
 
 _MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
 
@@ -115,8 +119,15 @@ def as_popped(body: bytes, topic: str, handle: ExtraInfo) -> bytes:
     """
     records = []
     for position, size in record_sizes(body):
-        stored = read_stored(body[position : position + size])
+        record = body[position : position + size]
+        try:
+            stored = read_stored(record)
+        except CorruptRecord:  # the consumer finds out, and reads the others
+            records.append(record)
+            continue
         properties = decode(stored.properties.decode("utf-8", "replace"))
         properties.setdefault(Property.POP_CK, handle._replace(offset=stored.head.queue_offset).encode())
-        records.append(encode_record(stored.head, topic, stored.body, encode(properties).encode()))
+        changed = encode_record(stored.head, topic, stored.body, encode(properties).encode())
+        # The checksum stays that of the body that was sent: a damaged one must not get one that fits.
+        records.append(changed[:_CRC_AT] + record[_CRC_AT:_CRC_END] + changed[_CRC_END:])
     return b"".join(records)

@@ -281,7 +281,7 @@ class PullService:
         first = found.min_offset
         if not found.max_offset:
             first = self._store.min_offset_for_clients(header.topic, header.queue_id)
-        ext = answer_fields(suggested, found.next_offset, first, found.max_offset, admitted)
+        ext = answer_fields(suggested, found.next_offset, first, found.max_offset, admitted, found.damaged)
         return Reply(code, status.name, ext=ext, body=found.body)
 
     def _reset_reply(self, header: PullMessage, admitted: Admitted, offset: int) -> Reply:
@@ -314,9 +314,11 @@ class PullService:
         return Hold(QueueKey(header.topic, header.queue_id), deadline, held)
 
 
-def answer_fields(suggested: int, next_offset: int, first: int, end: int, admitted: Admitted) -> dict[str, str]:
+def answer_fields(
+    suggested: int, next_offset: int, first: int, end: int, admitted: Admitted, damaged: Sequence[int] = ()
+) -> dict[str, str]:
     """The header fields of an answer."""
-    return {
+    fields = {
         "suggestWhichBrokerId": str(suggested),
         "nextBeginOffset": str(next_offset),
         "minOffset": str(first),
@@ -324,3 +326,6 @@ def answer_fields(suggested: int, next_offset: int, first: int, end: int, admitt
         "topicSysFlag": str(admitted.topic.topic_sys_flag),
         "groupSysFlag": str(admitted.group.group_sys_flag),
     }
+    if damaged:
+        fields["damaged"] = ",".join(map(str, damaged))
+    return fields

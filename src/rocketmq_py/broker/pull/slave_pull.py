@@ -49,5 +49,5 @@ class SlavePullService(PullService):
         )  # fmt: skip
         stays = not corrects and found.status not in _INSIDE
         next_offset = header.queue_offset if stays else found.next_offset
-        ext = answer_fields(broker_id, next_offset, found.min_offset, found.max_offset, admitted)
+        ext = answer_fields(broker_id, next_offset, found.min_offset, found.max_offset, admitted, found.damaged)
         return Reply(code, reply.remark, ext=ext, body=reply.body)

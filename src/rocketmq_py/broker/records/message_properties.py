@@ -87,6 +87,11 @@ class PropertyWriter:
             return None
         return WrittenProperties(properties + self.suffix, seen.tags_code, keys, uniq_key)
 
+    def common_tags_code(self, others: str) -> int | None:
+        """The tags code of a common message, from its properties without unique key and keys; None if it is not."""
+        seen = self._seen.get(others) or self._analyse_cached(others)
+        return seen.tags_code if seen.are_common else None
+
     def _analyse_cached(self, others: str) -> _Others:
         if len(self._seen) >= _CACHED:
             self._seen.clear()

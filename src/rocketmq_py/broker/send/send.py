@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from rocketmq_py.accelerator import SendRun
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.message_types import message_type, priority
@@ -23,6 +24,7 @@ from rocketmq_py.broker.send.half_messages import (
     to_half_message,
 )
 from rocketmq_py.broker.send.retry_topics import RetryTopics
+from rocketmq_py.broker.send.send_runs import UNCOMMON_FLAGS, SendRuns, send_fields
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.properties import Property
@@ -32,13 +34,12 @@ from rocketmq_py.protocol.names import HALF_TOPIC, TIMER_TOPIC, is_retry_topic
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
-from rocketmq_py.server import Hold, Peer, Reply
+from rocketmq_py.server import Hold, Peer, Reply, RunReply
 from rocketmq_py.store import MessageStore, NewBatch, NewRecord, UniformBatch, uniform_messages
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.ids import offset_msg_ids
 
 MAX_PROPERTIES = 32767
-_UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
 
 
 Redirect = Callable[[NewRecord, dict[str, str]], None]
@@ -74,11 +75,10 @@ class SendService:
         self._halves = halves
         self._host = store_host
         self._host_hex = store_host.hex().upper()
-        self._region = config.region_id
-        self._trace_on = "true" if config.trace_on else "false"
-        self.extra = {"MSG_REGION": self._region, "TRACE_ON": self._trace_on}
+        self.extra = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         """Fields of every answer to a send."""
         self._ack_waiter = ack_waiter
+        self._runs = SendRuns(store, targets, property_writer, self._host_hex, self.extra)
         self.targets = targets
         self.apply_settings()
         self._known = self.targets.known.get
@@ -88,13 +88,22 @@ class SendService:
         self._max_body = self._store.config.max_message_size
         self.targets.known.clear()
 
+    # -- runs
+
+    def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
+        """Store the common sends of a run from ``begin`` on; None if the first one must be stored by itself.
+
+        With acknowledgements that wait, each send is stored by itself.
+        """
+        return self._runs.send(peer, run, begin) if self._ack_waiter is None else None
+
     # -- one message
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store one message: a common one on a fast path, any other with all checks."""
         header: SendHeader = request.header
         target = self._known((header.topic, header.queue_id))
-        if target is None or header.sys_flag & _UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
+        if target is None or header.sys_flag & UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
             half = self._half(peer, header, target, body) if target is not None else None
             if target is not None and half is not None:
                 return self._append(half.record, target.queue_text, header.properties, half=half)
@@ -114,7 +123,7 @@ class SendService:
 
     def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> CachedHalfMessage | None:
         """A half message that is otherwise common; None for any other message."""
-        is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
+        is_prepared = header.sys_flag & UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
             return None
         marked = self._write_common(header.properties or "", is_half=True)
@@ -133,14 +142,8 @@ class SendService:
         appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
         if half is not None and self._ack_waiter is None:  # its transaction must not end before it is safe
             self._halves.add(half, appended)
-        ext = {
-            "msgId": f"{self._host_hex}{appended.physical_offset:016X}",
-            "queueId": queue_text,
-            "queueOffset": str(appended.queue_offset),
-            "transactionId": record.uniq_key or "",
-            "MSG_REGION": self._region,
-            "TRACE_ON": self._trace_on,
-        }
+        msg_id = f"{self._host_hex}{appended.physical_offset:016X}"
+        ext = send_fields(msg_id, queue_text, str(appended.queue_offset), record.uniq_key or "", self.extra)
         if inner:
             ext["batchUniqId"] = record.uniq_key or ""
         if handle is not None:
@@ -320,7 +323,7 @@ class SendService:
 
     def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> UniformBatch | None:
         """The half messages of a batch of common messages of the same shape; None for any other batch."""
-        is_prepared = header.sys_flag & _UNCOMMON_FLAGS == TRANSACTION_PREPARED
+        is_prepared = header.sys_flag & UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or self._config.reject_transaction_message:
             return None
         shape = uniform_messages(body)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rocketmq_py.accelerator import SendRun
 from rocketmq_py.broker.handlers.messages import Puller, Sender
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.send.ack_waiter import WaitingSend
@@ -25,7 +26,7 @@ from rocketmq_py.protocol.codes import STORED, RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, TRANSACTION_PREPARED
-from rocketmq_py.server import Hold, Peer, Reply
+from rocketmq_py.server import Hold, Peer, Reply, RunReply
 
 _PULLED = (
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -86,6 +87,10 @@ class StaticTopicSender:
     def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store half messages."""
         return self._translated(self._sender.send_halves, peer, request, body)
+
+    def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
+        """Store many messages at once; none while there are logical queues."""
+        return None if self._mappings.table else self._sender.send_run(peer, run, begin)
 
     def _translated(self, send: Send, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         header = request.header
@@ -185,4 +190,6 @@ def _translated_pull(queue: LogicalQueue, item: MappingItem, asked: int, reply: 
     reply.code = outcome.code
     ext["nextBeginOffset"], ext["minOffset"] = str(outcome.next_offset), str(outcome.min_offset)
     ext["maxOffset"], ext["offsetDelta"] = str(outcome.max_offset), str(delta)
+    if "damaged" in ext:
+        ext["damaged"] = ",".join(str(int(offset) + delta) for offset in ext["damaged"].split(","))
     return reply

@@ -26,7 +26,7 @@ from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.transaction import CheckTransactionState
 from rocketmq_py.server import Peer
-from rocketmq_py.store import Appended, MessageStore, NewRecord
+from rocketmq_py.store import Appended, GetResult, MessageStore, NewRecord
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.ids import offset_msg_id
 from rocketmq_py.wire.record import encode_record
@@ -128,8 +128,8 @@ class TransactionCheck:
     def _check_half_message(self, offset: int, began: int, now_ms: int) -> int | None:
         """Check an open half message; returns the offset to continue at, None if the round ends here."""
         found = self._store.get(names.HALF_TOPIC, QUEUE, offset, 1)
-        if not found.count:  # its log file was deleted
-            return found.next_offset if found.next_offset > offset else None
+        if not found.count or offset in found.damaged:
+            return _behind(found, offset)
         try:
             stored = read_stored(bytes(found.body))
         except CorruptRecord as e:
@@ -218,3 +218,10 @@ class TransactionCheck:
         topic = properties.get(Property.REAL_TOPIC, names.HALF_TOPIC)
         body = encode_record(head, topic, stored.body, copy_of(stored, properties, topic, 0).properties)
         return Command(RequestCode.CHECK_TRANSACTION_STATE, ext=header.to_ext(), body=body)
+
+
+def _behind(found: GetResult, offset: int) -> int | None:
+    """The offset behind a half message that is damaged, or whose log file was deleted; None if none follows."""
+    if offset in found.damaged:
+        return offset + 1
+    return found.next_offset if found.next_offset > offset else None

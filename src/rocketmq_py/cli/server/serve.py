@@ -111,10 +111,11 @@ def command(
     from rocketmq_py.broker.metadata.access_store import FollowedAccess, open_access
     from rocketmq_py.server import tls
     from rocketmq_py.server.access import settings as access_control
-    from rocketmq_py.server.runner import run
+    from rocketmq_py.server.runner import run, speedups
     from rocketmq_py.store.tools.offline import has_messages
 
     log_as(log_level, log_format, str(options["name"]) if supervised else "")
+    _log.info("%s", speedups())
     given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
     count = broker_count(brokers)
     settings = without_unknown(_from_file(config_file, given, shared=supervised or count > 1), _is_known) | given

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rocketmq_py.client.admin.admin import Admin as AioSource
 from rocketmq_py.client.admin.messages import FOREVER, Pulled
+from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance
 from rocketmq_py.client.facade import BlockingFacade
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import NetworkError
@@ -30,6 +31,7 @@ class Admin(BlockingFacade[AioSource]):
 
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param timeout: seconds to wait for each answer.
+    :param instance: share this client's connections; its owner starts and stops it.
     :param address_map: connect elsewhere than brokers advertise.
     :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
     :param credentials: sign requests, for servers with access control.
@@ -47,6 +49,7 @@ class Admin(BlockingFacade[AioSource]):
         namesrv: str | Sequence[str] | None = None,
         *,
         timeout: float = 5.0,
+        instance: ClientInstance | None = None,
         address_map: Mapping[str, str] | None = None,
         tls: Tls = None,
         credentials: Credentials | None = None,
@@ -56,6 +59,7 @@ class Admin(BlockingFacade[AioSource]):
             AioSource(
                 namesrv,
                 timeout=timeout,
+                instance=aio_instance(instance),
                 address_map=address_map,
                 tls=tls,
                 credentials=credentials,

@@ -13,11 +13,13 @@ from time import monotonic, time
 import msgspec
 
 from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.calls.single_pull import SinglePulls
 from rocketmq_py.client.consumer.failure_log import FailureLog, Problems
 from rocketmq_py.client.consumer.filters import make_subscription
 from rocketmq_py.client.consumer.offsets.local_offsets import LocalOffsetStore
 from rocketmq_py.client.consumer.offsets.offset_store import BrokerOffsetStore, OffsetStore
 from rocketmq_py.client.consumer.options import PushOptions
+from rocketmq_py.client.consumer.skipped import SkippedMessages
 from rocketmq_py.core.consumer.consume_stats import ConsumeStats
 from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import OrderedQueue
@@ -53,6 +55,8 @@ class ConsumerGroup:
     :ivar stopwatch: measures how long each running listener takes.
     :ivar announced_at: time of the last announcement, -1 before the first.
     :ivar problems: what is wrong with this consumer now, by what it concerns; ``health().ok`` is False meanwhile.
+    :ivar skipped: the messages that this consumer could not read.
+    :ivar single_pulls: reads messages one by one where an answer is damaged.
     """
 
     def __init__(self, name: str, instance: ClientInstance, options: PushOptions) -> None:
@@ -76,6 +80,8 @@ class ConsumerGroup:
         self._stats: dict[str, ConsumeStats] = {}
         self.announced_at = -1.0
         self.problems: Problems = {}
+        self.skipped = SkippedMessages(name, options.on_damaged)
+        self.single_pulls = SinglePulls(instance, name, options.body_rules, self.skipped, self.namespace)
 
     def _make_offsets(self) -> OffsetStore:
         if self.is_broadcasting:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from time import time
 
@@ -17,7 +17,7 @@ from rocketmq_py.core.consumer.consume_result import max_reconsume_times
 from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import MAX_RECONSUME, PAUSES
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.model import ConsumeFromWhere, MessageModel
+from rocketmq_py.model import ConsumeFromWhere, DamagedMessage, MessageModel
 from rocketmq_py.protocol.namespaces import check_namespace
 from rocketmq_py.wire.compression import DEFAULT_LIMITS, DecompressionLimits
 from rocketmq_py.wire.record import BodyRules
@@ -42,6 +42,10 @@ class GroupOptions:
     :param decode_body: False: messages come without their bodies. (Java: ``decodeReadBody``)
     :param decompress_body: False: bodies stay as they are stored, which ``sys_flag`` tells. (Java:
         ``decodeDecompressBody``)
+    :param check_crc: compare each body with the checksum that its broker stored. A message whose body differs is
+        damaged: it is asked for once more, of a slave if there is one, and skipped if it is damaged there, too.
+    :param on_damaged: called with each message that is skipped because it is damaged or cannot be decoded, from the
+        consumer's event loop: it must be quick and must not block.
     """
 
     namespace: str | None = None
@@ -50,6 +54,8 @@ class GroupOptions:
     max_decompressed_pull: int = DEFAULT_LIMITS.max_total
     decode_body: bool = True
     decompress_body: bool = True
+    check_crc: bool = True
+    on_damaged: Callable[[DamagedMessage], None] | None = None
 
     def shared(self) -> PushOptions:
         """Return these options as those of a push consumer; the others have their defaults.
@@ -196,6 +202,8 @@ class PushOptions(PullingOptions):
             raise ConfigError(f"consume_from={self.consume_from!r} must be a ConsumeFromWhere")
         if not isinstance(self.message_model, MessageModel):
             raise ConfigError(f"message_model={self.message_model!r} must be a MessageModel")
+        if self.on_damaged is not None and not callable(self.on_damaged):
+            raise ConfigError(f"on_damaged={self.on_damaged!r} must be a function")
         self.start_timestamp_ms()
 
     @property
@@ -207,7 +215,7 @@ class PushOptions(PullingOptions):
     def body_rules(self) -> BodyRules:
         """What is wanted of message bodies."""
         limits = DecompressionLimits(self.max_decompressed_body, self.max_decompressed_pull)
-        return BodyRules(limits, read=self.decode_body, decompress=self.decompress_body)
+        return BodyRules(limits, read=self.decode_body, decompress=self.decompress_body, check_crc=self.check_crc)
 
     @property
     def is_assigned(self) -> bool:

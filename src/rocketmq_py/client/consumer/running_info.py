@@ -66,6 +66,7 @@ class Health:
     :ivar stuck: the listeners that have been running for longer than ``stuck_after`` seconds, the longest first.
     :ivar problems: what is wrong now: missing topics, brokers that cannot be reached or refuse, members with different
         subscriptions. Empty if nothing is.
+    :ivar damaged: messages skipped since the start, because they are damaged or cannot be decoded.
     """
 
     state: str
@@ -76,6 +77,7 @@ class Health:
     rates: dict[str, dict[str, float]]
     stuck: list[StuckListener]
     problems: list[str]
+    damaged: int
 
     @property
     def ok(self) -> bool:
@@ -96,6 +98,7 @@ def health(group: ConsumerGroup) -> Health:
         rates={group.shown_topic(topic): rates for topic, rates in _rates(group).items()},
         stuck=[_stuck_listener(group, key, seconds) for key, seconds in group.stopwatch.stuck(now)],
         problems=sorted({str(problem) for problem in group.problems.values()}),
+        damaged=group.skipped.count,
     )
 
 

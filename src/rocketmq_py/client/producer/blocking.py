@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal
 
+from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance
 from rocketmq_py.client.hooks.hooks import SendHook
 from rocketmq_py.client.hooks.tracing import Trace
 from rocketmq_py.client.producer.direct import DirectProducer
@@ -39,6 +40,8 @@ class Producer(DirectProducer):
     :param max_message_size: limit of a body in bytes; brokers have 4 MiB by default.
     :param default_queue_nums: queues of a topic that the first message creates; at most as many as TBW102 has.
     :param create_topic: the topic whose settings brokers copy when a first message creates one.
+    :param instance: share this client's connections; its owner starts and stops it. It replaces ``namesrv``,
+        ``instance_name``, ``unit_name``, ``client_ip``, ``address_map``, ``tls`` and ``credentials``.
     :param instance_name: part of the client id after ``ip@``; unique by default.
     :param unit_name: appended to the client id, and to a URL that name servers are fetched from.
     :param client_ip: the address in the client id; found out by default.
@@ -83,6 +86,7 @@ class Producer(DirectProducer):
         max_message_size: int = names.MAX_MESSAGE_SIZE,
         default_queue_nums: int = 4,
         create_topic: str = names.AUTO_CREATE_TOPIC,
+        instance: ClientInstance | None = None,
         instance_name: str | None = None,
         unit_name: str | None = None,
         client_ip: str | None = None,
@@ -105,10 +109,10 @@ class Producer(DirectProducer):
         self._wrap(
             AioSource(group, namesrv, send_timeout=send_timeout, retries=retries, compress_over=compress_over,
             compression=compression, compression_level=compression_level, max_message_size=max_message_size,
-            default_queue_nums=default_queue_nums, create_topic=create_topic, instance_name=instance_name,
-            unit_name=unit_name, client_ip=client_ip, namespace=namespace, address_map=address_map, tls=tls,
-            credentials=credentials, topics=topics, unit_mode=unit_mode, hooks=hooks, trace=trace,
-            send_latency_fault_enable=send_latency_fault_enable,
+            default_queue_nums=default_queue_nums, create_topic=create_topic, instance=aio_instance(instance),
+            instance_name=instance_name, unit_name=unit_name, client_ip=client_ip, namespace=namespace,
+            address_map=address_map, tls=tls, credentials=credentials, topics=topics, unit_mode=unit_mode, hooks=hooks,
+            trace=trace, send_latency_fault_enable=send_latency_fault_enable,
             send_msg_max_timeout_per_request=send_msg_max_timeout_per_request,
             retry_another_broker_when_not_store_ok=retry_another_broker_when_not_store_ok,
             retry_response_codes=retry_response_codes, max_pending_sends=max_pending_sends,

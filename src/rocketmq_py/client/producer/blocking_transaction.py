@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
+from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance
 from rocketmq_py.client.producer.direct_transaction import DirectTransactionProducer
 from rocketmq_py.client.producer.options import ProducerOptions
 from rocketmq_py.client.producer.transaction import Check, TransactionListener
@@ -30,6 +31,7 @@ class TransactionProducer(DirectTransactionProducer):
         producer has sent to can reach it. Name the topics of transactions that a crash may leave open.
     :param check_threads: checks that run at the same time (checkThreadPoolMaxSize of Java's).
     :param check_request_hold_max: further checks that wait; others are dropped, and brokers repeat them.
+    :param instance: as of :class:`~rocketmq_py.Producer`.
     :raises ConfigError: neither a listener nor a check, both, or an option that can never work.
 
     All other options are those of :class:`~rocketmq_py.Producer`.
@@ -48,6 +50,7 @@ class TransactionProducer(DirectTransactionProducer):
         topics: Iterable[str] = (),
         check_threads: int = 1,
         check_request_hold_max: int = 2000,
+        instance: ClientInstance | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
         self._wrap(
@@ -59,6 +62,7 @@ class TransactionProducer(DirectTransactionProducer):
                 topics=topics,
                 check_threads=check_threads,
                 check_request_hold_max=check_request_hold_max,
+                instance=aio_instance(instance),
                 **options,
             )
         )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from rocketmq_py.core.logical_queues import is_logical
+from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.headers.pull import PullResponse
-from rocketmq_py.wire.record import DEFAULT_RULES, BodyRules, UndecodedRecord, decode_response, relocate_records
+from rocketmq_py.wire.record import DEFAULT_RULES, BodyRules, Origin, UndecodedRecord, decode_response, relocate_records
 
 _TAGS = b"TAGS\x01"
 _PREPARED = b"TRAN_MSG\x01"
@@ -22,36 +24,74 @@ _SEPARATOR = 2
 class PulledMessages(NamedTuple):
     """The messages of a pull.
 
-    :ivar next_offset: where the next pull begins; before the broker's suggestion if messages are postponed.
+    :ivar next_offset: where the next pull begins; before the broker's suggestion if messages are postponed, or if what
+        follows is damaged.
     :ivar undecoded: messages that were asked for and cannot be decoded.
+    :ivar damage: what is wrong with the first message from ``next_offset`` on; None if all is well.
     """
 
     messages: list[MessageExt]
     next_offset: int
     undecoded: Sequence[UndecodedRecord] = ()
+    damage: CorruptRecord | None = None
 
 
 def pulled_messages(
-    body: bytes, header: PullResponse, queue: MessageQueue, tags: Collection[str], rules: BodyRules = DEFAULT_RULES
-) -> PulledMessages:
-    """Return the messages of a pull as users get them; empty if none has one of the tags.
+    body: bytes, header: PullResponse, queue: MessageQueue, offset: int, tags: Collection[str],
+    rules: BodyRules = DEFAULT_RULES,
+) -> PulledMessages:  # fmt: skip
+    """Return the messages of a pull as users get them, up to the first damaged one; empty if none has one of the tags.
 
     :param queue: the queue that was pulled.
+    :param offset: the offset that was asked for.
     :param tags: subscribed tags; empty for all, and for SQL expressions.
     :param rules: what is wanted of their bodies.
-    :raises CorruptRecord: the lengths of the records contradict themselves.
     """
-    body = located_records(body, header, queue.queue_id)
-    decoded = decode_response(body, queue.broker_name, rules)
-    messages = filter_by_tags(decoded.messages, tags)
+    left_out = damaged_offsets(header, offset)
+    try:
+        body = located_records(body, header, queue.queue_id)
+    except CorruptRecord as e:
+        return PulledMessages([], offset, damage=e)
+    decoded = decode_response(body, queue.broker_name, rules, _origin(header, queue, offset))
+    stop = left_out[0] if left_out else header.next_begin_offset
+    found = decoded.messages if not left_out else [one for one in decoded.messages if one.queue_offset < stop]
+    messages = filter_by_tags(found, tags)
     add_queue_bounds(messages, header.min_offset, header.max_offset)
     if may_be_transactional(body):
         restore_transaction_ids(messages)
-    if not decoded.undecoded and not decoded.postponed:
+    if not decoded.undecoded and not decoded.postponed and decoded.damage is None and not left_out:
         return PulledMessages(messages, header.next_begin_offset)
-    undecoded = [record for record in decoded.undecoded if not tags or tag_of(record.message) in tags]
-    resume = [record.message.queue_offset for record in decoded.postponed[:1]]
-    return PulledMessages(messages, min([header.next_begin_offset, *resume]), undecoded)
+    undecoded = [record for record in decoded.undecoded if record.message.queue_offset < stop or not left_out]
+    wanted = [record for record in undecoded if not tags or tag_of(record.message) in tags]
+    postponed = [record.message.queue_offset for record in decoded.postponed[:1]]
+    if postponed and (postponed[0] < stop or not left_out):
+        return PulledMessages(messages, min(header.next_begin_offset, *postponed), wanted)  # damage is found again
+    if decoded.damage is not None:
+        last = [one.queue_offset + 1 for one in (*found[-1:], *(record.message for record in undecoded[-1:]))]
+        return PulledMessages(messages, max([offset, *last]), wanted, decoded.damage)
+    if left_out:
+        return PulledMessages(messages, stop, wanted, CorruptRecord("its broker found it damaged and does not send it"))
+    return PulledMessages(messages, header.next_begin_offset, wanted)
+
+
+def _origin(header: PullResponse, queue: MessageQueue, offset: int) -> Origin | None:
+    """Where the records must come from; None for logical queues, whose records may be stored with another place."""
+    if is_logical(queue):
+        return None
+    return Origin(queue.topic, queue.queue_id, offset, header.next_begin_offset)
+
+
+def damaged_offsets(header: PullResponse, offset: int) -> list[int]:
+    """Return the offsets, from ``offset`` on, of the messages that the broker left out because they are damaged.
+
+    :raises BadHeader: the field is malformed.
+    """
+    if header.damaged is None:
+        return []
+    try:
+        return sorted(at for at in map(int, header.damaged.split(",")) if offset <= at < header.next_begin_offset)
+    except ValueError:
+        raise BadHeader(f"the field damaged={header.damaged!r} of a pull's answer is no list of offsets") from None
 
 
 def tag_of(message: MessageExt) -> str | None:
@@ -76,6 +116,11 @@ def add_queue_bounds(messages: Iterable[MessageExt], min_offset: int, max_offset
     bounds = {Property.MIN_OFFSET: str(min_offset), Property.MAX_OFFSET: str(max_offset)}
     for message in messages:
         message.add_properties(bounds)
+
+
+def queue_end(messages: Sequence[MessageExt]) -> int:
+    """Return the max offset of the queue that messages were pulled from; 0 without messages."""
+    return int(messages[-1].properties[Property.MAX_OFFSET]) if messages else 0
 
 
 def located_records(body: bytes, header: PullResponse, queue_id: int) -> bytes:

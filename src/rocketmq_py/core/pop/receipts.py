@@ -23,6 +23,7 @@ from rocketmq_py.protocol.pop_handle import (
     Place,
     encode_bits,
     offset_count_key,
+    parse_msg_offsets,
     parse_order_counts,
     parse_start_offsets,
     retry_flag,
@@ -93,6 +94,16 @@ def attach_receipts(
         message.topic = topic
         popped.append(PoppedMessage(message, receipt))
     return popped
+
+
+def missing_offsets(popped: Sequence[PoppedMessage], answer: PopResponse) -> list[tuple[Place, int]]:
+    """Return where the messages of a pop lie that are not among ``popped``; empty where the broker does not tell.
+
+    :raises BadHeader: the response's texts are malformed.
+    """
+    found = {((receipt.retry, receipt.queue_id), message.queue_offset) for message, receipt in popped}
+    told = parse_msg_offsets(answer.msg_offset_info)
+    return [(place, offset) for place, offsets in told.items() for offset in offsets if (place, offset) not in found]
 
 
 def _receipt(message: MessageExt, starts: dict[Place, int], broker_name: str, answer: PopResponse) -> ExtraInfo:

@@ -31,7 +31,11 @@ class PullMessage(TopicHeader, kw_only=True):
 
 
 class PullResponse(Header, kw_only=True):
-    """Result of a pull, besides the records in the body."""
+    """Result of a pull, besides the records in the body.
+
+    ``damaged`` is an extension of this project that other clients ignore: the queue offsets of the messages that the
+    broker left out because they are damaged where it stores them, separated by commas.
+    """
 
     suggest_which_broker_id: Int64
     next_begin_offset: Int64
@@ -41,6 +45,7 @@ class PullResponse(Header, kw_only=True):
     topic_sys_flag: Int32 | None = None
     group_sys_flag: Int32 | None = None
     forbidden_type: Int32 | None = None
+    damaged: str | None = None
 
 
 class ViewMessage(TopicHeader, kw_only=True):

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rocketmq_py.accelerator import SendRun
 from rocketmq_py.core.access import permissions
 from rocketmq_py.core.access.permissions import RequiredPermission, User
 from rocketmq_py.core.access.required_permissions import required_permissions
@@ -78,6 +79,31 @@ class AuthDispatcher:
             log.debug("request %d of %s is refused: %s", request.code, peer.address, why)
         return Reply(ResponseCode.NO_PERMISSION, why)
 
+    def admit_run(self, peer: Peer, run: SendRun) -> SendRun:
+        """Return the sends of a run without kind where :meth:`admit` has to decide on each by itself.
+
+        Decided here once for each kind of sends: whether its user may send to its topic. Sends name no stored records.
+        """
+        settings, code = self._settings, RequestCode.SEND_MESSAGE_V2
+        if code in settings.authentication_whitelist:
+            return run.verified([])
+        is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
+        return run.verified([self._key(peer, kind[0], kind[4], is_open=is_open) for kind in run.kinds()])
+
+    def _key(self, peer: Peer, topic: str, name: str, *, is_open: bool) -> bytes | None:
+        """The secret key of a user that may send to a topic; None if not every such send is admitted."""
+        user = self.table.user(name)
+        if user is None or not user.enabled:
+            return None
+        try:
+            wanted = required_permissions(RequestCode.SEND_MESSAGE_V2, {"b": topic}, b"", self._cluster)
+            if not is_open and self._denial(user, wanted, _ip(peer)) is not None:
+                return None
+            return user.password.encode()
+        except (BadHeader, ValueError) as e:  # as in admit, which decides on each of them then
+            log.debug("permissions of %s for %s cannot be determined: %s", name, topic, e)
+            return None
+
     def _refusal(self, peer: Peer, request: Command, record_permissions: RecordPermissions) -> str | None:
         settings, code = self._settings, request.code
         is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
@@ -92,7 +118,7 @@ class AuthDispatcher:
         wanted = required_permissions(code, request.ext, request.body, self._cluster)
         if isinstance(user, str):
             return user if wanted else None  # without a user there is no permission
-        ip = peer.address.rpartition(":")[0].strip("[]")
+        ip = _ip(peer)
         return self._denial(user, wanted, ip) or self._record_denial(user, request, record_permissions, ip)
 
     def _denial(self, user: User, wanted: Iterable[RequiredPermission], ip: str) -> str | None:
@@ -119,3 +145,7 @@ class AuthDispatcher:
         if not hmac.compare_digest(expected.encode(), request.ext.get(SIGNATURE, "").encode()):
             return "check signature failed."
         return user
+
+
+def _ip(peer: Peer) -> str:
+    return peer.address.rpartition(":")[0].strip("[]")

@@ -12,22 +12,31 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple, cast
 
+from rocketmq_py.accelerator import SendRun, installed
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
 from rocketmq_py.server.peer import Peer, Responder
-from rocketmq_py.server.reply import Buffer, Hold, Reply, encode_reply, reply_buffers
+from rocketmq_py.server.reply import Buffer, Hold, Reply, RunReply, encode_reply, reply_buffers
 from rocketmq_py.server.requests.failures import failure, overloaded, unsupported
 from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
 from rocketmq_py.server.requests.router import Outcome, Route, Router
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
-from rocketmq_py.wire.frame import Frame
+from rocketmq_py.wire.frame import Frame, FrameDecoder, RunDecoder
 
 log = logging.getLogger(__name__)
 
 OnHold = Callable[[Hold, Responder], None]
+
+Item = Frame | SendRun
+"""What a read is cut into; see :meth:`Dispatcher.frame_decoder`."""
+
+_Answer = tuple[int, Reply] | RunReply
+
+AuthorizeRun = Callable[[Peer, SendRun], SendRun]
+"""Returns the sends without kind where :data:`Authorize` has to decide on each by itself."""
 
 Authorize = Callable[[Peer, Command], Reply | None]
 """Returns the refusal of a request, or None to admit it."""
@@ -44,12 +53,12 @@ hundreds of requests: the remaining ones are handled after the client has receiv
 class Served(NamedTuple):
     """The result of handling the frames of a read.
 
-    ``output`` is to be written. ``rest`` are the frames to handle after that. ``fault`` closes the connection.
+    ``output`` is to be written. ``rest`` are the frames and runs to handle after that. ``fault`` closes the connection.
     """
 
     output: list[Buffer]
     fault: CorruptFrame | None
-    rest: Sequence[Frame]
+    rest: Sequence[Item]
 
 
 def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
@@ -77,6 +86,7 @@ class Dispatcher:
     :param slow_turns: gets the reads that took long.
     :param authorize: returns the refusal of a request, or None to admit it; None admits all requests. It gets the same
         decoded command as the handler.
+    :param authorize_run: the same for runs; with ``authorize`` but without this there are no runs.
     """
 
     def __init__(
@@ -87,6 +97,7 @@ class Dispatcher:
         on_hold: OnHold | None = None,
         lanes: Mapping[str, LaneLimit] | None = None,
         authorize: Authorize | None = None,
+        authorize_run: AuthorizeRun | None = None,
         slow_turns: SlowTurns | None = None,
     ) -> None:
         self.slow_turns = slow_turns or SlowTurns()
@@ -96,6 +107,7 @@ class Dispatcher:
         self._after_read = after_read
         self._on_hold = on_hold
         self._authorize = authorize
+        self._authorize_run = authorize_run
         self._store_read = after_read
         self.lanes = Lanes(lanes)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,9 +116,16 @@ class Dispatcher:
         self.longest_write = 0.0
         """Seconds of the longest ``after_read`` since :meth:`time_writes`."""
 
-    def serve(self, peer: Peer, frames: list[Frame]) -> Served:
-        """Handle the frames of one read, in order, for :data:`SLICE_SECONDS` at most."""
-        answers: list[tuple[int, Reply]] = []
+    def frame_decoder(self, max_frame: int) -> FrameDecoder | RunDecoder:
+        """A decoder for a connection; with the accelerator if handlers take what it finds."""
+        authorizes_runs = self._authorize is None or self._authorize_run is not None
+        takes_runs = authorizes_runs and any(route.run is not None for route in self._all_routes.values())
+        accelerator = installed() if takes_runs else None
+        return FrameDecoder(max_frame) if accelerator is None else RunDecoder(max_frame, accelerator)
+
+    def serve(self, peer: Peer, frames: Sequence[Item]) -> Served:
+        """Handle the frames and runs of one read, in order, for :data:`SLICE_SECONDS` at most."""
+        answers: list[_Answer] = []
         fault = None
         room = _BODIES
         authorizes = self._authorize is not None
@@ -115,6 +134,9 @@ class Dispatcher:
         end = begin + SLICE_SECONDS
         left = iter(frames)
         for frame in left:
+            if type(frame) is not Frame:
+                answers += self._handle_run(peer, cast("SendRun", frame))  # one read has some hundreds of them
+                continue
             try:
                 if authorizes or peer.calls:
                     request, reply = self._admit(peer, decode_command(frame))
@@ -123,8 +145,7 @@ class Dispatcher:
                     reply = None if request.flag & RESPONSE_FLAG else self._call(peer, request, frame.body)
             except BadRequest as e:
                 request = e.command
-                is_answer = request.flag & RESPONSE_FLAG
-                reply = None if is_answer else failure(e, f"request {request.code}", peer.address)
+                reply = _bad_request(e, peer)
             except CorruptFrame as e:
                 fault = e
                 break
@@ -139,10 +160,33 @@ class Dispatcher:
             answers = self._after_handlers(peer, answers)
         if monotonic() > end:
             self.slow_turns.note(_work_name(late, peer, len(answers)), monotonic() - begin)
-        output: list[Buffer] = []
-        for opaque, reply in answers:
-            output += reply_buffers(reply, opaque)
-        return Served(output, fault, rest)
+        return Served(_buffers(answers), fault, rest)
+
+    def _handle_run(self, peer: Peer, run: SendRun) -> list[_Answer]:
+        """Handle sends that came one after the other: those that are common at once, each other one by itself."""
+        answers: list[_Answer] = []
+        route = self._routes.get(RequestCode.SEND_MESSAGE_V2)
+        handle = route.run if route is not None else None
+        if handle is not None and self._authorize_run is not None:
+            run = self._authorize_run(peer, run)
+        begin, end = 0, len(run)
+        while begin < end:
+            found = handle(peer, run, begin) if handle is not None else None
+            if found is not None:
+                answers.append(found)
+                begin = found.stop
+                continue
+            frame = Frame(*run.frame(begin))
+            begin += 1
+            request: Request | Command
+            if self._authorize is not None:
+                request, reply = self._admit(peer, decode_command(frame))
+            else:
+                request = self._decode(frame)
+                reply = self._call(peer, request, frame.body)
+            if reply is not None and not request.flag & ONEWAY_FLAG:
+                answers.append((request.opaque, reply))
+        return answers
 
     async def drain(self, timeout: float) -> None:
         """Wait until all asynchronous handlers have finished; cancel those that have not after ``timeout`` seconds."""
@@ -231,13 +275,13 @@ class Dispatcher:
             raise TypeError(f"a handler holds {hold.key!r} but the server was given no on_hold")
         self._on_hold(hold, responder)
 
-    def _after_handlers(self, peer: Peer, answers: list[tuple[int, Reply]]) -> list[tuple[int, Reply]]:
+    def _after_handlers(self, peer: Peer, answers: list[_Answer]) -> list[_Answer]:
         assert self._after_read is not None
         try:
             self._after_read()
         except Exception as e:  # noqa: BLE001 - what was not stored must not be reported as stored
             reply = failure(e, "storing the messages of a read", peer.address)
-            return [(opaque, reply) for opaque, _ in answers]
+            return [(opaque, reply) for answer in answers for opaque in _opaques(answer)]
         return answers
 
     # -- asynchronous handlers
@@ -270,8 +314,29 @@ class Dispatcher:
         finally:
             lane.running -= 1
             lane.is_full_logged = lane.is_full_logged and lane.running > 0
-        answers = [] if reply is None or request.flag & ONEWAY_FLAG else [(request.opaque, reply)]
+        answers: list[_Answer] = [] if reply is None or request.flag & ONEWAY_FLAG else [(request.opaque, reply)]
         if self._after_read is not None:
             answers = self._after_handlers(peer, answers)
-        for opaque, answer in answers:
-            peer.write(encode_reply(answer, opaque))
+        for answer in answers:
+            assert not isinstance(answer, RunReply)
+            peer.write(encode_reply(answer[1], answer[0]))
+
+
+def _bad_request(error: BadRequest, peer: Peer) -> Reply | None:
+    command = error.command
+    return None if command.is_response else failure(error, f"request {command.code}", peer.address)
+
+
+def _buffers(answers: Sequence[_Answer]) -> list[Buffer]:
+    """The frames of answers, in one or more buffers each."""
+    output: list[Buffer] = []
+    for answer in answers:
+        if isinstance(answer, RunReply):
+            output.append(answer.encode())
+        else:
+            output += reply_buffers(answer[1], answer[0])
+    return output
+
+
+def _opaques(answer: _Answer) -> list[int]:
+    return answer.opaques() if isinstance(answer, RunReply) else [answer[0]]

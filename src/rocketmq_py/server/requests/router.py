@@ -6,27 +6,35 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from rocketmq_py.accelerator import SendRun
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.reply import Hold, Reply
+from rocketmq_py.server.reply import Hold, Reply, RunReply
 
 Outcome: TypeAlias = Reply | Hold | None
 """What a handler returns: an answer, the wish to answer later, or no answer at all."""
 
 Handler: TypeAlias = Callable[[Peer, Request, bytes], Outcome | Awaitable[Outcome]]
+RunHandler: TypeAlias = Callable[[Peer, SendRun, int], RunReply | None]
+"""Handles sends of a run from a number on, as many as are common; None if the first is not, which is handled alone."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__handles__"
+_RUN_MARK = "__handles_runs__"
 
 
 class Route(NamedTuple):
-    """A request code and what handles it. ``lane`` names the limit an asynchronous handler runs under."""
+    """A request code and what handles it.
+
+    ``lane`` names the limit an asynchronous handler runs under; ``run`` handles many such requests at once.
+    """
 
     code: RequestCode
     method: Handler
     lane: str
     is_async: bool
+    run: RunHandler | None = None
 
     @property
     def name(self) -> str:
@@ -43,6 +51,16 @@ def handles(*codes: RequestCode, lane: str = "admin") -> Callable[[F], F]:
 
     def mark(method: F) -> F:
         setattr(method, _MARK, (codes, lane))
+        return method
+
+    return mark
+
+
+def handles_runs(code: RequestCode) -> Callable[[F], F]:
+    """Mark a method of a handler object as the one for runs of its requests of ``code``; see :data:`RunHandler`."""
+
+    def mark(method: F) -> F:
+        setattr(method, _RUN_MARK, code)
         return method
 
     return mark
@@ -82,7 +100,10 @@ class Router:
 
 def _marked(handler: object) -> list[Route]:
     routes = []
-    for _, method in inspect.getmembers(handler, inspect.ismethod):
+    methods = inspect.getmembers(handler, inspect.ismethod)
+    runs = {getattr(method, _RUN_MARK): method for _, method in methods if hasattr(method, _RUN_MARK)}
+    for _, method in methods:
         codes, lane = getattr(method, _MARK, ((), ""))
-        routes += [Route(RequestCode(code), method, lane, inspect.iscoroutinefunction(method)) for code in codes]
+        is_async = inspect.iscoroutinefunction(method)
+        routes += [Route(RequestCode(code), method, lane, is_async, runs.get(code)) for code in codes]
     return routes

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import MessageExt
 from rocketmq_py.spark.decode.arrays import texts
 from rocketmq_py.spark.decode.checksums import check_crcs
 from rocketmq_py.spark.decode.columns import COLUMNS as COLUMNS, BodyLimits, Budget, Records, TooLarge
-from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed, required
+from rocketmq_py.spark.decode.compiled import CompiledDecoder, required
 from rocketmq_py.spark.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.spark.decode.slices import as_kind, having
 from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk

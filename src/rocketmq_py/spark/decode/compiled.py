@@ -1,19 +1,17 @@
 """Decodes with the compiled decoder of the distribution ``rocketmq-py-native``, to the same columns as NumPy.
 
-Optional: see :func:`installed`. It refuses all but plain records; those are decoded with NumPy, which also raises the
-errors for corrupt ones.
+Optional: see :mod:`rocketmq_py.accelerator`. It refuses all but plain records; the others are decoded with NumPy, which
+also raises the errors for corrupt ones.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 
+from rocketmq_py.accelerator import Accelerator, installed
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark.decode.arrays import repeated, texts
 from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
@@ -22,31 +20,9 @@ from rocketmq_py.spark.decode.layout import Irregular
 from rocketmq_py.spark.decode.slices import as_kind, having
 from rocketmq_py.spark.fetched import FetchedChunk
 
-FORMAT = 1
-"""The format of buffers that this module understands."""
 
-_log = logging.getLogger(__name__)
-
-
-@cache
-def installed() -> ModuleType | None:
-    """The compiled decoder, if one of the right format is installed."""
-    try:
-        import rocketmq_py_native as native
-    except ImportError:
-        return None
-    if native.FORMAT != FORMAT:
-        _log.warning(
-            "rocketmq-py-native gives format %s, this version of rocketmq-py takes %s: decoding with NumPy instead;"
-            " install the one that belongs to it", native.FORMAT, FORMAT
-        )  # fmt: skip
-        return None
-    found: ModuleType = native
-    return found
-
-
-def required() -> ModuleType:
-    """The compiled decoder.
+def required() -> Accelerator:
+    """The accelerator, which has the compiled decoder.
 
     :raises ConfigError: there is none.
     """
@@ -62,12 +38,12 @@ def required() -> ModuleType:
 class CompiledDecoder:
     """Decodes the records of one queue.
 
-    :param native: what :func:`installed` gives.
+    :param native: what :func:`rocketmq_py.accelerator.installed` gives.
     :param schema: the columns; see :class:`~rocketmq_py.spark.decode.Decoder`.
     :param tags: keep messages with one of these only; all when there are none.
     """
 
-    def __init__(self, native: ModuleType, schema: Any, broker_name: str, tags: Collection[str]) -> None:
+    def __init__(self, native: Accelerator, schema: Any, broker_name: str, tags: Collection[str]) -> None:
         self._decode = native.decode
         self._schema = schema
         self._tags = texts([tag.encode() for tag in sorted(tags)], pa.string()) if tags else None

@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
-from rocketmq_py.store.index.index_file import IndexFile
+from rocketmq_py.store.index.index_file import IndexFile, encode_entries
 from rocketmq_py.store.index.key_hash import key_hash, key_hashes
 from rocketmq_py.store.settings import StoreConfig
 from rocketmq_py.wire.java_hash import string_hash
@@ -33,9 +34,15 @@ class MessageIndex:
     """The index of a store.
 
     :param clock: milliseconds since the epoch, for the names of index files.
+    :param accelerator: computes hashes of keys; None for Python's own code.
     """
 
-    def __init__(self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, clock: Callable[[], int],
+        accelerator: Accelerator | None = None,
+    ) -> None:  # fmt: skip
+        self._hashes = key_hashes if accelerator is None else accelerator.key_hashes
+        self._encode = encode_entries if accelerator is None else accelerator.index_entries
         self._fs = fs
         self._directory = layout.index
         self._config = config
@@ -84,7 +91,7 @@ class MessageIndex:
 
     def _open(self, name: str) -> IndexFile:
         file = self._fs.open(self._directory / name, self._config.index_file_size)
-        return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num)
+        return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num, self._encode)
 
     def _current(self) -> IndexFile:
         """The newest file if it has room, else a new file."""
@@ -134,7 +141,7 @@ class MessageIndex:
         while ready:
             file = self._current()
             part = self.waiting[: min(file.room, _BUILD_AT, ready) * _ITEMS]
-            hashes = key_hashes(part[0::_ITEMS], part[1::_ITEMS])
+            hashes = self._hashes(part[0::_ITEMS], part[1::_ITEMS])
             file.put(hashes, part[2::_ITEMS], part[3::_ITEMS])
             del self.waiting[: len(part)]
             ready -= len(hashes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from struct import Struct, pack
@@ -24,6 +24,10 @@ _HASH = Struct(">i16x")
 _REBUILD_STEP = 50_000 * ENTRY_SIZE
 _ALLOCATE_AHEAD = 4 * 1024 * 1024
 _MAX_SECONDS = 0x7FFFFFFF
+
+
+Encode = Callable[[list[int], list[int], list[int], int, bytes], bytes | bytearray]
+"""What :func:`encode_entries` is."""
 
 
 def _seconds(milliseconds: int) -> int:
@@ -44,13 +48,35 @@ def _byte_swapped(first: int, count: int) -> list[int]:
     return swapped
 
 
+def encode_entries(
+    hashes: Sequence[int], physicals: Sequence[int], timestamps: Sequence[int], begin: int, previous: bytes
+) -> bytearray:
+    """Entries as they are stored.
+
+    :param begin: timestamp of the first entry of the file; entries have the seconds since then.
+    :param previous: the numbers of the entries before each in its slot, encoded.
+    """
+    count = len(hashes)
+    if timestamps.count(timestamps[0]) == count:
+        entries = bytearray(_ENTRY.pack(0, 0, _seconds(timestamps[0] - begin), 0) * count)
+    else:
+        entries = bytearray(ENTRY_SIZE * count)
+        seconds = (_seconds(timestamp - begin) for timestamp in timestamps)
+        put(entries, _SECONDS_AT, ENTRY_SIZE, pack(f">{count}i", *seconds), 4)
+    put(entries, _HASH_AT, ENTRY_SIZE, pack(f">{count}i", *hashes), 4)
+    put(entries, _PHYSICAL_AT, ENTRY_SIZE, pack(f">{count}q", *physicals), 8)
+    put(entries, _PREVIOUS_AT, ENTRY_SIZE, previous, 4)
+    return entries
+
+
 class IndexFile:
     """An index file and its header. ``count`` is the number of the next entry; entry 0 is not used.
 
     Only :meth:`save` writes the header: after a crash, entries beyond its count are ignored.
     """
 
-    def __init__(self, file: File, slots: int, entries: int) -> None:
+    def __init__(self, file: File, slots: int, entries: int, encode: Encode = encode_entries) -> None:
+        self._encode = encode
         self._file = file
         self._buffer = file.buffer
         self._slots = slots
@@ -72,7 +98,7 @@ class IndexFile:
         """Number of entries that still fit."""
         return max(0, self._capacity - self.count)
 
-    def put(self, hashes: Sequence[int], physicals: Sequence[int], timestamps: Sequence[int]) -> None:
+    def put(self, hashes: list[int], physicals: list[int], timestamps: list[int]) -> None:
         """Add entries in the order of the log, at most ``room``.
 
         :raises OSError: the disk is full or fails; no entry is added.
@@ -82,23 +108,10 @@ class IndexFile:
             self.begin_physical, self.begin_timestamp = physicals[0], timestamps[0]
         count = len(hashes)
         at = self._entries_at + self.count * ENTRY_SIZE
-        entries = self._timed(timestamps)
-        put(entries, _HASH_AT, ENTRY_SIZE, pack(f">{count}i", *hashes), 4)
-        put(entries, _PHYSICAL_AT, ENTRY_SIZE, pack(f">{count}q", *physicals), 8)
-        put(entries, _PREVIOUS_AT, ENTRY_SIZE, self._link(hashes), 4)
+        entries = self._encode(hashes, physicals, timestamps, self.begin_timestamp, self._link(hashes))
         self._buffer[at : at + len(entries)] = entries
         self.count += count
         self.end_physical, self.end_timestamp = physicals[-1], timestamps[-1]
-
-    def _timed(self, timestamps: Sequence[int]) -> bytearray:
-        """Encoded entries with all fields zero except the seconds since ``begin_timestamp``."""
-        begin, count = self.begin_timestamp, len(timestamps)
-        if timestamps.count(timestamps[0]) == count:
-            return bytearray(_ENTRY.pack(0, 0, _seconds(timestamps[0] - begin), 0) * count)
-        entries = bytearray(ENTRY_SIZE * count)
-        seconds = (_seconds(timestamp - begin) for timestamp in timestamps)
-        put(entries, _SECONDS_AT, ENTRY_SIZE, pack(f">{count}i", *seconds), 4)
-        return entries
 
     def _link(self, hashes: Sequence[int]) -> bytes:
         """Point the slots to the new entries; returns the previous values of the slots, encoded as in entries.

@@ -29,8 +29,9 @@ _log = logging.getLogger(__name__)
 _ENTRY = Struct(">qiq")
 unpack_entries = _ENTRY.iter_unpack
 """Physical offset, size and tags code of each of the raw entries."""
-_BLANK_SIZE = 0x7FFFFFFF
-_BLANK = _ENTRY.pack(0, _BLANK_SIZE, 0)
+BLANK_SIZE = 0x7FFFFFFF
+"""The size in an entry that stands for no message."""
+_BLANK = _ENTRY.pack(0, BLANK_SIZE, 0)
 """A filler for an offset without a message: before the first message of a queue that did not begin at 0."""
 _ANY_PHYSICAL = 1 << 63
 HOT_ENTRIES = 50_000
@@ -160,6 +161,15 @@ class ConsumeQueue:
         _log.error("%s: messages %d to %d are missing in the commit log", self, self.max_offset, offset - 1)
         self.tail += _BLANK * (offset - self.max_offset)
         self.max_offset = self.next_offset = offset
+
+    def replace_entry(self, offset: int, physical: int, size: int, tags_code: int) -> None:
+        """Replace a readable entry that was damaged by the one that was written first; its checksum is that one's."""
+        entry, first = _ENTRY.pack(physical, size, tags_code), self.tail_start
+        if offset >= first:
+            self.tail[(offset - first) * ENTRY : (offset - first + 1) * ENTRY] = entry
+            return
+        number = offset % self._per_file
+        self._files.write(self._path(offset - number), number * ENTRY, entry)
 
     # -- reading
 
@@ -330,13 +340,13 @@ class ConsumeQueue:
         """Move the minimum offset to the first entry whose message is at ``physical_start`` of the log or later."""
         low, high = self.min_offset, self.max_offset
         first = self.entry(low)
-        if first is not None and first[0] >= physical_start and first[1] != _BLANK_SIZE:
+        if first is not None and first[0] >= physical_start and first[1] != BLANK_SIZE:
             return
         while low < high:
             middle = (low + high) // 2
             found = self.entry(middle)
             physical, size = (found[0], found[1]) if found else (-1, 0)
-            if physical < physical_start or (physical == 0 and size == _BLANK_SIZE):
+            if physical < physical_start or (physical == 0 and size == BLANK_SIZE):
                 low = middle + 1
             else:
                 high = middle
@@ -362,7 +372,7 @@ class ConsumeQueue:
     def last_physical_end(self) -> int:
         """Offset in the log at which the last message ends; -1 for an empty queue."""
         last = self.entry(self.max_offset - 1)
-        return -1 if last is None or last[1] == _BLANK_SIZE else last[0] + last[1]
+        return -1 if last is None or last[1] == BLANK_SIZE else last[0] + last[1]
 
     def entries(self, offset: int, count: int) -> Iterator[tuple[int, int, int]]:
         raw = self.read(offset, count)
@@ -381,7 +391,7 @@ class ConsumeQueue:
     def _is_filled(self, raw: bytes, physical_end: int) -> bool:
         """True if an entry was written and is a filler or of a message that ends at ``physical_end`` or before."""
         physical, size = self.layout.unpack(raw)[:2]
-        blank = size == _BLANK_SIZE and physical == 0
+        blank = size == BLANK_SIZE and physical == 0
         return bool(size > 0 and physical >= 0 and (blank or physical + size <= physical_end))
 
     def __str__(self) -> str:

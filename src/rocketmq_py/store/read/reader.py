@@ -14,10 +14,16 @@ from typing import TypeVar
 
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
-from rocketmq_py.store.log.commit_log import HOT_BYTES, CommitLog
+from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
-from rocketmq_py.store.queue.consume_queue import HOT_ENTRIES, ConsumeQueue, places
-from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig
+from rocketmq_py.store.queue.consume_queue import (
+    BLANK_SIZE as BLANK_ENTRY_SIZE,
+    HOT_ENTRIES,
+    ConsumeQueue,
+    places,
+)
+from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
+from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig, delay_levels
 from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
 from rocketmq_py.wire.record import MIN_SIZE
 
@@ -54,6 +60,7 @@ class Reader:
         self._log = log
         self._index = index
         memory = total_memory if total_memory is not None else machine_memory()
+        self._repair = EntryRepair(log, delay_levels(config.message_delay_level))
         self._near = memory * config.access_message_in_memory_max_ratio // 100
 
     # -- by offset
@@ -118,8 +125,12 @@ class Reader:
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
-        if residency is not None and (first < log.written_from or first < log.end - HOT_BYTES):
-            self._check(starts, sizes, residency)
+        if first < log.hot_from:
+            if residency is not None:
+                self._check(starts, sizes, residency)
+            places_in_file = [at - base for at in starts]
+            if not all_fit(buffer, places_in_file, sizes, queue, offset):
+                return None
         body: bytes | memoryview
         if end - first != total:
             body = b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
@@ -141,9 +152,10 @@ class Reader:
         bulk: bool,
         residency: Residency | None,
     ) -> GetResult:
-        """Read entry by entry, as Java does."""
+        """Read entry by entry, as Java does, but leave out what is no record of the queue."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
+        damaged: list[int] = []
         size_so_far = last_seen = removed_before = 0
         following = offset
         scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
@@ -155,24 +167,31 @@ class Reader:
                 break
             last_seen = physical
             following += 1
-            if physical < removed_before or (accepts is not None and not accepts(code)):
+            if 0 <= physical < removed_before or (accepts is not None and not accepts(code)):
                 continue
             record = self._log.read(physical, size)
-            if record is None:
+            if record is None and self._is_removed(queue, following - 1, physical, size):
                 removed_before = self._log.next_file(physical)
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if record is None or not fits(record, queue, following - 1):
+                record = self._repair.record(queue, following - 1)
+            if record is None:
+                damaged.append(following - 1)
                 continue
             if message_filter is not None and not message_filter(record):
                 status = status if records else GetStatus.NO_MATCHED_MESSAGE
                 continue
             records.append(record)
-            size_so_far += size
+            size_so_far += len(record)
             status, removed_before = GetStatus.FOUND, 0
         if following == offset:
             status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
         behind = log_end - last_seen > self._near
         body = b"".join(records)
-        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+        return GetResult(
+            status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged)
+        )
 
     def _get_units(
         self,
@@ -188,6 +207,7 @@ class Reader:
         """As :meth:`_get_some`, unit by unit; the messages in a record are counted one by one."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
+        damaged: list[int] = []
         size_so_far = count_so_far = last_seen = 0
         following = offset
         scanned = self._max_scanned(BATCH_QUEUE_UNIT, max_count, message_filter)
@@ -208,6 +228,8 @@ class Reader:
             record = self._log.read(unit.physical, unit.size)
             if record is None:
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
+            elif not is_record(record, queue.queue_id):
+                damaged += range(max(unit.base, offset), unit.end)
             elif message_filter is not None and not message_filter(record):
                 status = status if records else GetStatus.NO_MATCHED_MESSAGE
             else:
@@ -219,7 +241,17 @@ class Reader:
             status, following = GetStatus.OFFSET_FOUND_NULL, queue.next_file(offset)
         behind = log_end - last_seen > self._near
         body = b"".join(records)
-        return GetResult(status, body, len(records), following, queue.min_offset, queue.max_offset, behind)
+        return GetResult(
+            status, body, len(records), following, queue.min_offset, queue.max_offset, behind, tuple(damaged)
+        )
+
+    def _is_removed(self, queue: ConsumeQueue, offset: int, physical: int, size: int) -> bool:
+        """True for an entry whose file is not there, and for a filler; False for one that is wrong."""
+        first = self._log.min_offset
+        if physical >= first or size == BLANK_ENTRY_SIZE:
+            return size == BLANK_ENTRY_SIZE or (physical < self._log.end and self._log.view(physical, 1) is None)
+        before = queue.entry(offset - 1)
+        return before is None or before[0] < first
 
     # -- without waiting for the disk
 
@@ -249,7 +281,7 @@ class Reader:
 
         :raises NotInMemory: they are not.
         """
-        hot_from, seen = self._log.hot_from, list[E]()
+        begin, hot_from, seen = self._log.min_offset, self._log.hot_from, list[E]()
         most, most_bytes = min(max_count, _CHECKED), min(limit, self._config.max_transfer_bytes_on_message_in_memory)
         if message_filter is not None:  # it may refuse any number of them
             most, most_bytes = _CHECKED, _CHECKED_BYTES
@@ -259,7 +291,7 @@ class Reader:
             if entry[0] >= hot_from:  # and so are those behind it
                 rest = entries
                 break
-            if accepts is None or accepts(entry[2]):
+            if entry[0] >= begin and (accepts is None or accepts(entry[2])):
                 self._log.needs(entry[0], entry[1], residency)
                 most, most_bytes = most - 1, most_bytes - entry[1]
             if most <= 0 or most_bytes <= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,6 +37,15 @@ class NewRecord(msgspec.Struct, gc=False):
     prepared_transaction_offset: int = 0
     uniq_key: str | None = None
     keys: str | None = None
+
+
+class KindTarget(NamedTuple):
+    """Where common sends go, with the system flags and the tags code of their records; see :class:`NewRecord`."""
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    tags_code: int
 
 
 class NewBatch(msgspec.Struct, gc=False):
@@ -127,6 +137,7 @@ class GetResult(msgspec.Struct, gc=False):
 
     ``body`` is a view of the log only if the caller allowed it. ``next_offset`` is the offset of the next read.
     ``suggest_slave`` is true if the messages are too far from the end of the log to be in memory.
+    ``damaged`` are the offsets before ``next_offset`` that are left out because their records are damaged for good.
     """
 
     status: GetStatus
@@ -136,6 +147,7 @@ class GetResult(msgspec.Struct, gc=False):
     min_offset: int
     max_offset: int
     suggest_slave: bool = False
+    damaged: tuple[int, ...] = ()
 
 
 class QueryResult(msgspec.Struct, gc=False):

@@ -11,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 
+from rocketmq_py.accelerator import Accelerator, RunAnswers, RunQueue, RunTarget, SendRun
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.index.index import MessageIndex
@@ -20,7 +21,14 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
 from rocketmq_py.store.write.batches import encode_uniform, split, uniform_messages
-from rocketmq_py.store.write.records import Appended, AppendedBatch, NewBatch, NewRecord, UniformBatch
+from rocketmq_py.store.write.records import (
+    Appended,
+    AppendedBatch,
+    KindTarget,
+    NewBatch,
+    NewRecord,
+    UniformBatch,
+)
 from rocketmq_py.wire.record import BORN_HOST_V6, STORE_HOST_V6, head_struct
 
 MAX_PROPERTIES = 32767
@@ -36,6 +44,10 @@ def _length(properties: bytes) -> bytes:
     return len(properties).to_bytes(2, "big")
 
 
+def _run_queue(queue: ConsumeQueue) -> RunQueue:
+    return queue.queue_id, queue.magic, queue.topic_part, queue.next_offset, queue.key_hash
+
+
 def _cannot_grow(error: OSError) -> StoreNotWritable:
     return StoreNotWritable(f"the commit log cannot grow: {error}")
 
@@ -45,6 +57,7 @@ class Writer:
 
     :param store_host: this broker's address, packed, 8 or 20 bytes.
     :param clock: milliseconds since the epoch.
+    :param accelerator: encodes batches; None for Python's own code.
     """
 
     def __init__(
@@ -55,7 +68,9 @@ class Writer:
         index: MessageIndex,
         store_host: bytes,
         clock: Callable[[], int],
+        accelerator: Accelerator | None = None,
     ) -> None:
+        self._encode_batch = accelerator.encode_batch if accelerator is not None else None
         self._config = config
         self._log = log
         self._queues = queues
@@ -155,6 +170,45 @@ class Writer:
             self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
         return Appended(offset, physical, now, size)
 
+    def append_run(
+        self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
+    ) -> tuple[int, RunAnswers] | None:
+        """Append common sends of a run, from ``begin`` on, as :meth:`append` would.
+
+        :param kinds: where the sends of each kind go; None for those that are not common.
+        :param suffix: properties appended to those of each message.
+        :returns: the number after the last of them, and their answers; None if the first must be appended by itself.
+        """
+        room = self._limit - self._position
+        if room <= 0 or len(born_host) != 8:
+            return None
+        queues, targets = self._run_targets(kinds)
+        appended = run.append(
+            begin, targets, list(map(_run_queue, queues)),
+            (born_host, self._host), suffix, (self._now or self.now(), self._start + self._position, room),
+            (self._config.max_message_size, MAX_PROPERTIES),
+        )  # fmt: skip
+        if appended is None:
+            return None
+        stop, records, entries, keys, answers = appended
+        self._take_encoded(records, keys)
+        for queue, flat in zip(queues, entries, strict=True):
+            if flat:
+                self._take_entries(queue, flat)
+        return stop, answers
+
+    def _run_targets(self, kinds: Sequence[KindTarget | None]) -> tuple[list[ConsumeQueue], list[RunTarget | None]]:
+        """The queues that exist for kinds of sends, and for each kind the position of its queue."""
+        places: dict[ConsumeQueue, int] = {}
+        targets: list[RunTarget | None] = []
+        for kind in kinds:
+            queue = self._queues.by_key.get((kind.topic, kind.queue_id)) if kind is not None else None
+            if kind is None or queue is None or queue.is_batched:
+                targets.append(None)
+            else:
+                targets.append((places.setdefault(queue, len(places)), kind.sys_flag, kind.tags_code))
+        return list(places), targets
+
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
         """Append messages that are adjacent in one file."""
         total = sum(self._size_bound(record) for record in records)
@@ -186,6 +240,9 @@ class Writer:
         :raises CorruptRecord: the body is not a batch; nothing is stored.
         :raises MessageIllegal: it is too large; nothing is stored.
         """
+        appended = self._append_fast(batch) if self._encode_batch is not None and not batch.properties else None
+        if appended is not None:
+            return appended
         shape = None if batch.properties else uniform_messages(batch.body)
         if shape is None:
             return self._append_varied(self._queues.get_or_create(batch.topic, batch.queue_id), batch)
@@ -195,6 +252,37 @@ class Writer:
                 batch.reconsume_times,
             )
         )  # fmt: skip
+
+    def _append_fast(self, batch: NewBatch) -> AppendedBatch | None:
+        """Append a batch with the accelerator; None if that leaves it to Python, which then also says what is wrong."""
+        assert self._encode_batch is not None
+        queue = self._queues.by_key.get((batch.topic, batch.queue_id))
+        room = self._limit - self._position
+        if queue is None or queue.is_batched or room <= 0:
+            return None
+        now, physical, offset = self._now or self.now(), self._start + self._position, queue.next_offset
+        encoded = self._encode_batch(
+            batch.body, _run_queue(queue), (batch.born_host, self._host),
+            (batch.sys_flag, batch.born_timestamp, batch.reconsume_times), (now, physical, room),
+            (self._config.max_message_size, MAX_PROPERTIES),
+        )  # fmt: skip
+        if encoded is None:
+            return None
+        records, entries, keys = encoded
+        self._take_encoded(records, keys)
+        self._take_entries(queue, entries)
+        return AppendedBatch(offset, entries[0::3], now, len(records))
+
+    def _take_encoded(self, records: bytes, keys: list[object]) -> None:
+        self._chunks.append(records)
+        self._position += len(records)
+        self._waiting += keys
+
+    def _take_entries(self, queue: ConsumeQueue, entries: list[int]) -> None:
+        if not queue.pending:
+            self.touched.append(queue)
+        queue.pending += entries
+        queue.next_offset += len(entries) // 3
 
     def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
         """Append uniform messages, adjacent in the log.

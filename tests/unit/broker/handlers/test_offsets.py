@@ -52,6 +52,14 @@ def test_members_receive_their_new_offsets(telling: InProcess, timestamp: int, f
     assert telling.services.offsets.query("g", "t", 0) == 3
 
 
+def test_a_group_that_is_at_the_first_message_can_be_reset(telling: InProcess) -> None:
+    telling.services.offsets.commit("g", "t", 0, 0, "c")
+    consumer, client = member(telling), telling.connect()
+    header = ResetOffset(topic="t", group="g", timestamp=-1, is_force=True)
+    assert client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header).code == 0
+    assert fastjson.loads(consumer.heard[0].body) == {"offsetTable": {T: 5}}
+
+
 def test_members_in_cpp_receive_a_list(telling: InProcess) -> None:
     consumer, client = member(telling), telling.connect()
     header = ResetOffset(topic="t", group="g", timestamp=0)

@@ -119,6 +119,20 @@ def test_a_reset_to_an_offset_must_lie_in_the_queue(running: InProcess, client: 
     assert client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header).code == code
 
 
+def test_a_pull_of_one_queue_does_not_take_the_resets_of_others(running: InProcess) -> None:
+    offsets = running.services.offsets
+    for queue_id in range(3):
+        offsets.reset("g", "t", queue_id, queue_id)
+    offsets.reset("other", "t", 1, 7)
+    assert offsets.take_reset("g", "t", 9) is None
+    assert offsets.take_reset("g", "t", 1) == 1
+    assert offsets.take_reset("g", "t", 1) is None
+    assert [offsets.has_reset("g", "t", queue_id) for queue_id in range(3)] == [True, False, True]
+    assert [offsets.take_reset("g", "t", queue_id) for queue_id in range(3)] == [0, None, 2]
+    assert offsets.take_reset("other", "t", 1) == 7
+    assert not offsets._resets, "what is taken leaves nothing behind"
+
+
 def test_resets_of_unknown_topics_and_groups_are_refused(running: InProcess, client: Client) -> None:
     header = ResetOffset(topic="t", group="g", timestamp=0)
     assert client.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, header).code == 17

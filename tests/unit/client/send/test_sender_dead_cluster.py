@@ -1,4 +1,4 @@
-"""Many sends to a cluster of which nothing answers: they wait together, and cost nothing while they do."""
+"""Many sends to a cluster in which no server answers: they share attempts and cost nothing while they wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BROKERS = {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize("dead", [{"ns:1"}, {"a:1", "b:1"}], ids=["name server", "brokers"])
-def test_sends_that_nobody_takes_share_their_attempts(dead: set[str]) -> None:
+def test_sends_to_a_dead_cluster_share_their_attempts(dead: set[str]) -> None:
     tasks_at_most, ends = 0, list[BaseException | object]()
 
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
@@ -42,7 +42,7 @@ def test_sends_that_nobody_takes_share_their_attempts(dead: set[str]) -> None:
 
 
 @pytest.mark.parametrize("dead", [{"ns:1"}, {"a:1", "b:1"}], ids=["name server", "brokers"])
-def test_they_go_on_as_soon_as_somebody_answers(dead: set[str]) -> None:
+def test_waiting_sends_continue_when_a_server_answers(dead: set[str]) -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         network.unreachable = set(dead)
         bodies = [b"%d" % n for n in range(MANY)]
@@ -56,7 +56,7 @@ def test_they_go_on_as_soon_as_somebody_answers(dead: set[str]) -> None:
     run_producer(body, cluster(t=BROKERS), send_timeout=10.0)
 
 
-def test_a_broker_that_is_left_takes_what_the_other_cannot() -> None:
+def test_one_remaining_broker_gets_all_messages() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         network.unreachable = {"b:1"}
         results = await asyncio.gather(*(producer.send_async(message()) for _ in range(MANY)))
@@ -65,7 +65,7 @@ def test_a_broker_that_is_left_takes_what_the_other_cannot() -> None:
     run_producer(body, cluster(t=BROKERS))
 
 
-def test_without_retries_the_first_failure_is_the_end() -> None:
+def test_without_retries_the_first_failure_is_final() -> None:
     async def body(producer: Producer, network: ScriptedNetwork) -> None:
         network.unreachable = {"a:1", "b:1"}
         async with asyncio.timeout(2):

@@ -54,14 +54,14 @@ def test_messages_of_a_logical_queue_have_their_place_there() -> None:
     body = stored(queue_id=1, offset=4) + stored(queue_id=1, offset=5)
     header = PullResponse(suggest_which_broker_id=0, next_begin_offset=106, min_offset=100, max_offset=106)
     queue = MessageQueue("T", "__syslo__global__", 7)
-    physical = pulled_messages(body, header, queue, ()).messages
+    physical = pulled_messages(body, header, queue, 104, ()).messages
     assert [(message.queue_id, message.queue_offset) for message in physical] == [(1, 4), (1, 5)]
     header.offset_delta = 100
-    logical = pulled_messages(body, header, queue, ()).messages
+    logical = pulled_messages(body, header, queue, 104, ()).messages
     assert [(message.queue, message.queue_offset) for message in logical] == [(queue, 104), (queue, 105)]
     assert [message.body for message in logical] == [b"body", b"body"]
     header.offset_delta = 0  # the first physical queue
-    assert [message.queue_id for message in pulled_messages(body, header, queue, ()).messages] == [7, 7]
+    assert [message.queue_id for message in pulled_messages(body, header, queue, 104, ()).messages] == [7, 7]
 
 
 @pytest.mark.parametrize("size", [-1, 0, 10, 1000])

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.spark.decode import COLUMNS, Decoder, compiled
-from rocketmq_py.spark.decode.compiled import CompiledDecoder, installed
+from rocketmq_py.spark.decode.compiled import CompiledDecoder
 from rocketmq_py.spark.decode.layout import Irregular
 from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
+from tests.accelerated import needs_accelerator
 from tests.examples import examples
 from tests.unit.spark.decode.test_columns import (
     BORN_V6,
@@ -31,7 +31,7 @@ from tests.unit.spark.decode.test_columns import (
     runs,
 )
 
-pytestmark = pytest.mark.skipif(installed() is None, reason="rocketmq-py-native is not installed")
+pytestmark = needs_accelerator
 
 V6_FLAGS = [0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]
 TOPICS = ["orders", "t" * 127, "t" * 200]
@@ -178,18 +178,6 @@ def test_the_decoder_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "installed", lambda: None)
     with pytest.raises(ConfigError, match="needs rocketmq-py-native"):
         Decoder(SCHEMA, "b", choice=DecoderChoice.COMPILED)
-
-
-def test_a_module_of_another_format_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setitem(sys.modules, "rocketmq_py_native", SimpleNamespace(FORMAT=0))
-    compiled.installed.cache_clear()
-    try:
-        assert compiled.installed() is None
-    finally:
-        compiled.installed.cache_clear()
-    assert "format 0" in caplog.text
 
 
 @pytest.mark.parametrize(

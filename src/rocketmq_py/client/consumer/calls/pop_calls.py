@@ -15,13 +15,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.consumer.filters import check_version
-from rocketmq_py.client.consumer.undecoded_log import log_undecoded
+from rocketmq_py.client.consumer.calls.single_pull import SinglePulls
+from rocketmq_py.client.consumer.filters import check_version, make_subscription
+from rocketmq_py.client.consumer.skipped import SkippedMessages
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook, filter_messages
 from rocketmq_py.core.consumer.pull_result import filter_by_tags
-from rocketmq_py.core.pop.receipts import GIVE_BACK, PoppedMessage, attach_receipts, batch_acks
+from rocketmq_py.core.pop.receipts import GIVE_BACK, PoppedMessage, attach_receipts, batch_acks, missing_offsets
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
-from rocketmq_py.model import MessageExt, MessageQueue
+from rocketmq_py.model import MessageExt, MessageQueue, RecordHead
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.bodies.pop import BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -35,8 +36,8 @@ from rocketmq_py.protocol.headers.pop import (
     PopResponse,
 )
 from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace, without_namespace
-from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, real_topic
-from rocketmq_py.wire.record import DEFAULT_RULES, BodyRules, decode_response
+from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, Place, real_topic
+from rocketmq_py.wire.record import BodyRules, decode_response
 
 _log = logging.getLogger(__name__)
 
@@ -81,20 +82,26 @@ class AttemptIds:
 class PopCalls:
     """The POP requests of one consumer group.
 
+    :param rules: what is wanted of message bodies.
+    :param skipped: told of messages that cannot be decoded.
+    :param single_pulls: reads popped messages whose records cannot be found in the answer.
     :param filter_hooks: drop popped messages: those are only acked.
     :param namespace: of the group; messages have topics without it.
-    :param rules: what is wanted of message bodies.
     """
 
     def __init__(
         self,
         instance: ClientInstance,
         group: str,
+        rules: BodyRules,
+        skipped: SkippedMessages,
+        single_pulls: SinglePulls,
         filter_hooks: Sequence[FilterMessageHook] = (),
         namespace: str | None = None,
-        rules: BodyRules = DEFAULT_RULES,
     ) -> None:
         self._rules = rules
+        self._skipped = skipped
+        self._single_pulls = single_pulls
         self._instance = instance
         self._group = group
         self._filter_hooks = filter_hooks
@@ -175,22 +182,48 @@ class PopCalls:
         """The messages of a pop, and those that cannot be decoded; there being no room for others, these are returned
         to the broker.
         """
-        messages, undecoded, postponed = decode_response(body, queue.broker_name, self._rules)
+        messages, undecoded, postponed, damage = decode_response(body, queue.broker_name, self._rules)
         if undecoded or postponed:
             messages = sorted(
                 [*messages, *(record.message for record in (*undecoded, *postponed))], key=lambda one: one.queue_offset
             )
         popped = attach_receipts(messages, queue.topic, queue.broker_name, response, order=order)
+        damaged: list[PoppedMessage] = []
+        if damage is not None:
+            _log.info("the answer to a pop of %s is damaged: %s", queue, damage)
+            for place, offset in missing_offsets(popped, response):
+                more, is_whole = await self._pull(queue, place, offset, response, order=order)
+                (popped if is_whole else damaged).extend(more)
+            popped.sort(key=lambda one: one.message.queue_offset)
         if self._namespace:
-            for message in messages:
+            for message, _ in (*popped, *damaged):
                 message.topic = without_namespace(self._namespace, message.topic)
         if not undecoded and not postponed:
-            return popped, []
-        log_undecoded(self._group, queue_without_namespace(self._namespace, queue), undecoded)
+            return popped, damaged
+        self._skipped.undecoded(queue_without_namespace(self._namespace, queue), undecoded)
         skipped, returned = {record.message for record in undecoded}, {record.message for record in postponed}
         await self.give_back([one for one in popped if one.message in returned], GIVE_BACK)
         whole = [one for one in popped if one.message not in skipped | returned]
-        return whole, [one for one in popped if one.message in skipped]
+        return whole, [*damaged, *(one for one in popped if one.message in skipped)]
+
+    async def _pull(
+        self, queue: MessageQueue, place: Place, offset: int, response: PopResponse, *, order: bool
+    ) -> tuple[list[PoppedMessage], bool]:
+        """A popped message that is pulled by its offset, and True; if it is damaged, what is to be acked for it, and
+        False.
+
+        None at all if the broker cannot be asked: the message becomes visible again.
+        """
+        flag, queue_id = place
+        source = MessageQueue(real_topic(queue.topic, self._group, flag), queue.broker_name, queue_id)
+        try:
+            pulled = await self._single_pulls.pull(source, offset, make_subscription(source.topic, "*", None, 0))
+        except RocketMQError as e:
+            _log.warning("offset %d of %s was popped, but could not be read: %s", offset, source, e)
+            return [], False
+        found = [message for message in pulled.messages if message.queue_offset == offset]
+        messages = found or [_nothing(source, offset)]
+        return attach_receipts(messages, queue.topic, queue.broker_name, response, order=order), bool(found)
 
     async def notified(self, queue: MessageQueue, *, poll: float, order: bool) -> bool:
         """Let the broker hold a request until there may be a message to pop; returns True if there may be one.
@@ -294,6 +327,12 @@ class PopCalls:
                 _log.info("a message of group %s comes again only after its invisible time: %s", self._group, result)
             elif isinstance(result, BaseException):
                 raise result
+
+
+def _nothing(queue: MessageQueue, offset: int) -> MessageExt:
+    """A message without contents, for the ack of one that is damaged."""
+    head = RecordHead(0, 0, 0, queue.queue_id, 0, offset, 0, 0, 0, bytes(8), 0, bytes(8), 0, 0, 0)
+    return MessageExt(tuple(head), queue.topic, b"", b"", queue.broker_name)
 
 
 def _offset(one: PoppedMessage) -> int:

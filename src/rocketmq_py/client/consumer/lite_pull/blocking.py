@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Unpack
 
+from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance
 from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer as AioSource
 from rocketmq_py.client.consumer.lite_pull.settings import LitePullSettings
 from rocketmq_py.client.consumer.lite_pull.threads import LitePullMember
@@ -34,6 +35,8 @@ class LitePullConsumer(LitePullMember):
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
+        below.
     :param hooks: called with the messages that are handed out, for instance to make spans.
     :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
@@ -55,11 +58,16 @@ class LitePullConsumer(LitePullMember):
         group: str,
         namesrv: str | Sequence[str] | None = None,
         *,
+        instance: ClientInstance | None = None,
         hooks: Sequence[ReceiveHook] = (),
         trace: Trace = False,
         **settings: Unpack[LitePullSettings],
     ) -> None:
-        self._wrap(self._make(lambda: AioSource(group, namesrv, hooks=hooks, trace=trace, **settings)))
+        self._wrap(
+            self._make(
+                lambda: AioSource(group, namesrv, instance=aio_instance(instance), hooks=hooks, trace=trace, **settings)
+            )
+        )
 
     def start(self) -> None:
         """Join the group and start to pull; with subscribed topics, returns after the first rebalance.

@@ -25,13 +25,12 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerSt
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
 from rocketmq_py.client.consumer.lite_pull.options import LitePullOptions
-from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import pulled_messages
+from rocketmq_py.core.consumer.pull_result import pulled_messages, queue_end
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError, TopicNotExist
@@ -74,6 +73,7 @@ class LitePullLoop:
         self._arrived = arrived
         self._move = move
         self._offset: int | None = None
+        self._is_damaged = False  # the message at the offset
         self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._failures = group.failure_log(("queue", process.queue), process.queue.broker_name)
         self._flow = FlowControlLog(group.name, process, logging.INFO)  # a slow poll loop is the application's choice
@@ -110,7 +110,7 @@ class LitePullLoop:
             if self._offset is None:
                 self._offset = await self._start_offset()
                 self._cache.skip(self._process, self._offset)
-            await self._pull(self._offset)
+            await (self._pull_one if self._is_damaged else self._pull)(self._offset)
         except RocketMQError as e:
             await asyncio.sleep(await self._failed(e))
         except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
@@ -168,11 +168,26 @@ class LitePullLoop:
                     await asyncio.sleep(0)  # sends the next pull before the answer is decoded
                 self._offset = self._handle(answer)
                 self._broker_id = self._next_broker(answer.header)
-                if pull is not None and pull.offset != self._offset:
+                if self._is_damaged or (pull is not None and pull.offset != self._offset):
                     return  # some messages are pulled again
         finally:
             if pull is not None:
                 discard(pull)
+
+    async def _pull_one(self, offset: int) -> None:
+        """Pull the next message, or move on if it is damaged for good."""
+        queue = self._process.queue
+        subscription = self._subscription(queue.topic)
+        pulled = await self._group.single_pulls.pull(queue, offset, subscription, broker_id=self._broker_id)
+        self._log_recovery()
+        self._is_damaged = False
+        self._offset = pulled.next_offset
+        messages = self._finished(pulled.messages)
+        if messages:
+            self._cache.put(self._process, messages, queue_end(messages))
+            self._arrived()
+        else:
+            self._cache.skip(self._process, pulled.next_offset)
 
     async def _begin(self, offset: int) -> PendingPull:
         instance = self._group.instance
@@ -221,13 +236,14 @@ class LitePullLoop:
         """Put the messages of an answer into the cache; returns the offset to continue at."""
         group, queue = self._group, self._process.queue
         messages, next_offset = list[MessageExt](), answer.header.next_begin_offset
-        if answer.code == FOUND:
-            messages, next_offset, undecoded = pulled_messages(
-                answer.body, answer.header, queue, answer.pull.subscription.tags_set, group.options.body_rules
+        if answer.code == FOUND or answer.header.damaged is not None:
+            tags = answer.pull.subscription.tags_set
+            pulled = pulled_messages(
+                answer.body, answer.header, queue, answer.pull.offset, tags, group.options.body_rules
             )
-            log_undecoded(group.name, group.shown(queue), undecoded)
-        group.show(messages)
-        messages = filter_messages(group.options.filter_hooks, group.name, group.shown(queue), messages)
+            group.skipped.undecoded(group.shown(queue), pulled.undecoded)
+            self._is_damaged = pulled.damage is not None
+            messages, next_offset = self._finished(pulled.messages), pulled.next_offset
         if messages:
             self._cache.put(self._process, messages, answer.header.max_offset)
             self._arrived()
@@ -236,6 +252,12 @@ class LitePullLoop:
             self._offset_illegal(answer.pull.offset, next_offset)
         self._cache.skip(self._process, next_offset)
         return next_offset
+
+    def _finished(self, messages: list[MessageExt]) -> list[MessageExt]:
+        """Pulled messages as the application gets them."""
+        group = self._group
+        group.show(messages)
+        return filter_messages(group.options.filter_hooks, group.name, group.shown(self._process.queue), messages)
 
     def _offset_illegal(self, offset: int, next_offset: int) -> None:
         queue = self._process.queue

@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 from typing import Unpack
 
+from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance
 from rocketmq_py.client.consumer.pull.consumer import PullConsumer as AioSource
 from rocketmq_py.client.consumer.pull.settings import PullSettings
 from rocketmq_py.client.consumer.pull.threads import BlockingPullMember
@@ -28,6 +29,8 @@ class PullConsumer(BlockingPullMember):
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param topics: topics whose queues the members of the group share; :meth:`assignment` returns this member's share.
     :param queues_changed: called when the share changes.
+    :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
+        below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -48,10 +51,20 @@ class PullConsumer(BlockingPullMember):
         *,
         topics: Collection[str] = (),
         queues_changed: QueuesChanged | None = None,
+        instance: ClientInstance | None = None,
         **settings: Unpack[PullSettings],
     ) -> None:
         self._wrap(
-            self._make(lambda: AioSource(group, namesrv, topics=topics, queues_changed=queues_changed, **settings))
+            self._make(
+                lambda: AioSource(
+                    group,
+                    namesrv,
+                    topics=topics,
+                    queues_changed=queues_changed,
+                    instance=aio_instance(instance),
+                    **settings,
+                )
+            )
         )
 
     def start(self) -> None:

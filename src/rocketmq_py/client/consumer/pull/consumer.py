@@ -23,7 +23,6 @@ from rocketmq_py.client.consumer.pull_member import PullMember
 from rocketmq_py.client.consumer.rebalance.queue_lock import NoQueueLock
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged, Rebalancer
 from rocketmq_py.client.consumer.send_message_back import SendMessageBack
-from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.client.queue_requests import ask_about_queue, broker_of
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -191,11 +190,16 @@ class PullConsumer(PullMember):
         found = PullResponse.from_ext(reply.ext)
         self._broker_ids[queue] = found.suggest_which_broker_id
         messages, next_offset = list[MessageExt](), found.next_begin_offset
-        if reply.code == ResponseCode.SUCCESS:
-            messages, next_offset, undecoded = pulled_messages(
-                reply.body, found, queue, subscription.tags_set, self._group.options.body_rules
+        if reply.code == ResponseCode.SUCCESS or found.damaged is not None:
+            pulled = pulled_messages(
+                reply.body, found, queue, offset, subscription.tags_set, self._group.options.body_rules
             )
-            log_undecoded(self.group, self._group.shown(queue), undecoded)
+            self._group.skipped.undecoded(self._group.shown(queue), pulled.undecoded)
+            if pulled.damage is not None and not pulled.messages:
+                pulled = await self._group.single_pulls.pull(
+                    queue, pulled.next_offset, subscription, broker_id=self._broker_id(queue)
+                )
+            messages, next_offset = pulled.messages, pulled.next_offset
             self._group.show(messages)
             messages = filter_messages(self._options.filter_hooks, self.group, self._group.shown(queue), messages)
         self._group.stats(queue.topic).pulled.add(len(messages), 0.0)

@@ -7,12 +7,12 @@ by ``tools/make_blocking.py``: change that and run it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation
-from rocketmq_py.model import MessageModel
+from rocketmq_py.model import DamagedMessage, MessageModel
 
 
 class PullSettings(ClientSettings, total=False):
@@ -24,6 +24,8 @@ class PullSettings(ClientSettings, total=False):
     max_decompressed_pull: int
     decode_body: bool
     decompress_body: bool
+    check_crc: bool
+    on_damaged: Callable[[DamagedMessage], None] | None
     message_model: MessageModel
     local_offset_dir: str | os.PathLike[str] | None
     rebalance_interval: float

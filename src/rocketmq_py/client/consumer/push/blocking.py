@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Unpack
 
+from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener
 from rocketmq_py.client.consumer.push.consumer import F, PushConsumer as AioSource
 from rocketmq_py.client.consumer.push.settings import PushSettings
@@ -44,6 +45,8 @@ class PushConsumer(PushMember):
     :param hooks: called before and after every call of a listener.
     :param trace: send traces of messages to the brokers' trace topic, or to the topic named here; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
+    :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
+        below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
     :param address_map: other addresses for the ones brokers advertise.
@@ -66,6 +69,7 @@ class PushConsumer(PushMember):
         queues_changed: QueuesChanged | None = None,
         hooks: Sequence[ConsumeHook] = (),
         trace: Trace = False,
+        instance: ClientInstance | None = None,
         **settings: Unpack[PushSettings],
     ) -> None:
         self._wrap(
@@ -77,6 +81,7 @@ class PushConsumer(PushMember):
                     queues_changed=queues_changed,
                     hooks=hooks,
                     trace=trace,
+                    instance=aio_instance(instance),
                     **settings,
                 )
             )

@@ -25,7 +25,6 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerSt
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
-from rocketmq_py.client.consumer.undecoded_log import log_undecoded
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer.flow_control import (
@@ -38,7 +37,7 @@ from rocketmq_py.core.consumer.flow_control import (
     pull_flags,
 )
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import pulled_messages, restore_topic
+from rocketmq_py.core.consumer.pull_result import pulled_messages, queue_end, restore_topic
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import ConnectError, ConnectionLost, NotLeader, RocketMQError, SubscriptionError, TopicNotExist
@@ -85,6 +84,7 @@ class PullLoop:
         self._dispatcher = dispatcher
         self._events = events
         self._offset: int | None = None
+        self._is_damaged = False  # the message at the offset
         self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._sent_commit = 0
         self._has_pulled = False
@@ -123,7 +123,7 @@ class PullLoop:
         try:
             if self._offset is None:
                 self._offset = await self._start_offset()
-            await self._pull(self._offset)
+            await (self._pull_one if self._is_damaged else self._pull)(self._offset)
         except RocketMQError as e:
             pause = await self._failed(e)
         except Exception:  # noqa: BLE001 - a fault here must not end the consumption of a queue unnoticed
@@ -191,11 +191,23 @@ class PullLoop:
                     await asyncio.sleep(0)  # sends the next pull before the answer is decoded
                 if not self._queue.dropped:
                     await self._handle(answer)
-                    if pull is not None and pull.offset != self._offset:
+                    if self._is_damaged or (pull is not None and pull.offset != self._offset):
                         return  # some messages are pulled again
         finally:
             if pull is not None:
                 discard(pull)
+
+    async def _pull_one(self, offset: int) -> None:
+        """Pull the next message, or move on if it is damaged for good."""
+        queue = self._queue
+        subscription = self._group.announced[queue.queue.topic]
+        pulled = await self._group.single_pulls.pull(queue.queue, offset, subscription, broker_id=self._broker_id)
+        self._log_recovery()
+        if queue.dropped:
+            return
+        self._is_damaged = False
+        self._offset = pulled.next_offset
+        self._hand_over(self._finished(pulled.messages), pulled.next_offset, queue_end(pulled.messages))
 
     async def _begin(self, offset: int) -> PendingPull | None:
         """Send a pull to the broker that the last answer suggested; None if the queue has moved to another broker."""
@@ -277,20 +289,23 @@ class PullLoop:
         """Hand over the messages of an answer and move on to its next offset."""
         queue, header = self._queue, answer.header
         next_offset = header.next_begin_offset
-        if answer.code == FOUND:
+        if answer.code == FOUND or header.damaged is not None:
             messages, next_offset = self._messages(answer)
             self._group.stats(queue.queue.topic).pulled.add(len(messages), self._group.now() - answer.pull.sent_at)
-            if messages:
-                queue.put(messages, header.max_offset)
-                self._dispatcher.submit(queue, messages)
-            elif not queue.count:
-                self._group.offsets.update(queue.queue, next_offset)  # all were filtered away
+            self._hand_over(messages, next_offset, header.max_offset)
         elif answer.code == OFFSET_MOVED:
             await self._events.offset_illegal(queue, self._offset or 0, next_offset)
         elif not queue.count:
             self._group.offsets.update(queue.queue, next_offset)
         self._offset = next_offset
         self._broker_id = self._next_broker(header)
+
+    def _hand_over(self, messages: list[MessageExt], next_offset: int, max_offset: int) -> None:
+        if messages:
+            self._queue.put(messages, max_offset)
+            self._dispatcher.submit(self._queue, messages)
+        elif not self._queue.count:
+            self._group.offsets.update(self._queue.queue, next_offset)  # all were filtered away
 
     def _next_broker(self, header: PullResponse) -> int:
         """The id of the replica to pull from next."""
@@ -302,14 +317,20 @@ class PullLoop:
         source, group = self._queue.queue, self._group
         # A pull that the broker held was filtered by the subscription of now, not by that of the request.
         wanted = self._group.subscriptions.get(source.topic, answer.pull.subscription)
-        messages, next_offset, undecoded = pulled_messages(
-            answer.body, answer.header, source, wanted.tags_set, group.options.body_rules
+        pulled = pulled_messages(
+            answer.body, answer.header, source, answer.pull.offset, wanted.tags_set, group.options.body_rules
         )
-        log_undecoded(group.name, group.shown(source), undecoded)
+        group.skipped.undecoded(group.shown(source), pulled.undecoded)
+        self._is_damaged = pulled.damage is not None
+        return self._finished(pulled.messages), pulled.next_offset
+
+    def _finished(self, messages: list[MessageExt]) -> list[MessageExt]:
+        """Pulled messages as the application gets them."""
+        source, group = self._queue.queue, self._group
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)
         elif self._group.is_pop_retry(source.topic):
             for message in messages:
                 message.topic = normal_topic(message.topic, self._group.name)
         group.show(messages)
-        return filter_messages(group.options.filter_hooks, group.name, group.shown(source), messages), next_offset
+        return filter_messages(group.options.filter_hooks, group.name, group.shown(source), messages)

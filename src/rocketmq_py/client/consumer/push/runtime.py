@@ -50,8 +50,9 @@ class PushRuntime:
         else:
             self.dispatcher, self.queue_lock = self._concurrent(listeners, failures), NoQueueLock(group)
         calls = PopCalls(
-            group.instance, group.name, group.options.filter_hooks, group.namespace, group.options.body_rules
-        )
+            group.instance, group.name, group.options.body_rules, group.skipped, group.single_pulls,
+            group.options.filter_hooks, group.namespace,
+        )  # fmt: skip
         self._acks = PopAcks(group, calls, failures.dead_letter)
         self.fetcher = MessageFetcher(
             PullStrategy(group, self.dispatcher, self),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation
-from rocketmq_py.model import ConsumeFromWhere, MessageModel
+from rocketmq_py.model import ConsumeFromWhere, DamagedMessage, MessageModel
 
 
 class PushSettings(ClientSettings, total=False):
@@ -25,6 +25,8 @@ class PushSettings(ClientSettings, total=False):
     max_decompressed_pull: int
     decode_body: bool
     decompress_body: bool
+    check_crc: bool
+    on_damaged: Callable[[DamagedMessage], None] | None
     message_model: MessageModel
     local_offset_dir: str | os.PathLike[str] | None
     rebalance_interval: float

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Unpack
 
+from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance
 from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer as AioSource, SimpleHealth
 from rocketmq_py.client.consumer.simple.settings import SimpleSettings
 from rocketmq_py.client.consumer.simple.threads import SimpleMember
@@ -30,6 +31,8 @@ class SimpleConsumer(SimpleMember):
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
+    :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
+        below.
     :param hooks: called with the messages that are handed out, for instance to make spans.
     :param instance_name: the part of the client id after ``ip@``.
     :param unit_name: appended to the client id.
@@ -49,10 +52,13 @@ class SimpleConsumer(SimpleMember):
         group: str,
         namesrv: str | Sequence[str] | None = None,
         *,
+        instance: ClientInstance | None = None,
         hooks: Sequence[ReceiveHook] = (),
         **settings: Unpack[SimpleSettings],
     ) -> None:
-        self._wrap(self._make(lambda: AioSource(group, namesrv, hooks=hooks, **settings)))
+        self._wrap(
+            self._make(lambda: AioSource(group, namesrv, instance=aio_instance(instance), hooks=hooks, **settings))
+        )
 
     def start(self) -> None:
         """Join the group.

@@ -108,8 +108,8 @@ class SimpleConsumer(GroupMember):
         self._options = SimpleOptions(**options)
         super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
         self._calls = PopCalls(
-            self._instance, self.group, self._options.filter_hooks, self._options.namespace,
-            self._group.options.body_rules,
+            self._instance, self.group, self._group.options.body_rules, self._group.skipped,
+            self._group.single_pulls, self._options.filter_hooks, self._options.namespace,
         )  # fmt: skip
         self._sources = Sources(
             self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly

@@ -6,11 +6,11 @@ by ``tools/make_blocking.py``: change that and run it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
-from rocketmq_py.model import ConsumeFromWhere
+from rocketmq_py.model import ConsumeFromWhere, DamagedMessage
 
 
 class SimpleSettings(ClientSettings, total=False):
@@ -22,6 +22,8 @@ class SimpleSettings(ClientSettings, total=False):
     max_decompressed_pull: int
     decode_body: bool
     decompress_body: bool
+    check_crc: bool
+    on_damaged: Callable[[DamagedMessage], None] | None
     consume_from: ConsumeFromWhere
     invisible_duration: float
     orderly: bool

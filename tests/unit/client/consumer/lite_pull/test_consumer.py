@@ -70,7 +70,7 @@ class Broker:
         if request.code == Code.QUERY_CONSUMER_OFFSET:
             unknown = Command(ResponseCode.QUERY_NOT_FOUND)
             return unknown if self.stored is None else Command(0, ext={"offset": str(self.stored)})
-        if request.code == Code.LITE_PULL_MESSAGE:
+        if request.code in (Code.LITE_PULL_MESSAGE, Code.PULL_MESSAGE):
             answers = self.pulls.get(int(request.ext["queueOffset"]))
             return answers.pop(0) if answers else None
         return Command(0)

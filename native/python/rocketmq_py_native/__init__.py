@@ -1,0 +1,8 @@
+"""The compiled hot path of RocketMQ for Python and Spark, in Rust.
+
+Optional: :mod:`rocketmq_py.accelerator` uses it where it is installed; without it Python does the same.
+"""
+
+from rocketmq_py_native._native import FORMAT, Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes
+
+__all__ = ["FORMAT", "Answers", "Sends", "cut_read", "decode", "encode_batch", "index_entries", "key_hashes"]

@@ -1,0 +1,48 @@
+# See rocketmq_py.accelerator, which describes these and says when they are used.
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+FORMAT: int
+
+@final
+class Answers:
+    def opaques(self) -> list[int]: ...
+    def encode(self, pieces: Sequence[bytes], host: bytes, /) -> bytes: ...
+
+@final
+class Sends:
+    def __len__(self) -> int: ...
+    def kinds(self) -> list[tuple[str, int, int, str, str]]: ...
+    def verified(self, keys: Sequence[bytes | None], /) -> Sends: ...
+    def frame(self, number: int, /) -> tuple[int, bytes, bytes]: ...
+    def append(
+        self,
+        begin: int,
+        targets: Sequence[tuple[int, int, int] | None],
+        queues: Sequence[tuple[int, int, bytes, int, int]],
+        hosts: tuple[bytes, bytes],
+        suffix: bytes,
+        place: tuple[int, int, int],
+        limits: tuple[int, int],
+        /,
+    ) -> tuple[int, bytes, list[list[int]], list[Any], Answers] | None: ...
+
+def decode(
+    bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], /
+) -> tuple[int, tuple[Any, ...]] | None: ...
+def encode_batch(
+    body: bytes,
+    queue: tuple[int, int, bytes, int, int],
+    hosts: tuple[bytes, bytes],
+    head: tuple[int, int, int],
+    place: tuple[int, int, int],
+    limits: tuple[int, int],
+    /,
+) -> tuple[bytes, list[int], list[Any]] | None: ...
+def index_entries(
+    hashes: list[int], physicals: list[int], timestamps: list[int], begin: int, previous: bytes, /
+) -> bytes: ...
+def key_hashes(topics: list[int], keys: list[bytes], /) -> list[int]: ...
+def cut_read(
+    data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], /
+) -> tuple[list[Any], int, int, tuple[int, int] | None]: ...

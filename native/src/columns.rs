@@ -1,0 +1,337 @@
+//! Stored messages, as the answers to pulls carry them, into the buffers of Arrow columns.
+//!
+//! The same columns as `rocketmq_py.spark.decode` makes with NumPy, in one pass over the records and one over the
+//! columns. Whatever needs more than the layout (compressed bodies, inner batches, lengths that disagree, text that is
+//! not UTF-8) is refused, and the caller takes the way that explains it.
+
+use crate::properties::Entries;
+use crate::record::Record;
+
+/// Pairs of one record, where all are wanted: each is held against the others.
+const MOST_PAIRS: usize = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Topic,
+    QueueId,
+    QueueOffset,
+    Body,
+    Born,
+    Stored,
+    Reconsumed,
+    Properties,
+    Tags,
+    Keys,
+    MsgId,
+}
+
+const KINDS: [(&str, Kind); 11] = [
+    ("topic", Kind::Topic),
+    ("queueId", Kind::QueueId),
+    ("queueOffset", Kind::QueueOffset),
+    ("body", Kind::Body),
+    ("bornTimestamp", Kind::Born),
+    ("storeTimestamp", Kind::Stored),
+    ("reconsumeTimes", Kind::Reconsumed),
+    ("properties", Kind::Properties),
+    ("tags", Kind::Tags),
+    ("keys", Kind::Keys),
+    ("msgId", Kind::MsgId),
+];
+
+impl Kind {
+    pub fn of(name: &str) -> Option<Self> {
+        KINDS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, kind)| *kind)
+    }
+
+    /// The property it comes from.
+    fn property(self) -> Option<&'static [u8]> {
+        match self {
+            Kind::Tags => Some(b"TAGS"),
+            Kind::Keys => Some(b"KEYS"),
+            Kind::MsgId => Some(b"UNIQ_KEY"),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The records need more than their layout.
+    Irregular,
+    /// A column would be larger than 2 GiB.
+    TooLarge,
+}
+
+/// Makes the buffers of columns: `fill` gets one of `length` zeros.
+pub trait Maker {
+    type Buffer;
+    fn make(&self, length: usize, fill: impl FnOnce(&mut [u8])) -> Self::Buffer;
+}
+
+/// Offsets and bytes of texts.
+pub struct Texts<B>(pub B, pub B);
+
+pub enum Column<B> {
+    Fixed(B),
+    /// The bits of the rows that are not null (None: all are not), and the texts.
+    Texts(Option<B>, Texts<B>),
+    /// The number of the first pair of each row, the names and the values.
+    Maps(B, Texts<B>, Texts<B>),
+}
+
+/// The records of some bodies, and what the wanted columns need of their properties.
+pub struct Rows<'a> {
+    records: Vec<Record<'a>>,
+    kinds: Vec<Kind>,
+    named: Vec<Vec<Option<&'a [u8]>>>,
+    pairs: Vec<(&'a [u8], &'a [u8])>,
+    firsts: Vec<i32>,
+}
+
+impl<'a> Rows<'a> {
+    /// The records whose queue offsets ascend within `start` to `stop`; all must have one topic.
+    pub fn read(
+        bodies: &[&'a [u8]],
+        start: i64,
+        stop: i64,
+        kinds: &[Kind],
+    ) -> Result<Self, Refusal> {
+        let records = read_all(bodies, start, stop)?;
+        let mut rows = Rows {
+            records,
+            kinds: kinds.to_vec(),
+            named: Vec::new(),
+            pairs: Vec::new(),
+            firsts: Vec::new(),
+        };
+        rows.read_properties()?;
+        Ok(rows)
+    }
+
+    pub fn count(&self) -> usize {
+        self.records.len()
+    }
+
+    fn read_properties(&mut self) -> Result<(), Refusal> {
+        let names: Vec<&[u8]> = self
+            .kinds
+            .iter()
+            .filter_map(|kind| kind.property())
+            .collect();
+        let all = self.kinds.contains(&Kind::Properties);
+        if names.is_empty() && !all {
+            return Ok(());
+        }
+        self.named = vec![vec![None; self.records.len()]; names.len()];
+        for (row, record) in self.records.iter().enumerate() {
+            if all {
+                self.firsts
+                    .push(i32::try_from(self.pairs.len()).map_err(|_| Refusal::Irregular)?);
+            }
+            if std::str::from_utf8(record.properties).is_err() {
+                return Err(Refusal::Irregular);
+            }
+            let first = self.pairs.len();
+            for (name, value) in Entries::of(record.properties) {
+                for (values, wanted) in self.named.iter_mut().zip(&names) {
+                    if *wanted == name {
+                        values[row] = Some(value);
+                    }
+                }
+                if all {
+                    // A map must not hold a name twice.
+                    if self.pairs.len() - first == MOST_PAIRS
+                        || self.pairs[first..].iter().any(|pair| pair.0 == name)
+                    {
+                        return Err(Refusal::Irregular);
+                    }
+                    self.pairs.push((name, value));
+                }
+            }
+        }
+        if all {
+            self.firsts
+                .push(i32::try_from(self.pairs.len()).map_err(|_| Refusal::Irregular)?);
+        }
+        Ok(())
+    }
+
+    /// The wanted columns in order; there must be a record.
+    pub fn columns<M: Maker>(&self, maker: &M) -> Result<Vec<Column<M::Buffer>>, Refusal> {
+        let mut named = self.named.iter();
+        self.kinds
+            .iter()
+            .map(|kind| match kind {
+                Kind::Topic => {
+                    let topic = self.records.first().map_or(&b""[..], |record| record.topic);
+                    Ok(Column::Fixed(
+                        maker.make(topic.len(), |to| to.copy_from_slice(topic)),
+                    ))
+                }
+                Kind::QueueId => Ok(self.int32(maker, |record| record.queue_id)),
+                Kind::QueueOffset => Ok(self.int64(maker, |record| record.queue_offset as u64)),
+                Kind::Body => Ok(Column::Texts(None, self.bodies(maker)?)),
+                Kind::Born => Ok(self.int64(maker, |record| record.born_time.wrapping_mul(1000))),
+                Kind::Stored => {
+                    Ok(self.int64(maker, |record| record.store_time.wrapping_mul(1000)))
+                }
+                Kind::Reconsumed => Ok(self.int32(maker, |record| record.reconsume_times)),
+                Kind::Properties => self.maps(maker),
+                Kind::MsgId => self.ids(maker, named.next().map_or(&[][..], Vec::as_slice)),
+                Kind::Tags | Kind::Keys => {
+                    nullable(maker, named.next().map_or(&[][..], Vec::as_slice))
+                }
+            })
+            .collect()
+    }
+
+    fn int32<M: Maker>(&self, maker: &M, field: impl Fn(&Record) -> u32) -> Column<M::Buffer> {
+        Column::Fixed(maker.make(self.records.len() * 4, |to| {
+            for (place, record) in to.chunks_exact_mut(4).zip(&self.records) {
+                place.copy_from_slice(&field(record).to_ne_bytes());
+            }
+        }))
+    }
+
+    fn int64<M: Maker>(&self, maker: &M, field: impl Fn(&Record) -> u64) -> Column<M::Buffer> {
+        Column::Fixed(maker.make(self.records.len() * 8, |to| {
+            for (place, record) in to.chunks_exact_mut(8).zip(&self.records) {
+                place.copy_from_slice(&field(record).to_ne_bytes());
+            }
+        }))
+    }
+
+    fn bodies<M: Maker>(&self, maker: &M) -> Result<Texts<M::Buffer>, Refusal> {
+        texts(maker, self.records.iter().map(|record| record.body))
+    }
+
+    fn maps<M: Maker>(&self, maker: &M) -> Result<Column<M::Buffer>, Refusal> {
+        let firsts = maker.make(self.firsts.len() * 4, |to| {
+            for (place, first) in to.chunks_exact_mut(4).zip(&self.firsts) {
+                place.copy_from_slice(&first.to_ne_bytes());
+            }
+        });
+        let names = texts(maker, self.pairs.iter().map(|pair| pair.0))?;
+        Ok(Column::Maps(
+            firsts,
+            names,
+            texts(maker, self.pairs.iter().map(|pair| pair.1))?,
+        ))
+    }
+
+    /// Unique keys; where there is none, the id that the broker gives (`wire.ids.offset_msg_id`).
+    fn ids<M: Maker>(
+        &self,
+        maker: &M,
+        keys: &[Option<&[u8]>],
+    ) -> Result<Column<M::Buffer>, Refusal> {
+        let made: Vec<Vec<u8>> = keys
+            .iter()
+            .zip(&self.records)
+            .map(|(key, record)| {
+                if key.is_none() {
+                    offset_id(record)
+                } else {
+                    Vec::new()
+                }
+            })
+            .collect();
+        let filled: Vec<Option<&[u8]>> = keys
+            .iter()
+            .zip(&made)
+            .map(|(key, made)| key.or(Some(made)))
+            .collect();
+        nullable(maker, &filled)
+    }
+}
+
+fn read_all<'a>(bodies: &[&'a [u8]], start: i64, stop: i64) -> Result<Vec<Record<'a>>, Refusal> {
+    let mut records: Vec<Record<'a>> = Vec::new();
+    let mut next = start;
+    for body in bodies {
+        let mut left = *body;
+        while !left.is_empty() {
+            let record = Record::read(left).ok_or(Refusal::Irregular)?;
+            left = &left[record.size..];
+            if record.queue_offset >= next {
+                next = record
+                    .queue_offset
+                    .checked_add(1)
+                    .ok_or(Refusal::Irregular)?;
+                if record.queue_offset < stop {
+                    if records
+                        .first()
+                        .is_some_and(|first| first.topic != record.topic)
+                    {
+                        return Err(Refusal::Irregular);
+                    }
+                    records.push(record);
+                }
+            }
+        }
+    }
+    Ok(records)
+}
+
+fn offset_id(record: &Record) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let physical = record.physical_offset.to_be_bytes();
+    let bytes = record.store_host.iter().chain(&physical);
+    bytes
+        .flat_map(|byte| {
+            [
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]
+        })
+        .collect()
+}
+
+fn texts<'a, M: Maker>(
+    maker: &M,
+    values: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+) -> Result<Texts<M::Buffer>, Refusal> {
+    let total: usize = values.clone().map(<[u8]>::len).sum();
+    if i32::try_from(total).is_err() {
+        return Err(Refusal::TooLarge);
+    }
+    let offsets = maker.make((values.len() + 1) * 4, |to| {
+        let mut end = 0i32;
+        let lengths = values.clone().map(<[u8]>::len).chain(std::iter::once(0));
+        for (place, length) in to.chunks_exact_mut(4).zip(lengths) {
+            place.copy_from_slice(&end.to_ne_bytes());
+            end += length as i32; // the sum fits
+        }
+    });
+    let bytes = maker.make(total, |to| {
+        let mut left = to;
+        for value in values {
+            let (place, rest) = left.split_at_mut(value.len());
+            place.copy_from_slice(value);
+            left = rest;
+        }
+    });
+    Ok(Texts(offsets, bytes))
+}
+
+fn nullable<M: Maker>(maker: &M, values: &[Option<&[u8]>]) -> Result<Column<M::Buffer>, Refusal> {
+    let valid = values.iter().any(Option::is_none).then(|| {
+        maker.make(values.len().div_ceil(8), |to| {
+            for (row, _) in values
+                .iter()
+                .enumerate()
+                .filter(|(_, value)| value.is_some())
+            {
+                to[row / 8] |= 1 << (row % 8);
+            }
+        })
+    });
+    Ok(Column::Texts(
+        valid,
+        texts(maker, values.iter().map(|value| value.unwrap_or_default()))?,
+    ))
+}

@@ -1,0 +1,45 @@
+//! Java's hash of a text, which tags codes and index keys are made of.
+
+/// The hash of `text` after that of what stands before it.
+pub fn java_hash(before: u32, text: &str) -> u32 {
+    let next = |hash: u32, unit: u32| hash.wrapping_mul(31).wrapping_add(unit);
+    if text.is_ascii() {
+        text.bytes()
+            .fold(before, |hash, byte| next(hash, u32::from(byte)))
+    } else {
+        text.encode_utf16()
+            .fold(before, |hash, unit| next(hash, u32::from(unit)))
+    }
+}
+
+/// The hash of tags as consume queues have it, 0 for none.
+pub fn tags_code(tags: &str) -> i64 {
+    i64::from(java_hash(0, tags) as i32)
+}
+
+/// The hash of a key in an index, given the hash of `topic#`; what is not UTF-8 counts as U+FFFD.
+pub fn key_hash(topic: u32, key: &[u8]) -> u32 {
+    let hash = java_hash(topic, &String::from_utf8_lossy(key)) as i32;
+    hash.checked_abs().unwrap_or(0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_javas() {
+        assert_eq!(tags_code("TagA"), 2_598_919);
+        assert_eq!(tags_code(""), 0);
+        assert_eq!(
+            java_hash(0, "ä😀") as i32,
+            "ä😀".encode_utf16().fold(0i32, |h, u| h
+                .wrapping_mul(31)
+                .wrapping_add(i32::from(u as i16 as u16 as i16) & 0xFFFF))
+        );
+        assert_eq!(
+            key_hash(java_hash(0, "t#"), b"k"),
+            (java_hash(0, "t#k") as i32).unsigned_abs()
+        );
+    }
+}

@@ -1,0 +1,581 @@
+//! What Python sees of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+
+use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
+use crate::batch::{Fields, split};
+use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
+use crate::hash::key_hash;
+use crate::index::{ENTRY, write_entries};
+use crate::sends::{Item, Run, cut};
+
+/// What the caller and this module agree on; see `rocketmq_py.accelerator`.
+const FORMAT: i32 = 2;
+
+const HOSTS: &str = "a packed host has 8 or 20 bytes";
+
+/// The result of `work`; a fault of ours becomes an error that Python's handlers of errors see.
+fn calm<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(PyRuntimeError::new_err(
+            "rocketmq-py-native failed; this is a bug of it",
+        ))
+    })
+}
+
+// -- columns
+
+struct Bytes<'py>(Python<'py>);
+
+impl<'py> Maker for Bytes<'py> {
+    type Buffer = PyResult<Bound<'py, PyBytes>>;
+
+    fn make(&self, length: usize, fill: impl FnOnce(&mut [u8])) -> Self::Buffer {
+        PyBytes::new_with(self.0, length, |to| {
+            fill(to);
+            Ok(())
+        })
+    }
+}
+
+fn pair<'py>(
+    py: Python<'py>,
+    texts: Texts<PyResult<Bound<'py, PyBytes>>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, [texts.0?, texts.1?])
+}
+
+fn column<'py>(
+    py: Python<'py>,
+    found: Column<PyResult<Bound<'py, PyBytes>>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match found {
+        Column::Fixed(values) => values?.into_any(),
+        Column::Texts(valid, texts) => (valid.transpose()?, pair(py, texts)?)
+            .into_pyobject(py)?
+            .into_any(),
+        Column::Maps(firsts, names, values) => (firsts?, pair(py, names)?, pair(py, values)?)
+            .into_pyobject(py)?
+            .into_any(),
+    })
+}
+
+fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
+    let mut kinds = Vec::with_capacity(names.len());
+    for name in names {
+        let name: String = name.extract()?;
+        let kind = Kind::of(&name)
+            .ok_or_else(|| PyValueError::new_err(format!("there is no column {name}")))?;
+        if kinds.contains(&kind) {
+            return Err(PyValueError::new_err(format!(
+                "column {name} is named twice"
+            )));
+        }
+        kinds.push(kind);
+    }
+    Ok(kinds)
+}
+
+/// The records of ``bodies`` whose queue offsets ascend within ``start`` to ``stop``, as buffers of Arrow columns.
+///
+/// :param bodies: the bodies of answers to pulls, whole records each; those of one queue, in order.
+/// :param columns: names of columns, as rocketmq_py.spark.decode.COLUMNS has them.
+/// :returns: the number of rows and a tuple of the columns. Numbers come as the bytes of their values in the machine's
+///     order, times in microseconds; ``body``, ``tags``, ``keys`` and ``msgId`` as the bits of the rows that are not
+///     null (None: all are not) and a pair of offsets and bytes; ``properties`` as the number of the first pair of each
+///     row, then such a pair for the names and one for the values; ``topic`` as the bytes of the only one there is.
+///     None for records that need more than their layout: compressed bodies, inner batches, several topics, a property
+///     name twice where all are asked for, text that is not UTF-8, lengths that disagree.
+/// :raises ValueError: a column does not exist, or is named twice.
+/// :raises OverflowError: a column would be larger than 2 GiB.
+#[pyfunction]
+#[pyo3(signature = (bodies, start, stop, columns, /))]
+fn decode<'py>(
+    py: Python<'py>,
+    bodies: Vec<Bound<'py, PyBytes>>,
+    start: i64,
+    stop: i64,
+    columns: &Bound<'py, PyTuple>,
+) -> PyResult<Option<(usize, Bound<'py, PyTuple>)>> {
+    calm(|| {
+        let kinds = kinds_of(columns)?;
+        let slices: Vec<&[u8]> = bodies.iter().map(|body| body.as_bytes()).collect();
+        let rows = match py.detach(|| Rows::read(&slices, start, stop, &kinds)) {
+            Ok(rows) if rows.count() == 0 => return Ok(Some((0, PyTuple::empty(py)))),
+            Ok(rows) => rows,
+            Err(_) => return Ok(None),
+        };
+        match rows.columns(&Bytes(py)) {
+            Ok(found) => {
+                let made: Vec<_> = found
+                    .into_iter()
+                    .map(|one| column(py, one))
+                    .collect::<PyResult<_>>()?;
+                Ok(Some((rows.count(), PyTuple::new(py, made)?)))
+            }
+            Err(Refusal::TooLarge) => Err(PyOverflowError::new_err("a column of more than 2 GiB")),
+            Err(Refusal::Irregular) => Ok(None),
+        }
+    })
+}
+
+// -- sends
+
+/// Plain sends that came one after the other in one read.
+#[pyclass(frozen, module = "rocketmq_py_native")]
+struct Sends {
+    data: Py<PyBytes>,
+    run: Run,
+}
+
+/// Answers to the sends that `Sends.append` stored.
+#[pyclass(frozen, module = "rocketmq_py_native")]
+struct Answers {
+    stored: Vec<Stored>,
+    sends: Py<Sends>,
+    opaques: Vec<i32>,
+}
+
+type SendKind<'a> = (&'a str, i32, i32, &'a str, &'a str);
+type Place = Option<(usize, i32, i64)>;
+type Destination<'py> = (i32, i32, Bound<'py, PyBytes>, i64, i64);
+
+#[pymethods]
+impl Sends {
+    fn __len__(&self) -> usize {
+        self.run.sends.len()
+    }
+
+    /// Topic, queue id, system flags, properties without unique key and keys, and access key of each kind of sends.
+    fn kinds(&self) -> PyResult<Vec<SendKind<'_>>> {
+        self.run
+            .kinds
+            .iter()
+            .map(|kind| {
+                Ok((
+                    text(&kind.topic)?,
+                    kind.queue_id,
+                    kind.sys_flag,
+                    text(&kind.others)?,
+                    text(&kind.access_key)?,
+                ))
+            })
+            .collect()
+    }
+
+    /// The sends that are signed with the key of their kind; the others are of no kind any more.
+    #[pyo3(signature = (keys, /))]
+    fn verified(&self, py: Python<'_>, keys: Vec<Option<Bound<'_, PyBytes>>>) -> PyResult<Self> {
+        calm(|| {
+            let keys: Vec<Option<&[u8]>> = keys
+                .iter()
+                .map(|key| key.as_ref().map(|key| key.as_bytes()))
+                .collect();
+            let run = self.run.verified(self.data.bind(py).as_bytes(), &keys);
+            Ok(Sends {
+                data: self.data.clone_ref(py),
+                run,
+            })
+        })
+    }
+
+    /// Serialize type, header and body of the frame of a send.
+    #[pyo3(signature = (number, /))]
+    fn frame<'py>(
+        &self,
+        py: Python<'py>,
+        number: usize,
+    ) -> PyResult<(u8, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let send = self
+            .run
+            .sends
+            .get(number)
+            .ok_or_else(|| PyValueError::new_err("there is no such send"))?;
+        let data = self.data.bind(py).as_bytes();
+        let (header, body) = (send.frame.start + 8..send.body.start, send.body.clone());
+        let kind = data.get(send.frame.start + 4).copied().unwrap_or_default();
+        Ok((
+            kind,
+            PyBytes::new(py, data.get(header).unwrap_or_default()),
+            PyBytes::new(py, data.get(body).unwrap_or_default()),
+        ))
+    }
+
+    /// Records of the sends from ``begin`` on; see ``rocketmq_py.accelerator``.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (begin, targets, queues, hosts, suffix, place, limits, /))]
+    fn append<'py>(
+        slf: &Bound<'py, Self>,
+        begin: usize,
+        targets: Vec<Place>,
+        queues: Vec<Destination<'py>>,
+        hosts: (Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+        suffix: &Bound<'py, PyBytes>,
+        place: (i64, i64, usize),
+        limits: (usize, usize),
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        calm(|| {
+            let py = slf.py();
+            let Sends { data, run } = slf.get();
+            let data = data.bind(py).as_bytes();
+            let common = Common {
+                hosts: Hosts {
+                    born: hosts.0.as_bytes(),
+                    store: hosts.1.as_bytes(),
+                },
+                suffix: suffix.as_bytes(),
+                now: place.0,
+                physical: place.1,
+                room: place.2,
+                max_body: limits.0,
+                max_properties: limits.1.min(usize::from(u16::MAX)),
+            };
+            if !common.hosts.are_legal() {
+                return Err(PyValueError::new_err(HOSTS));
+            }
+            let targets: Vec<Option<Target>> = targets
+                .into_iter()
+                .map(|one| {
+                    one.map(|(queue, sys_flag, tags_code)| Target {
+                        queue,
+                        sys_flag,
+                        tags_code,
+                    })
+                })
+                .collect();
+            let mut places: Vec<Queue> = queues
+                .iter()
+                .map(|(queue_id, magic, topic_part, next_offset, _)| Queue {
+                    queue_id: *queue_id,
+                    magic: *magic,
+                    topic_part: topic_part.as_bytes(),
+                    next_offset: *next_offset,
+                })
+                .collect();
+            let plan = Plan::of(run, begin, &targets, &mut places, &common);
+            let Some(last) = plan.records.last() else {
+                return Ok(None);
+            };
+            let stop = last.send + 1;
+            let chunk = PyBytes::new_with(py, plan.total, |to| {
+                plan.write(data, run, &targets, &places, &common, to);
+                Ok(())
+            })?;
+            let keys = waiting(py, run, &plan, &queues, common.now)?;
+            let entries = entries(py, &plan, queues.len())?;
+            let answers = Answers::of(slf, run, &plan, &places);
+            let found = (stop, chunk, entries, keys, Bound::new(py, answers)?);
+            Ok(Some(found.into_pyobject(py)?))
+        })
+    }
+}
+
+fn text(bytes: &[u8]) -> PyResult<&str> {
+    std::str::from_utf8(bytes).map_err(|_| PyValueError::new_err("a text of a send is not UTF-8"))
+}
+
+/// Physical offset, size and tags code of each record, in a flat list for each queue.
+fn entries<'py>(py: Python<'py>, plan: &Plan, queues: usize) -> PyResult<Vec<Bound<'py, PyList>>> {
+    let mut flat: Vec<Vec<i64>> = vec![Vec::new(); queues];
+    for record in &plan.records {
+        flat[record.queue].extend([record.physical, record.size as i64, record.tags_code]);
+    }
+    flat.into_iter().map(|one| PyList::new(py, one)).collect()
+}
+
+/// Hash of the topic, key, physical offset and time of each key, in a flat list.
+fn waiting<'py>(
+    py: Python<'py>,
+    run: &Run,
+    plan: &Plan,
+    queues: &[Destination<'py>],
+    now: i64,
+) -> PyResult<Bound<'py, PyList>> {
+    let now = now.into_pyobject(py)?;
+    let hashes: Vec<_> = queues
+        .iter()
+        .map(|queue| queue.4.into_pyobject(py))
+        .collect::<Result<_, _>>()?;
+    let mut flat: Vec<Bound<'py, PyAny>> = Vec::with_capacity(plan.records.len() * 4);
+    for record in &plan.records {
+        let send = &run.sends[record.send];
+        let physical = record.physical.into_pyobject(py)?;
+        let mut add = |key: &[u8]| {
+            let key = PyBytes::new(py, key);
+            flat.extend([
+                hashes[record.queue].clone().into_any(),
+                key.into_any(),
+                physical.clone().into_any(),
+                now.clone().into_any(),
+            ]);
+        };
+        add(run.text_of(&send.uniq_key));
+        if let Some(keys) = &send.keys {
+            run.text_of(keys)
+                .split(|byte| *byte == b' ')
+                .filter(|key| !key.is_empty())
+                .for_each(&mut add);
+        }
+    }
+    PyList::new(py, flat)
+}
+
+impl Answers {
+    fn of(sends: &Bound<'_, Sends>, run: &Run, plan: &Plan, queues: &[Queue]) -> Self {
+        let mut found = Answers {
+            stored: Vec::new(),
+            sends: sends.clone().unbind(),
+            opaques: Vec::new(),
+        };
+        for record in &plan.records {
+            let send = &run.sends[record.send];
+            if send.is_oneway {
+                continue;
+            }
+            found.opaques.push(send.opaque);
+            found.stored.push(Stored {
+                opaque: send.opaque,
+                physical: record.physical,
+                queue_id: queues[record.queue].queue_id,
+                queue_offset: record.queue_offset,
+                uniq_key: send.uniq_key.clone(),
+            });
+        }
+        found
+    }
+}
+
+#[pymethods]
+impl Answers {
+    /// The numbers of the requests to be answered.
+    fn opaques(&self) -> Vec<i32> {
+        self.opaques.clone()
+    }
+
+    /// The frames of all answers; ``pieces`` stand around what differs in each, ``host`` begins every message id.
+    #[pyo3(signature = (pieces, host, /))]
+    fn encode<'py>(
+        &self,
+        py: Python<'py>,
+        pieces: [Bound<'py, PyBytes>; 6],
+        host: &Bound<'py, PyBytes>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        calm(|| {
+            let pieces = pieces.each_ref().map(|piece| piece.as_bytes());
+            Ok(PyBytes::new(
+                py,
+                &answers(
+                    &self.stored,
+                    &self.sends.get().run.text,
+                    &pieces,
+                    host.as_bytes(),
+                ),
+            ))
+        })
+    }
+}
+
+// -- batches
+
+/// Keys of messages as the index takes them: hash of the topic, key, physical offset and time of each.
+struct Keys<'py> {
+    py: Python<'py>,
+    topic: Bound<'py, PyAny>,
+    now: Bound<'py, PyAny>,
+    flat: Vec<Bound<'py, PyAny>>,
+}
+
+impl Keys<'_> {
+    fn add(&mut self, physical: i64, fields: &Fields) -> PyResult<()> {
+        let words = fields
+            .keys
+            .unwrap_or_default()
+            .split(|byte| *byte == b' ')
+            .filter(|key| !key.is_empty());
+        for key in fields.uniq_key.into_iter().chain(words) {
+            let (key, physical) = (
+                PyBytes::new(self.py, key).into_any(),
+                physical.into_pyobject(self.py)?.into_any(),
+            );
+            self.flat
+                .extend([self.topic.clone(), key, physical, self.now.clone()]);
+        }
+        Ok(())
+    }
+}
+
+/// The records of the messages of a batch; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (data, queue, hosts, head, place, limits, /))]
+fn encode_batch<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyBytes>,
+    queue: Destination<'py>,
+    hosts: (Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+    head: (i32, i64, i32),
+    place: (i64, i64, usize),
+    limits: (usize, usize),
+) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    calm(|| {
+        let (queue_id, magic, topic_part, next_offset, topic_hash) = queue;
+        let data = data.as_bytes();
+        let Some(messages) = split(data) else {
+            return Ok(None);
+        };
+        let batch = Batch {
+            data,
+            messages,
+            queue: Queue {
+                queue_id,
+                magic,
+                topic_part: topic_part.as_bytes(),
+                next_offset,
+            },
+            hosts: Hosts {
+                born: hosts.0.as_bytes(),
+                store: hosts.1.as_bytes(),
+            },
+            sys_flag: head.0,
+            born_timestamp: head.1,
+            reconsume_times: head.2,
+            now: place.0,
+            physical: place.1,
+        };
+        if !batch.hosts.are_legal() {
+            return Err(PyValueError::new_err(HOSTS));
+        }
+        let total = match batch.total(limits.0, limits.1.min(usize::from(u16::MAX))) {
+            Some(total) if total <= place.2 => total,
+            _ => return Ok(None),
+        };
+        let mut keys = Keys {
+            py,
+            topic: topic_hash.into_pyobject(py)?.into_any(),
+            now: place.0.into_pyobject(py)?.into_any(),
+            flat: Vec::with_capacity(batch.messages.len() * 4),
+        };
+        let mut entries: Vec<i64> = Vec::with_capacity(batch.messages.len() * 3);
+        let mut physical = batch.physical;
+        for message in &batch.messages {
+            let Some(fields) = Fields::of(&data[message.properties.clone()]) else {
+                return Ok(None);
+            };
+            let size = batch.size_of(message) as i64;
+            entries.extend([physical, size, fields.tags_code]);
+            keys.add(physical, &fields)?;
+            physical += size;
+        }
+        let records = PyBytes::new_with(py, total, |to| {
+            batch.write(to);
+            Ok(())
+        })?;
+        Ok(Some(
+            (
+                records,
+                PyList::new(py, entries)?,
+                PyList::new(py, keys.flat)?,
+            )
+                .into_pyobject(py)?,
+        ))
+    })
+}
+
+// -- the index
+
+/// Hashes of keys as an index file has them, each given the hash of its ``topic#``.
+#[pyfunction]
+#[pyo3(signature = (topics, keys, /))]
+fn key_hashes(topics: Vec<i64>, keys: Vec<Bound<'_, PyBytes>>) -> PyResult<Vec<u32>> {
+    calm(|| {
+        if topics.len() != keys.len() {
+            return Err(PyValueError::new_err("each key needs a topic"));
+        }
+        Ok(topics
+            .iter()
+            .zip(&keys)
+            .map(|(topic, key)| key_hash(*topic as u32, key.as_bytes()))
+            .collect())
+    })
+}
+
+/// Entries of an index file; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (hashes, physicals, timestamps, begin, previous, /))]
+fn index_entries<'py>(
+    py: Python<'py>,
+    hashes: Vec<u32>,
+    physicals: Vec<i64>,
+    timestamps: Vec<i64>,
+    begin: i64,
+    previous: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    calm(|| {
+        let (count, previous) = (hashes.len(), previous.as_bytes());
+        if physicals.len() != count || timestamps.len() != count || previous.len() != 4 * count {
+            return Err(PyValueError::new_err(
+                "the columns of entries have different lengths",
+            ));
+        }
+        PyBytes::new_with(py, ENTRY * count, |to| {
+            write_entries(to, &hashes, &physicals, &timestamps, begin, previous);
+            Ok(())
+        })
+    })
+}
+
+// -- reads
+
+type Found<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
+
+/// The frames of what was read, made by calling ``frame`` with serialize type, header and body, and plain sends as runs.
+///
+/// :returns: these items in order, the position after the last whole frame, how many bytes the next frame needs from
+///     there on, and length and header length of a frame that cannot be.
+#[pyfunction]
+#[pyo3(signature = (data, max_frame, frame, /))]
+fn cut_read<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyBytes>,
+    max_frame: usize,
+    frame: &Bound<'py, PyAny>,
+) -> PyResult<Found<'py>> {
+    calm(|| {
+        let bytes = data.as_bytes();
+        let found = cut(bytes, max_frame);
+        let mut items = Vec::with_capacity(found.items.len());
+        for item in found.items {
+            items.push(match item {
+                Item::Run(run) => Bound::new(
+                    py,
+                    Sends {
+                        data: data.clone().unbind(),
+                        run,
+                    },
+                )?
+                .into_any(),
+                Item::Frame(one) => {
+                    let header = PyBytes::new(py, &bytes[one.header]);
+                    frame.call1((
+                        one.serialize_type,
+                        header,
+                        PyBytes::new(py, &bytes[one.body]),
+                    ))?
+                }
+            });
+        }
+        Ok((items, found.position, found.missing, found.fault))
+    })
+}
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::{Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes};
+
+    #[pymodule_export]
+    const FORMAT: i32 = super::FORMAT;
+}

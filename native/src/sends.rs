@@ -1,0 +1,299 @@
+//! Runs of plain sends in what was read from a socket.
+
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+
+use crate::header::{Fields, Header};
+use crate::properties::ENTRY_END;
+use crate::record::u32_at;
+use crate::signing::SigningKey;
+
+/// Sends of one run; more of them are the next run.
+const MOST_SENDS: usize = 1024;
+/// Kinds of sends in one run.
+const MOST_KINDS: usize = 64;
+
+/// What a decision about a send depends on.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Kind {
+    pub topic: Vec<u8>,
+    pub queue_id: i32,
+    pub sys_flag: i32,
+    /// The properties without unique key and keys.
+    pub others: Vec<u8>,
+    /// Who signed it; empty if nobody did.
+    pub access_key: Vec<u8>,
+}
+
+/// The kind of a send that is not admitted with the others.
+const NOBODYS: usize = usize::MAX;
+
+#[derive(Clone)]
+pub struct Send {
+    pub kind: usize,
+    pub opaque: i32,
+    pub is_oneway: bool,
+    pub born_timestamp: i64,
+    pub flag: i32,
+    pub reconsume_times: i32,
+    /// The whole frame, and its body, in what was read.
+    pub frame: Range<usize>,
+    pub body: Range<usize>,
+    /// Places in the text of the run.
+    pub properties: Range<usize>,
+    pub uniq_key: Range<usize>,
+    pub keys: Option<Range<usize>>,
+    /// What its signature covers beside the body, and the signature, in the text of the run.
+    pub signed: Option<(Range<usize>, Range<usize>)>,
+}
+
+#[derive(Clone, Default)]
+pub struct Run {
+    pub kinds: Vec<Kind>,
+    pub sends: Vec<Send>,
+    /// The properties of all sends.
+    pub text: Vec<u8>,
+}
+
+impl Run {
+    pub fn text_of(&self, place: &Range<usize>) -> &[u8] {
+        self.text.get(place.clone()).unwrap_or_default()
+    }
+
+    /// The same sends; those of kinds without a key, or whose signature is not of that key, are of no kind any more.
+    pub fn verified(&self, data: &[u8], keys: &[Option<&[u8]>]) -> Self {
+        let keys: Vec<Option<SigningKey>> =
+            keys.iter().map(|key| key.map(SigningKey::new)).collect();
+        let mut run = self.clone();
+        for send in &mut run.sends {
+            let key = keys.get(send.kind).and_then(Option::as_ref);
+            let is_admitted =
+                key.zip(send.signed.as_ref())
+                    .is_some_and(|(key, (content, signature))| {
+                        let body = data.get(send.body.clone()).unwrap_or_default();
+                        key.has_signed(self.text_of(content), body, self.text_of(signature))
+                    });
+            if !is_admitted {
+                send.kind = NOBODYS;
+            }
+        }
+        run
+    }
+
+    /// The number of a kind; None if there are too many.
+    fn kind(&mut self, header: &Header, others: &[u8], access_key: &[u8]) -> Option<usize> {
+        let known = self.kinds.iter().position(|kind| {
+            kind.queue_id == header.queue_id
+                && kind.sys_flag == header.sys_flag
+                && kind.topic == header.topic
+                && kind.others == others
+                && kind.access_key == access_key
+        });
+        known.or_else(|| {
+            (self.kinds.len() < MOST_KINDS).then(|| {
+                self.kinds.push(Kind {
+                    topic: header.topic.to_vec(),
+                    queue_id: header.queue_id,
+                    sys_flag: header.sys_flag,
+                    others: others.to_vec(),
+                    access_key: access_key.to_vec(),
+                });
+                self.kinds.len() - 1
+            })
+        })
+    }
+}
+
+/// A frame: serialize type, header, body.
+pub struct Frame {
+    pub serialize_type: u8,
+    pub header: Range<usize>,
+    pub body: Range<usize>,
+}
+
+pub enum Item {
+    Frame(Frame),
+    Run(Run),
+}
+
+#[derive(Default)]
+pub struct Cut {
+    pub items: Vec<Item>,
+    /// The first byte that belongs to no whole frame.
+    pub position: usize,
+    /// How many bytes from there on the next frame needs.
+    pub missing: usize,
+    /// Length and header length of a frame that cannot be.
+    pub fault: Option<(u32, u32)>,
+}
+
+/// Cut what was read into frames, and plain sends that follow each other into runs.
+pub fn cut(data: &[u8], max_frame: usize) -> Cut {
+    let mut found = Cut {
+        missing: 8,
+        ..Cut::default()
+    };
+    let mut scanner = Scanner::default();
+    let mut fields = Fields::default();
+    while let (Some(length), Some(packed)) = (
+        u32_at(data, found.position),
+        u32_at(data, found.position + 4),
+    ) {
+        let (size, header_length) = (length as usize, (packed & 0xFF_FFFF) as usize);
+        if size > max_frame || size < 4 || header_length > size - 4 {
+            found.fault = Some((length, header_length as u32));
+            break;
+        }
+        let begin = found.position;
+        let end = begin + 4 + size;
+        if end > data.len() {
+            found.missing = end - begin;
+            break;
+        }
+        let header = begin + 8..begin + 8 + header_length;
+        let body = header.end..end;
+        let serialize_type = (packed >> 24) as u8;
+        match Header::read(serialize_type, &data[header.clone()], &mut fields) {
+            Some(plain) if scanner.add(&plain, &fields, begin..end, body.clone()) => {}
+            _ => {
+                scanner.end_run(&mut found.items);
+                found.items.push(Item::Frame(Frame {
+                    serialize_type,
+                    header,
+                    body,
+                }));
+            }
+        }
+        if scanner.run.sends.len() >= MOST_SENDS || scanner.run.kinds.len() >= MOST_KINDS {
+            scanner.end_run(&mut found.items);
+        }
+        found.position = end;
+    }
+    scanner.end_run(&mut found.items);
+    found
+}
+
+struct Scanner {
+    run: Run,
+    others: Vec<u8>,
+    uniq_key: Finder<'static>,
+    keys: Finder<'static>,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        let (uniq_key, keys) = (Finder::new(b"UNIQ_KEY\x01"), Finder::new(b"KEYS\x01"));
+        Scanner {
+            run: Run::default(),
+            others: Vec::new(),
+            uniq_key,
+            keys,
+        }
+    }
+}
+
+impl Scanner {
+    fn end_run(&mut self, items: &mut Vec<Item>) {
+        if !self.run.sends.is_empty() {
+            items.push(Item::Run(std::mem::take(&mut self.run)));
+        }
+    }
+
+    /// Add a send to the run; false if its properties are not plain.
+    fn add(
+        &mut self,
+        header: &Header,
+        fields: &Fields,
+        frame: Range<usize>,
+        body: Range<usize>,
+    ) -> bool {
+        let before = self.run.text.len();
+        let added = self.try_add(header, fields, frame, body);
+        if added.is_none() {
+            self.run.text.truncate(before);
+        }
+        added.is_some()
+    }
+
+    fn try_add(
+        &mut self,
+        header: &Header,
+        fields: &Fields,
+        frame: Range<usize>,
+        body: Range<usize>,
+    ) -> Option<()> {
+        let begin = self.run.text.len();
+        header.properties.unescape(&mut self.run.text)?;
+        let properties = &self.run.text[begin..];
+        let uniq_key = value_of(&self.uniq_key, properties)?;
+        if !properties[uniq_key.clone()]
+            .iter()
+            .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
+        {
+            return None; // it stands in the answer as it is
+        }
+        self.others.clear();
+        self.others
+            .extend_from_slice(&properties[..uniq_key.start - self.uniq_key.needle().len()]);
+        let after = self.others.len();
+        self.others
+            .extend_from_slice(&properties[uniq_key.end + 1..]);
+        let keys = match self.keys.find(&self.others) {
+            None => None,
+            Some(_) => {
+                let place = value_of(&self.keys, &self.others)?;
+                let moved = if place.start > after {
+                    uniq_key.end + 1 - after
+                } else {
+                    0
+                };
+                self.others
+                    .drain(place.start - self.keys.needle().len()..=place.end);
+                Some(begin + place.start + moved..begin + place.end + moved)
+            }
+        };
+        let end = self.run.text.len();
+        let found = fields.signed_content(&mut self.run.text);
+        let (access_key, signed) = match &found {
+            None => {
+                self.run.text.truncate(end);
+                (&b""[..], None)
+            }
+            Some(found) => {
+                let content = end..self.run.text.len();
+                self.run.text.extend_from_slice(found.signature);
+                (
+                    found.access_key,
+                    Some((content.clone(), content.end..self.run.text.len())),
+                )
+            }
+        };
+        let others = std::mem::take(&mut self.others);
+        let kind = self.run.kind(header, &others, access_key);
+        self.others = others;
+        self.run.sends.push(Send {
+            kind: kind?,
+            opaque: header.opaque,
+            is_oneway: header.is_oneway,
+            born_timestamp: header.born_timestamp,
+            flag: header.flag,
+            reconsume_times: header.reconsume_times,
+            frame,
+            body,
+            properties: begin..end,
+            uniq_key: begin + uniq_key.start..begin + uniq_key.end,
+            keys,
+            signed,
+        });
+        Some(())
+    }
+}
+
+/// Where the value of an entry is, which must not be empty and must end; its name begins the text or follows an entry.
+fn value_of(mark: &Finder, properties: &[u8]) -> Option<Range<usize>> {
+    let at = mark.find(properties)?;
+    let begin = at + mark.needle().len();
+    let end = begin + memchr::memchr(ENTRY_END, &properties[begin..])?;
+    (end > begin && (at == 0 || properties[at - 1] == ENTRY_END)).then_some(begin..end)
+}

@@ -1,0 +1,74 @@
+"""Stores runs of common sends, which the accelerator has found in one read.
+
+What is common is decided here, once for each kind of sends and by the rules of :mod:`rocketmq_py.broker.send.send`; the
+accelerator encodes records and answers. All other sends go their way one by one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rocketmq_py.accelerator import SendKind, SendRun
+from rocketmq_py.broker.records.message_properties import PropertyWriter
+from rocketmq_py.broker.send.send_validation import SendTargets
+from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK
+from rocketmq_py.server import Peer, Reply, RunReply, encode_reply
+from rocketmq_py.store import KindTarget, MessageStore
+from rocketmq_py.wire.frame import HEAD_SIZE
+
+UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
+
+
+class SendRuns:
+    """Stores the common sends of runs.
+
+    :param host_hex: the beginning of every message id.
+    :param extra: fields of every answer to a send.
+    """
+
+    def __init__(
+        self, store: MessageStore, targets: SendTargets, property_writer: PropertyWriter, host_hex: str,
+        extra: dict[str, str],
+    ) -> None:  # fmt: skip
+        self._append = store.append_run
+        self._known = targets.known
+        self._common_tags_code = property_writer.common_tags_code
+        self._suffix = property_writer.suffix.encode()
+        self._host = host_hex.encode()
+        self._pieces = answer_pieces(extra)
+
+    def send(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
+        """Store sends from ``begin`` on up to the first that is not common; None if that is the first."""
+        kinds = [self._target(kind) for kind in run.kinds()]
+        found = self._append(run, begin, kinds, peer.host, self._suffix)
+        if found is None:
+            return None
+        stop, answers = found
+        return RunReply(stop, answers.opaques, partial(answers.encode, self._pieces, self._host))
+
+    def _target(self, kind: SendKind) -> KindTarget | None:
+        topic, queue_id, sys_flag, others, _ = kind
+        target = self._known.get((topic, queue_id))
+        if target is None or target.is_retry or sys_flag & UNCOMMON_FLAGS:
+            return None
+        tags_code = self._common_tags_code(others)
+        if tags_code is None:
+            return None
+        return KindTarget(target.topic, target.queue_id, sys_flag | target.sys_flag, tags_code)
+
+
+def send_fields(msg_id: str, queue: str, offset: str, uniq_key: str, extra: dict[str, str]) -> dict[str, str]:
+    """The fields of the answer to a send."""
+    return {"msgId": msg_id, "queueId": queue, "queueOffset": offset, "transactionId": uniq_key, **extra}
+
+
+def answer_pieces(extra: dict[str, str]) -> tuple[bytes, ...]:
+    """The parts of an answer's header around its number, message id, queue, offset and unique key."""
+    number, *marks = (b"1234567890", b"<id>", b"<queue>", b"<offset>", b"<key>")
+    msg_id, queue, offset, uniq_key = (mark.decode() for mark in marks)
+    left = encode_reply(Reply(ext=send_fields(msg_id, queue, offset, uniq_key, extra)), int(number))[HEAD_SIZE:]
+    pieces = []
+    for mark in (number, *marks):
+        piece, _, left = left.partition(mark)
+        pieces.append(piece)
+    return (*pieces, left)

@@ -1,0 +1,60 @@
+"""Messages that a consumer skips because it cannot read them: logged, counted, handed to ``on_damaged``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.model import DamagedMessage, MessageQueue
+from rocketmq_py.wire.record import UndecodedRecord
+
+_log = logging.getLogger(__name__)
+
+
+class SkippedMessages:
+    """The messages that one consumer has skipped.
+
+    :param on_damaged: called with each; its exceptions are logged.
+    :ivar count: how many there were.
+    """
+
+    def __init__(self, group: str, on_damaged: Callable[[DamagedMessage], None] | None = None) -> None:
+        self._group = group
+        self._on_damaged = on_damaged
+        self.count = 0
+
+    def damaged(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
+        """Tell of a message that is damaged where brokers store it."""
+        _log.warning(
+            "group %s skips a damaged message: topic %s, broker %s, queue %d, offset %d: %s",
+            self._group, queue.topic, queue.broker_name, queue.queue_id, offset, error,
+        )  # fmt: skip
+        self._note(queue, offset, error)
+
+    def undecoded(self, queue: MessageQueue, records: Sequence[UndecodedRecord]) -> None:
+        """Tell of the messages of one response whose bodies cannot be decoded: one line for all of them.
+
+        :param queue: the queue that was asked; records of a POP may be from any queue of its broker.
+        """
+        if not records:
+            return
+        each = "; ".join(
+            f"queue {message.queue_id} offset {message.queue_offset} (id {message.msg_id}): {error}"
+            for message, error in records
+        )
+        _log.error(
+            "group %s skips messages (%d) of topic %s at broker %s, which keeps them: their bodies cannot be decoded:"
+            " %s", self._group, len(records), queue.topic, queue.broker_name, each,
+        )  # fmt: skip
+        for message, error in records:
+            self._note(queue._replace(queue_id=message.queue_id), message.queue_offset, error)
+
+    def _note(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
+        self.count += 1
+        if self._on_damaged is None:
+            return
+        try:
+            self._on_damaged(DamagedMessage(queue, offset, str(error)))
+        except Exception:  # noqa: BLE001 - a fault of the callback must not end the consumption of a queue
+            _log.exception("on_damaged failed for offset %d of %s", offset, queue)

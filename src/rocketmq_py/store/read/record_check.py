@@ -1,0 +1,123 @@
+"""Whether the bytes that a consume queue entry points to are its record, and rebuilding of entries that are wrong.
+
+Bodies are not checked here: consumers compare them with their checksums.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from struct import Struct, error as StructError
+
+from rocketmq_py.store.codec import dispatch_fields
+from rocketmq_py.store.fs.filesystem import Buffer
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.scan import Found, LogScan
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.wire.record import MAGIC_V1, MAGIC_V2, MIN_SIZE
+
+_log = logging.getLogger(__name__)
+
+_HEAD = Struct(">ii4xi4xq")
+"""Size, magic, queue id and queue offset of a record."""
+_MOST_SCANNED = 4 * 1024 * 1024
+"""Bytes of the log that are searched for the record of one entry: some 10 ms."""
+_MOST_BACK = 256
+"""Entries that are looked at to find the last right one before a wrong one: a damaged page has 204."""
+_MOST_KNOWN = 10_000
+"""Records known to be damaged: they are neither searched nor logged again."""
+
+
+def fits(record: bytes, queue: ConsumeQueue, offset: int) -> bool:
+    """Return whether ``record`` is the record of a queue at an offset, by its head."""
+    if len(record) < MIN_SIZE:
+        return False
+    size, magic, queue_id, queue_offset = _HEAD.unpack_from(record)
+    return bool(size == len(record) and magic == queue.magic and queue_id == queue.queue_id and queue_offset == offset)
+
+
+def is_record(record: bytes, queue_id: int) -> bool:
+    """Return whether ``record`` is a record of a queue of that id, by its head."""
+    if len(record) < MIN_SIZE:
+        return False
+    size, magic, found_id, _ = _HEAD.unpack_from(record)
+    return bool(size == len(record) and magic in (MAGIC_V1, MAGIC_V2) and found_id == queue_id)
+
+
+def all_fit(buffer: Buffer, places: Sequence[int], sizes: tuple[int, ...], queue: ConsumeQueue, offset: int) -> bool:
+    """Return whether the records of consecutive offsets from ``offset`` on are at ``places`` of a file."""
+    count, unpack = len(sizes), _HEAD.unpack_from
+    try:
+        found, magics, ids, offsets = zip(*[unpack(buffer, at) for at in places], strict=True)
+    except StructError:
+        return False
+    return (
+        found == sizes
+        and offsets == tuple(range(offset, offset + count))
+        and magics.count(queue.magic) == count
+        and ids.count(queue.queue_id) == count
+    )
+
+
+class EntryRepair:
+    """Finds the records of entries that point elsewhere, and rewrites the entries.
+
+    :param delays: the delay levels, by which delayed messages have their tags codes.
+    """
+
+    def __init__(self, log: CommitLog, delays: list[int]) -> None:
+        self._log = log
+        self._delays = delays
+        self._known: OrderedDict[tuple[str, int, int], None] = OrderedDict()
+
+    def record(self, queue: ConsumeQueue, offset: int) -> bytes | None:
+        """The record of an offset whose entry is wrong, which is rewritten; None if the record is damaged."""
+        key = (queue.topic, queue.queue_id, offset)
+        if key in self._known:
+            return None
+        found = self._search(queue, offset)
+        record = self._log.read(found.physical_offset, found.size) if found is not None else None
+        if found is None or record is None:
+            self._remember(key)
+            _log.warning(
+                "offset %d of queue %d of topic %s is damaged in the commit log and is not served",
+                offset, queue.queue_id, queue.topic,
+            )  # fmt: skip
+            return None
+        properties = dispatch_fields.parse(found.properties)
+        code = dispatch_fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
+        queue.replace_entry(offset, found.physical_offset, found.size, code)
+        _log.warning(
+            "the consume queue entry of offset %d of queue %d of topic %s was wrong: rebuilt from the commit log",
+            offset, queue.queue_id, queue.topic,
+        )  # fmt: skip
+        return record
+
+    def _remember(self, key: tuple[str, int, int]) -> None:
+        self._known[key] = None
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+
+    def _search(self, queue: ConsumeQueue, offset: int) -> Found | None:
+        """The record between those of the entries before and after, if no damage is between them."""
+        start = self._end_before(queue, offset)
+        if start is None:
+            return None
+        scan = LogScan(self._log, start)
+        scan.until = min(self._log.end, start + _MOST_SCANNED)
+        for found in scan:
+            if found.queue_id == queue.queue_id and found.topic == queue.topic and found.queue_offset >= offset:
+                return found if found.queue_offset == offset else None
+        return None
+
+    def _end_before(self, queue: ConsumeQueue, offset: int) -> int | None:
+        """The end of the last record before ``offset`` that its entry points to; None if there is none near."""
+        if offset == queue.min_offset:
+            return self._log.min_offset
+        for before in range(offset - 1, max(queue.min_offset, offset - _MOST_BACK) - 1, -1):
+            entry = queue.entry(before)
+            record = self._log.read(entry[0], entry[1]) if entry is not None else None
+            if entry is not None and record is not None and fits(record, queue, before):
+                return entry[0] + entry[1]
+        return None

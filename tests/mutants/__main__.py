@@ -1,0 +1,131 @@
+"""``python -m tests.mutants``: faults at random, and which of them the unit and property tests notice."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+from tests.mutants.chooser import EQUIVALENT, Place, Wish, changed_lines, choose, equivalent, every_place
+from tests.mutants.report import NOT_RUN, NOTICED, SURVIVED, Result, table
+from tests.mutants.trial import Bench, memory
+from tests.mutants.whoruns import WhoRuns, in_order
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "rocketmq_py"
+CACHE = ROOT / ".mutants"
+FILES_A_RUN = 12
+"""Test files recorded by one process."""
+START, SLOWER = 60.0, 5.0
+"""A trial may take START seconds and SLOWER times what its tests took when they were recorded."""
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def main() -> int:
+    """Choose faults, try them, print what nobody noticed and the table; 1 if a changed line has no defender."""
+    options = _options()
+    places = _places(options)
+    tests = sorted(path for folder in options.tests for path in (ROOT / folder).rglob("test_*.py"))
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=memory()) as folder:
+        benches = Benches([Bench(ROOT, Path(folder) / str(number)) for number in range(options.workers)])
+        who = WhoRuns(ROOT, PACKAGE, CACHE)
+        _record(who, who.out_of_date(tests, {place.file for place in places}), benches)
+        judge = Judge(who, [path.relative_to(ROOT).as_posix() for path in tests], options.budget)
+        results = []
+        for result in benches.map(judge.result, places):
+            results.append(result)
+            if result.outcome != NOTICED:
+                print(result.sentence(), flush=True)
+    print(f"seed {options.seed}, {' '.join(sys.argv[1:])}\n{table(results)}")
+    return int(options.since is not None and any(result.outcome != NOTICED for result in results))
+
+
+class Benches:
+    """Benches that work side by side."""
+
+    def __init__(self, benches: list[Bench]) -> None:
+        self._benches = benches
+        self._free: SimpleQueue[Bench] = SimpleQueue()
+        for bench in benches:
+            self._free.put(bench)
+
+    def map(self, work: Callable[[Bench, T], R], items: list[T]) -> Iterator[R]:
+        """What ``work`` returns for each item, in order."""
+        with ThreadPoolExecutor(len(self._benches)) as pool:
+            try:
+                yield from pool.map(lambda item: self._with_bench(work, item), items)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for bench in self._benches:
+                    bench.interrupt()
+                raise
+
+    def _with_bench(self, work: Callable[[Bench, T], R], item: T) -> R:
+        bench = self._free.get()
+        try:
+            return work(bench, item)
+        finally:
+            self._free.put(bench)
+
+
+class Judge:
+    """Chooses the tests for a fault and says whether they noticed it. ``tests``: names of test files."""
+
+    def __init__(self, who: WhoRuns, tests: list[str], budget: float) -> None:
+        self._who, self._tests, self._budget = who, tests, budget
+
+    def result(self, bench: Bench, place: Place) -> Result:
+        fault = place.fault
+        if fault.imported:
+            running = self._who.of_import(place.file, self._tests)
+        else:
+            running = self._who.of_line(place.file, fault.line, self._tests)
+        chosen = in_order(running, place.file, self._budget)
+        outcome = NOT_RUN
+        if chosen:
+            seconds = START + SLOWER * sum(running[test] for test in chosen)
+            noticed = bench.notices(f"rocketmq_py/{place.file}", fault, chosen, seconds)
+            outcome = NOTICED if noticed else SURVIVED
+        before, after = fault.lines((PACKAGE / place.file).read_bytes())
+        return Result(place.package, place.file, fault.line, before, after, outcome)
+
+
+def _places(options: argparse.Namespace) -> list[Place]:
+    changed = changed_lines(ROOT, options.since) if options.since else None
+    lines = frozenset((file, int(line)) for file, _, line in (name.rpartition(":") for name in options.lines))
+    wish = Wish(options.sample, options.only, changed, lines)
+    return choose(list(every_place(PACKAGE, equivalent(EQUIVALENT.read_text()))), wish, random.Random(options.seed))
+
+
+def _record(who: WhoRuns, tests: list[str], benches: Benches) -> None:
+    """Bring what is known about these test files up to date."""
+    parts = [tests[start : start + FILES_A_RUN] for start in range(0, len(tests), FILES_A_RUN)]
+    for part, recorded in benches.map(lambda bench, part: (part, bench.record(part)), parts):
+        who.learn(part, recorded)
+        print(f"recorded who runs what, up to {part[-1]}", file=sys.stderr, flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--since", metavar="COMMIT", help="only lines that changed since the branch left this commit")
+    parser.add_argument("--sample", type=int, default=25, help="faults for each package; with --since, in all of them")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="of files: client store/log")
+    parser.add_argument("--lines", nargs="+", default=[], metavar="FILE:LINE", help="every fault of these lines")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tests", nargs="+", default=["tests/unit", "tests/property"], metavar="FOLDER")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds of tests for one fault")
+    parser.add_argument("--workers", type=int, default=2)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

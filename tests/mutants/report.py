@@ -1,0 +1,39 @@
+"""What became of the faults, as sentences and as a table by package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NOTICED, SURVIVED, NOT_RUN = "noticed", "survived", "not run"
+COLUMNS = f"{'package':<12}{'tried':>8}{'noticed':>9}{'survived':>10}{'not run':>9}{'noticed %':>11}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A fault, and whether a test failed; ``before`` and ``after`` are the line's text."""
+
+    package: str
+    file: str
+    line: int
+    before: str
+    after: str
+    outcome: str
+
+    def sentence(self) -> str:
+        return f"{self.outcome:<9}{self.file}:{self.line}\n    - {self.before}\n    + {self.after}"
+
+
+def table(results: Sequence[Result]) -> str:
+    """A row for each package and one for all of them; a line that no test runs counts as not noticed."""
+    packages = sorted({result.package for result in results})
+    rows = [_row(package, [result for result in results if result.package == package]) for package in packages]
+    return "\n".join([COLUMNS, *rows, _row("all", results)])
+
+
+def _row(name: str, results: Sequence[Result]) -> str:
+    noticed, survived, not_run = (
+        sum(result.outcome == outcome for result in results) for outcome in (NOTICED, SURVIVED, NOT_RUN)
+    )
+    share = f"{100 * noticed / len(results):.0f} %" if results else "–"
+    return f"{name:<12}{len(results):>8}{noticed:>9}{survived:>10}{not_run:>9}{share:>11}"

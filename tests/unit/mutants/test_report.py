@@ -1,0 +1,19 @@
+"""The table by package."""
+
+from __future__ import annotations
+
+from tests.mutants.report import NOT_RUN, NOTICED, SURVIVED, Result, table
+
+
+def test_a_line_that_no_test_runs_counts_as_not_noticed() -> None:
+    outcomes = [("wire", NOTICED), ("wire", NOTICED), ("core", NOTICED), ("core", SURVIVED), ("core", NOT_RUN)]
+    results = [Result(package, "a.py", 3, "x", "y", outcome) for package, outcome in outcomes]
+    assert [row.split() for row in table(results).splitlines()[1:]] == [
+        ["core", "3", "1", "1", "1", "33", "%"],
+        ["wire", "2", "2", "0", "0", "100", "%"],
+        ["all", "5", "3", "1", "1", "60", "%"],
+    ]
+
+
+def test_no_fault_is_no_share() -> None:
+    assert table([]).splitlines()[-1].split() == ["all", "0", "0", "0", "0", "–"]
