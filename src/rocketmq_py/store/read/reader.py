@@ -160,8 +160,7 @@ class Reader:
         following = offset
         scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
         entries = queue.entries(offset, scanned)
-        if residency is not None:
-            entries = self._checked(entries, max_count, limit, accepts, message_filter, residency)
+        entries = self._checked(entries, max_count, limit, accepts, message_filter, residency)
         for physical, size, code in entries:
             if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical, bulk):
                 break
@@ -212,8 +211,7 @@ class Reader:
         following = offset
         scanned = self._max_scanned(BATCH_QUEUE_UNIT, max_count, message_filter)
         units = queue.units(offset, scanned)
-        if residency is not None:
-            units = self._checked(units, max_count, limit, accepts, message_filter, residency)
+        units = self._checked(units, max_count, limit, accepts, message_filter, residency)
         for unit in units:
             if unit.base - offset >= scanned:
                 break
@@ -275,12 +273,14 @@ class Reader:
         limit: int,
         accepts: Accepts | None,
         message_filter: MessageFilter | None,
-        residency: Residency,
+        residency: Residency | None,
     ) -> Iterator[E]:
         """``entries`` as far as their records are in main memory; those after them are for the next read.
 
         :raises NotInMemory: they are not.
         """
+        if residency is None:
+            return entries
         begin, hot_from, seen = self._log.min_offset, self._log.hot_from, list[E]()
         most, most_bytes = min(max_count, _CHECKED), min(limit, self._config.max_transfer_bytes_on_message_in_memory)
         if message_filter is not None:  # it may refuse any number of them
