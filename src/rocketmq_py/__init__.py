@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from rocketmq_py.model import (
         ConsumeFromWhere as ConsumeFromWhere,
         ConsumeResult as ConsumeResult,
+        DamagedMessage as DamagedMessage,
         Message as Message,
         MessageExt as MessageExt,
         MessageModel as MessageModel,
@@ -79,6 +80,7 @@ __all__ = [
     "ConsumeHook",
     "ConsumeResult",
     "Credentials",
+    "DamagedMessage",
     "FilterMessageHook",
     "ForkedError",
     "InvalidReceipt",
@@ -142,7 +144,8 @@ _HOMES = {
         "TooManySends",
     ),
     "model": (
-        "ConsumeFromWhere", "ConsumeResult", "Message", "MessageExt", "MessageModel", "MessageQueue", "OrderlyResult",
+        "ConsumeFromWhere", "ConsumeResult", "DamagedMessage", "Message", "MessageExt", "MessageModel", "MessageQueue",
+        "OrderlyResult",
         "PullResult", "PullStatus", "SendResult", "SendStatus", "TransactionSendResult",
         "TransactionState",
     ),

@@ -41,6 +41,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.model import (
     ConsumeFromWhere,
     ConsumeResult,
+    DamagedMessage,
     Message,
     MessageExt,
     MessageModel,
@@ -69,6 +70,7 @@ __all__ = [
     "ConsumeHook",
     "ConsumeResult",
     "Credentials",
+    "DamagedMessage",
     "FilterMessageHook",
     "ForkedError",
     "InvalidReceipt",

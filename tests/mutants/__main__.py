@@ -96,7 +96,7 @@ class Judge:
             noticed = bench.notices(f"rocketmq_py/{place.file}", fault, chosen, seconds)
             outcome = NOTICED if noticed else SURVIVED
         before, after = fault.lines((PACKAGE / place.file).read_bytes())
-        return Result(place.package, place.file, fault.line, before, after, outcome)
+        return Result(place.package, place.file, fault.line, fault.scope, before, after, outcome)
 
 
 def _places(options: argparse.Namespace) -> list[Place]:

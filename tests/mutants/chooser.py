@@ -38,20 +38,26 @@ class Wish:
     lines: frozenset[tuple[str, int]] = frozenset()
 
 
-def equivalent(text: str) -> set[tuple[str, str, str]]:
-    """File, line and faulty line of each fault that changes nothing; each must have a reason."""
+Known = set[tuple[str, str, str, str]]
+"""File, scope, line and faulty line."""
+
+
+def equivalent(text: str) -> Known:
+    """File, scope, line and faulty line of each fault that changes nothing; each must have a reason."""
     entries = tomllib.loads(text)["equivalent"]
     unexplained = [entry["line"] for entry in entries if not entry.get("reason", "").strip()]
     if unexplained:
         raise ValueError(f"no reason is given for {unexplained}")
-    return {(entry["file"], entry["line"], entry["fault"]) for entry in entries}
+    return {(entry["file"], entry["scope"], entry["line"], entry["fault"]) for entry in entries}
 
 
-def every_place(package: Path, known: set[tuple[str, str, str]]) -> Iterator[Place]:
+def every_place(package: Path, known: Known) -> Iterator[Place]:
     """All faults of the package but those known to change nothing."""
     for path in sorted(package.rglob("*.py")):
         file, source = path.relative_to(package).as_posix(), path.read_bytes()
-        yield from (Place(file, fault) for fault in faults(source) if (file, *fault.lines(source)) not in known)
+        yield from (
+            Place(file, fault) for fault in faults(source) if (file, fault.scope, *fault.lines(source)) not in known
+        )
 
 
 def choose(places: list[Place], wish: Wish, rng: random.Random) -> list[Place]:

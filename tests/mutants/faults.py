@@ -44,7 +44,7 @@ GENERATED = "Generated from"
 class Fault:
     """Bytes ``start`` to ``end`` of a module's text, and what stands there instead; ``line`` counts from 1.
 
-    ``imported``: the line runs when the module is imported, in no test.
+    ``imported``: the line runs when the module is imported, in no test. ``scope``: class and function it stands in.
     """
 
     line: int
@@ -53,6 +53,7 @@ class Fault:
     text: str
     kind: str
     imported: bool = False
+    scope: str = ""
 
     def apply(self, source: bytes) -> bytes:
         return source[: self.start] + self.text.encode() + source[self.end :]
@@ -93,18 +94,23 @@ class _Finder:
             yield from self._statement(statement, imported=True)
 
     def _statement(self, node: ast.stmt, *, imported: bool) -> Iterator[Fault]:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]:
-                yield from self._marked(self._expression(default), "default", imported=True)
-            yield from self._block(node.body, imported=False)
-        elif isinstance(node, ast.ClassDef):
-            yield from self._block(node.body, imported=True)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for fault in self._definition(node):
+                yield replace(fault, scope=f"{node.name}.{fault.scope}".rstrip("."))
         elif not _left_out(node):
             yield from self._marked(self._own(node), None, imported=imported)
             for name, value in ast.iter_fields(node):
                 if name not in {"annotation", "exc", "cause"}:  # an error's message is for readers
                     for child in value if isinstance(value, list) else [value]:
                         yield from self._child(child, imported=imported)
+
+    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[Fault]:
+        if isinstance(node, ast.ClassDef):
+            yield from self._block(node.body, imported=True)
+        else:
+            for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]:
+                yield from self._marked(self._expression(default), "default", imported=True)
+            yield from self._block(node.body, imported=False)
 
     def _child(self, child: Any, *, imported: bool) -> Iterator[Fault]:
         if isinstance(child, ast.stmt):

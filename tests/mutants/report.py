@@ -16,12 +16,13 @@ class Result:
     package: str
     file: str
     line: int
+    scope: str
     before: str
     after: str
     outcome: str
 
     def sentence(self) -> str:
-        return f"{self.outcome:<9}{self.file}:{self.line}\n    - {self.before}\n    + {self.after}"
+        return f"{self.outcome:<9}{self.file}:{self.line} {self.scope}\n    - {self.before}\n    + {self.after}"
 
 
 def table(results: Sequence[Result]) -> str:

@@ -120,7 +120,7 @@ class Scenario:
 
     def _is_settled(self) -> bool:
         """True if the group has committed everything, where it commits."""
-        return not self.commits or all(offset == end or end == 0 for *_, offset, end in self._offsets())
+        return not self.commits or all(end in (offset, 0) for *_, offset, end in self._offsets())
 
     # -- members
 
@@ -212,7 +212,7 @@ class Orderly(Scenario):
                 count=count,
                 queue=lanes[number % len(lanes)],
                 pause=self.span / count,
-            )  # fmt: skip
+            )
             for number in range(self.chance.randint(1, 3))
         ]
 

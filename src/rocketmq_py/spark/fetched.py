@@ -7,11 +7,15 @@ from typing import NamedTuple
 
 
 class FetchedChunk(NamedTuple):
-    """The body of one pull answer, and the offsets it was pulled for: from ``start`` up to, not including, ``stop``."""
+    """The body of one pull answer, and the offsets it was pulled for: from ``start`` up to, not including, ``stop``.
+
+    :ivar is_damaged: the broker left out messages because they are damaged; then there is no body.
+    """
 
     body: bytes
     start: int
     stop: int
+    is_damaged: bool = False
 
 
 class DecoderChoice(Enum):

@@ -9,6 +9,7 @@ import pytest
 
 from tests.mutants import chooser
 from tests.mutants.chooser import Wish, choose, equivalent, every_place, lines_of_diff
+from tests.mutants.faults import faults
 
 PACKAGE = Path(__file__).parents[3] / "src" / "rocketmq_py"
 
@@ -61,7 +62,7 @@ def test_every_fault_of_a_named_line_is_tried(package: Path) -> None:
 
 
 def test_a_fault_known_to_change_nothing_is_not_tried(package: Path) -> None:
-    known = {("core/b.py", "y = not b", "y = b")}
+    known = {("core/b.py", "", "y = not b", "y = b")}
     assert all(place.file != "core/b.py" or place.fault.line == 1 for place in every_place(package, known))
 
 
@@ -87,18 +88,15 @@ def test_lines_of_a_diff() -> None:
 
 
 def test_a_fault_that_changes_nothing_needs_a_reason() -> None:
-    entry = '[[equivalent]]\nfile = "a.py"\nline = "x = 1"\nfault = "x = 2"\n'
-    assert equivalent(entry + 'reason = "never read"') == {("a.py", "x = 1", "x = 2")}
+    entry = '[[equivalent]]\nfile = "a.py"\nscope = "f"\nline = "x = 1"\nfault = "x = 2"\n'
+    assert equivalent(entry + 'reason = "never read"') == {("a.py", "f", "x = 1", "x = 2")}
     with pytest.raises(ValueError, match="x = 1"):
         equivalent(entry + 'reason = " "')
 
 
 def test_the_list_of_faults_that_change_nothing_is_up_to_date() -> None:
     known = equivalent(chooser.EQUIVALENT.read_text())
-    files = {file for file, _, _ in known}
-    there = {
-        (file, *place.fault.lines((PACKAGE / file).read_bytes()))
-        for file in files
-        for place in every_place(PACKAGE / file, set())
-    }
+    files = {file for file, *_ in known}
+    sources = {file: (PACKAGE / file).read_bytes() for file in files}
+    there = {(file, fault.scope, *fault.lines(source)) for file, source in sources.items() for fault in faults(source)}
     assert known <= there

@@ -95,6 +95,11 @@ def test_lines_that_only_an_import_runs_are_told_from_those_of_functions() -> No
     assert imported == {(1, True), (3, True), (4, True), (5, False)}
 
 
+def test_a_fault_knows_where_it_stands() -> None:
+    source = b"x = not a\nclass A:\n    y = not a\n    def f(self):\n        def g():\n            return a\n"
+    assert [fault.scope for fault in faults(source)] == ["", "A", "A.f.g"]
+
+
 def test_a_line_has_one_fault_and_a_seed_repeats_it() -> None:
     source = b"x = a < 1\ny = 2\nz = a\n"
     chosen = one_per_line(faults(source), random.Random(3))

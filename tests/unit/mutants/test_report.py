@@ -7,12 +7,17 @@ from tests.mutants.report import NOT_RUN, NOTICED, SURVIVED, Result, table
 
 def test_a_line_that_no_test_runs_counts_as_not_noticed() -> None:
     outcomes = [("wire", NOTICED), ("wire", NOTICED), ("core", NOTICED), ("core", SURVIVED), ("core", NOT_RUN)]
-    results = [Result(package, "a.py", 3, "x", "y", outcome) for package, outcome in outcomes]
+    results = [Result(package, "a.py", 3, "f", "x", "y", outcome) for package, outcome in outcomes]
     assert [row.split() for row in table(results).splitlines()[1:]] == [
         ["core", "3", "1", "1", "1", "33", "%"],
         ["wire", "2", "2", "0", "0", "100", "%"],
         ["all", "5", "3", "1", "1", "60", "%"],
     ]
+
+
+def test_a_survivor_is_told_with_its_place() -> None:
+    told = Result("core", "core/a.py", 3, "A.f", "x = 1", "x = 2", SURVIVED).sentence()
+    assert told == "survived core/a.py:3 A.f\n    - x = 1\n    + x = 2"
 
 
 def test_no_fault_is_no_share() -> None:

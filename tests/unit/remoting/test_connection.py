@@ -177,6 +177,38 @@ async def test_a_retired_connection_closes_with_its_client() -> None:
         await call
 
 
+# -- a peer that does not read
+
+
+async def test_nothing_is_written_while_the_peer_does_not_read() -> None:
+    connections, network = made(lambda _, request: Command(0, body=request.body))
+    connection = await connections.get("h:1")
+    connection.pause_writing()
+    calls = [asyncio.ensure_future(connection.call(1, None, b"%d" % i, 1.0)) for i in range(100)]
+    drained = asyncio.ensure_future(connection.drain())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert network.transports["h:1"].written == []
+    assert not drained.done()
+    connection.resume_writing()
+    assert [(await call).body for call in calls] == [b"%d" % i for i in range(100)]
+    await drained
+    await connection.drain()  # it keeps up: no wait
+    await connections.close()
+
+
+async def test_the_end_of_a_connection_ends_the_wait_for_its_peer() -> None:
+    connections, network = made(lambda *_: None)
+    connection = await connections.get("h:1")
+    connection.pause_writing()
+    drained = asyncio.ensure_future(connection.drain())
+    await asyncio.sleep(0)
+    assert not drained.done()
+    network.transports["h:1"].abort()
+    await drained
+    await connections.close()
+
+
 # -- requests of the peer
 
 

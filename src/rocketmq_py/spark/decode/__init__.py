@@ -43,7 +43,7 @@ class Decoder:
         decoded.
     :param broker_name: the value of column ``brokerName``, which records do not contain.
     :param tags: keep messages with one of these tags only; all messages when there are none.
-    :param check_crc: compare each body with its checksum. The compiled decoder does not.
+    :param check_crc: compare each body with its checksum.
     :param choice: the decoder to use.
     :param limits: for decompressed bodies.
     :raises ConfigError: the compiled decoder is required, and not installed.
@@ -61,11 +61,7 @@ class Decoder:
     ) -> None:
         self._limits = limits
         native = (
-            None
-            if choice is DecoderChoice.NUMPY or check_crc
-            else required()
-            if choice is DecoderChoice.COMPILED
-            else installed()
+            None if choice is DecoderChoice.NUMPY else required() if choice is DecoderChoice.COMPILED else installed()
         )
         self._compiled = CompiledDecoder(native, schema, broker_name, tags) if native else None
         self._check_crc = check_crc
@@ -117,7 +113,10 @@ class Decoder:
 
     def _decode(self, chunks: Sequence[FetchedChunk]) -> Any | None:
         """One batch of all messages; None if there are none."""
+        if any(chunk.is_damaged for chunk in chunks):
+            raise CorruptRecord("its broker found it damaged and does not send it")
         if self._compiled is not None:
+            self._check_chunks(chunks)
             with suppress(Irregular, UnicodeDecodeError):
                 return self._compiled.decode(chunks)
         raw = chunks[0].body if len(chunks) == 1 else b"".join([chunk.body for chunk in chunks])
@@ -127,12 +126,21 @@ class Decoder:
             return None
         if len(chunks) > 1 and len(raw) > _MOST_COMPRESSED and holds_compressed(raw, starts):
             raise TooLarge
-        if self._check_crc:
+        if self._check_crc and self._compiled is None:
             check_crcs(raw, starts)
         try:
             return self._fast(raw, starts, wanted)
         except (Irregular, IndexError, UnicodeDecodeError):
             return self._plain(raw, starts, wanted)
+
+    def _check_chunks(self, chunks: Sequence[FetchedChunk]) -> None:
+        """Check what the compiled decoder does not.
+
+        :raises CorruptRecord: the checksum of a body is wrong.
+        """
+        if self._check_crc:
+            for chunk in chunks:
+                check_crcs(chunk.body, record_starts(chunk.body))
 
     def _fast(self, raw: bytes, starts: Ints, wanted: range) -> Any | None:
         layout = Layout(raw, starts)
@@ -184,7 +192,7 @@ def _halves(chunks: Sequence[FetchedChunk]) -> tuple[Sequence[FetchedChunk], Seq
     if len(chunks) > 1:
         middle = len(chunks) // 2
         return chunks[:middle], chunks[middle:]
-    body, start, stop = chunks[0]
+    body, start, stop, _ = chunks[0]
     starts = record_starts(body)
     at = int(starts[len(starts) // 2])
     (offset,) = _QUEUE_OFFSET.unpack_from(body, at + QUEUE_OFFSET_AT)

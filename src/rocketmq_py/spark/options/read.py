@@ -60,7 +60,7 @@ class ReadOptions(ClusterOptions):
         ``FAILFAST`` fails; ``DLQ`` sends them to ``dlqTopic`` with the reason. Default: ``PERMISSIVE`` for a stream,
         ``FAILFAST`` for a batch read.
     :ivar dlq_topic: where they go with ``DLQ`` (default ``%DLQ%`` and ``groupId``).
-    :ivar check_crc: compare each body with the checksum its broker stored (default false, as in Java's clients).
+    :ivar check_crc: compare each body with the checksum its broker stored (default true).
     :ivar decoder: ``auto`` (default) decodes with ``rocketmq-py-native`` where it is installed and with NumPy
         elsewhere, ``numpy`` never uses it, ``compiled`` fails without it.
     :ivar max_decompressed_body: bytes that a compressed body may have when it is decompressed (default 128 MiB); a
@@ -90,7 +90,7 @@ class ReadOptions(ClusterOptions):
     pulls_in_flight: int = 256
     mode: Mode = Mode.FAILFAST
     dlq_topic: str | None = None
-    check_crc: bool = False
+    check_crc: bool = True
     decoder: DecoderChoice = DecoderChoice.AUTO
     max_decompressed_body: int = 128 * MIB
     max_decompressed_batch: int = 64 * MIB
@@ -154,10 +154,6 @@ def resolve_read(given: dict[str, Any], use: str) -> None:
     least, most = given.get("min_offsets_per_trigger"), given.get("max_offsets_per_trigger")
     if least and most and least > most:
         raise ConfigError(f"option minOffsetsPerTrigger={least} is above maxOffsetsPerTrigger={most}")
-    if given.get("check_crc") and given.get("decoder") is DecoderChoice.COMPILED:
-        raise ConfigError(
-            "options decoder=compiled and checkCrc=true contradict: the compiled decoder does not check it"
-        )
     if "max_trigger_delay" in given and not least:
         raise ConfigError("option maxTriggerDelay is of use with minOffsetsPerTrigger only")
 

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from rocketmq_py.core.consumer.pull_result import located_records
+from rocketmq_py.core.consumer.pull_result import damaged_offsets, located_records
 from rocketmq_py.core.consumer.subscription import ALL, TAG
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.peer import Reply
@@ -293,7 +293,9 @@ class Fetcher:
                 f" {found.max_offset}"
             ))  # fmt: skip
             return
-        if answer.code == ResponseCode.SUCCESS and answer.body:
+        if any(offset < segment.stop for offset in damaged_offsets(found, segment.start)):
+            self._window.answer(segment, b"", found.next_begin_offset, is_damaged=True)
+        elif answer.code == ResponseCode.SUCCESS and answer.body:
             body = located_records(answer.body, found, self._queue.queue_id)
             self._answered(segment, body, found.next_begin_offset)
         elif self._is_unmatched(answer):

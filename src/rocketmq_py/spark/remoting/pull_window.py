@@ -44,6 +44,7 @@ class Segment:
     stop: int
     asked: bool = False
     body: bytes | None = None
+    is_damaged: bool = False
 
 
 class Window:
@@ -120,8 +121,10 @@ class Window:
         self._inflight += 1
         return Pull(segment.start, segment.stop - segment.start, segment)
 
-    def answer(self, segment: Segment, body: bytes, next_offset: int) -> None:
+    def answer(self, segment: Segment, body: bytes, next_offset: int, *, is_damaged: bool = False) -> None:
         """A pull was answered: everything before ``next_offset`` that the range holds is in ``body``.
+
+        :param is_damaged: the broker left out messages of the segment because they are damaged.
 
         An answer that does not reach the end of the segment leaves the rest of it to be asked for.
         """
@@ -132,7 +135,7 @@ class Window:
             self._segments.insert(self._segments.index(segment) + 1, Segment(reached, segment.stop))
             self._unasked += 1
             segment.stop = reached
-        segment.body = body
+        segment.body, segment.is_damaged = body, is_damaged
         self._weight = max(len(body), self._weight * 3 // 4, 1)
         self._learn(asked, next_offset - segment.start)
 
@@ -185,6 +188,6 @@ class Window:
             if segment.start != self._taken:
                 raise IncompleteRead(f"offsets {self._taken} to {segment.start - 1} were never answered")
             self._taken = segment.stop
-            if segment.body:
-                chunks.append(FetchedChunk(segment.body, segment.start, segment.stop))
+            if segment.body or segment.is_damaged:
+                chunks.append(FetchedChunk(segment.body or b"", segment.start, segment.stop, segment.is_damaged))
         return chunks

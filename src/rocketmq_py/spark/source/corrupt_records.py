@@ -2,11 +2,12 @@
 
 The body of an answer is a sequence of records without marks between them: nothing behind a record with a wrong size can
 be found. So a range that does not decode is pulled again in halves, down to the one offset that is bad. These pulls go
-to the master first, whose copy may be intact where a slave's is not.
+to the master first, whose copy may be intact where a slave's is not; the bad offset is then asked of the slaves.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.errors import CorruptRecord, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.spark.decode import Decoder
@@ -33,6 +34,7 @@ from rocketmq_py.wire.record import MIN_SIZE, SYS_FLAG_AT, head_struct, record_p
 SOURCE_BROKER, SOURCE_QUEUE, SOURCE_OFFSET = "SPARK_SOURCE_BROKER", "SPARK_SOURCE_QUEUE", "SPARK_SOURCE_OFFSET"
 """Properties of a dead letter: where the message that cannot be decoded lies, in the topic it came from."""
 
+_log = logging.getLogger(__name__)
 _I32 = Struct(">i")
 
 
@@ -75,10 +77,25 @@ class CorruptRecords:
             middle = (start + stop) // 2
             yield from self._within(start, middle)
             yield from self._within(middle, stop)
+        elif (whole := self._of_slaves(start)) is not None:
+            yield from whole
         elif self._settings.wanted.takes_all:
             yield from self._handle_bad_record(start, chunks, error)
         else:
             yield from self._unfiltered(start)
+
+    def _of_slaves(self, offset: int) -> list[Any] | None:
+        """The batch of the bad message if a slave has it whole."""
+        if not self._addresses.slaves:
+            return None
+        slaves = self._addresses._replace(master=None)
+        try:
+            chunks = self._fetch(offset, offset + 1, replace(self._settings, retries=0), slaves)
+            found = list(self._decoder.decode(chunks))
+        except RocketMQError as e:
+            _log.info("offset %d of %s is not whole at a slave either: %s", offset, self._queue, e)
+            return None
+        return found or None
 
     def _unfiltered(self, offset: int) -> Iterator[Any]:
         """Check whether the bad message is at ``offset``: under a filter a broker may answer with a later one."""
@@ -88,8 +105,11 @@ class CorruptRecords:
         except CorruptRecord as e:
             yield from self._handle_bad_record(offset, chunks, e)
 
-    def _fetch(self, start: int, stop: int, settings: FetchSettings) -> list[FetchedChunk]:
-        with closing(Fetcher(QueueRange(self._queue, start, stop), self._addresses, settings)) as fetcher:
+    def _fetch(
+        self, start: int, stop: int, settings: FetchSettings, addresses: Addresses | None = None
+    ) -> list[FetchedChunk]:
+        wanted = QueueRange(self._queue, start, stop)
+        with closing(Fetcher(wanted, addresses or self._addresses, settings)) as fetcher:
             found = [chunk for chunks in fetcher.chunks() for chunk in chunks]
         return found or [FetchedChunk(b"", start, stop)]
 
@@ -113,7 +133,7 @@ class CorruptRecords:
             "brokerName": self._queue.broker_name,
             "queueId": self._queue.queue_id,
             "queueOffset": offset,
-            CORRUPT_RECORD: record,
+            CORRUPT_RECORD: record or None,
             CORRUPT_REASON: reason,
         }
         return pa.RecordBatch.from_arrays(
@@ -148,7 +168,8 @@ def whole_record(found: bytes) -> bytes:
 def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str, where: str) -> RowMessage:
     """The dead letter of a message that cannot be decoded.
 
-    Its body is the message's as it is stored, where it can be separated from the record, else the whole record.
+    Its body is the message's as it is stored, where it can be separated from the record, else the whole record; the
+    reason if the broker did not send it.
     Reading the message again gives the same ``SPARK_ROW_KEY``.
     """
     from rocketmq_py.spark.sink.sink import task_stamp
@@ -164,7 +185,7 @@ def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str,
         SOURCE_QUEUE: str(queue.queue_id),
         SOURCE_OFFSET: str(offset),
     }
-    return RowMessage(where, *dead_letter(body, named, queue.topic, reason), None, None, key)
+    return RowMessage(where, *dead_letter(body or reason.encode(), named, queue.topic, reason), None, None, key)
 
 
 def _stored_parts(record: bytes) -> tuple[bytes, dict[str, str]]:

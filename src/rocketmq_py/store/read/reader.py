@@ -16,12 +16,7 @@ from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
-from rocketmq_py.store.queue.consume_queue import (
-    BLANK_SIZE as BLANK_ENTRY_SIZE,
-    HOT_ENTRIES,
-    ConsumeQueue,
-    places,
-)
+from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, places
 from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
 from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig, delay_levels
 from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
@@ -159,8 +154,7 @@ class Reader:
         size_so_far = last_seen = removed_before = 0
         following = offset
         scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
-        entries = queue.entries(offset, scanned)
-        entries = self._checked(entries, max_count, limit, accepts, message_filter, residency)
+        entries = self._checked(queue.entries(offset, scanned), max_count, limit, accepts, message_filter, residency)
         for physical, size, code in entries:
             if records and self._is_full(len(records), size_so_far, size, max_count, limit, log_end - physical, bulk):
                 break
@@ -210,8 +204,7 @@ class Reader:
         size_so_far = count_so_far = last_seen = 0
         following = offset
         scanned = self._max_scanned(BATCH_QUEUE_UNIT, max_count, message_filter)
-        units = queue.units(offset, scanned)
-        units = self._checked(units, max_count, limit, accepts, message_filter, residency)
+        units = self._checked(queue.units(offset, scanned), max_count, limit, accepts, message_filter, residency)
         for unit in units:
             if unit.base - offset >= scanned:
                 break
@@ -277,6 +270,7 @@ class Reader:
     ) -> Iterator[E]:
         """``entries`` as far as their records are in main memory; those after them are for the next read.
 
+        :param residency: None to read from disk, too.
         :raises NotInMemory: they are not.
         """
         if residency is None:

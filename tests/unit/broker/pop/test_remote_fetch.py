@@ -272,6 +272,21 @@ def test_messages_acked_during_the_fetch_are_not_revived(
     assert back(client) == []
 
 
+def test_messages_of_a_group_that_is_deleted_during_the_fetch_are_not_revived(
+    running: InProcess, client: Client, elsewhere: list[InflightPop], theirs: Callable[[int], bytes | None]
+) -> None:
+    [one] = due(running, client, elsewhere, check_point(count=2))
+
+    def late(offset: int) -> bytes | None:
+        running.services.groups.delete("g")
+        return theirs(offset)
+
+    before = running.services.store.max_physical_offset
+    fetched(running, Other(late), one)
+    assert running.services.store.max_physical_offset == before, "nothing was stored"
+    assert one.check_point.key not in running.services.pop.revive_log.inflight
+
+
 def test_a_pop_is_given_up_after_the_last_retry(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with broker(tmp_path / "store", skip_when_ck_re_put_reach_max_times=True) as running:
         make_topic(running)

@@ -26,6 +26,10 @@ def test_a_topic_on_two_brokers_is_one_row():
     assert [topic_commands.permission(perm) for perm in (6, 4, 2, 0, 7)] == ["rw", "r", "w", "none", "rw"]
 
 
+def test_permissions_have_the_numbers_of_the_protocol():
+    assert topic_commands.PERMISSIONS == {"rw": 6, "r": 4, "w": 2, "none": 0}
+
+
 def test_attribute_options_are_parsed():
     assert topic_commands.parse_attributes("fifo", ("a=b", "c=")) == {"message.type": "FIFO", "a": "b", "c": None}
     with pytest.raises(click.BadParameter):

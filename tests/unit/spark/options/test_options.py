@@ -264,8 +264,8 @@ def test_invalid_write_options_are_refused(given: dict[str, str], use: Use, told
 def test_undecodable_messages_fail_batch_reads_but_not_streams() -> None:
     assert read_options(NEEDED, Use.READ).mode is Mode.FAILFAST
     assert read_options(NEEDED, Use.READ_STREAM).mode is Mode.PERMISSIVE
-    dead = read_options(NEEDED | {"mode": "DLQ", "groupId": "g", "checkCrc": "true"}, Use.READ_STREAM)
-    assert (dead.mode, dead.dlq_topic, dead.check_crc) == (Mode.DLQ, "%DLQ%g", True)
+    dead = read_options(NEEDED | {"mode": "DLQ", "groupId": "g", "checkCrc": "false"}, Use.READ_STREAM)
+    assert (dead.mode, dead.dlq_topic, dead.check_crc) == (Mode.DLQ, "%DLQ%g", False)
     assert read_options(NEEDED | {"mode": "dlq", "dlqTopic": "bad"}, Use.READ).dlq_topic == "bad"
 
 

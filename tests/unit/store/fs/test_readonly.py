@@ -46,7 +46,7 @@ def test_a_file_of_another_size_is_read_as_it_is(path: Path) -> None:
     file = ReadOnlyFileSystem().open(path, 99)
     assert file.read(0, 7) == b"content"
     assert bytes(file.buffer) == CONTENT
-    with pytest.raises(TypeError, match="read-?only|modify"):
+    with pytest.raises(TypeError, match=r"read-?only|modify"):
         file.buffer[0] = 1
     file.close()
     assert path.read_bytes() == CONTENT

@@ -220,6 +220,23 @@ async def test_a_failed_pull_is_retried(broker, code, caplog):
     assert f"pulling T@b:0 at 0 failed, again in {'0.02' if code == 215 else '0.001'} s" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("code", "asks"),
+    [(ResponseCode.SERVICE_NOT_AVAILABLE, True), (ResponseCode.SYSTEM_ERROR, False)],
+)
+@with_broker()
+async def test_a_failure_that_may_come_from_an_old_route_refreshes_it(broker, code, asks):
+    async with broker.consumer():
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE, queueOffset="0"))
+    before = len(broker.asked(Code.GET_ROUTEINFO_BY_TOPIC, topic=TOPIC))
+    again = Broker()
+    again.pulls[TOPIC, 0] = [Command(code, remark="not now"), pulled(0, 1, record(0))]
+    async with again.consumer():
+        await asyncio.wait_for(again.arrived.wait(), PATIENCE)
+        assert len(again.asked(Code.GET_ROUTEINFO_BY_TOPIC, topic=TOPIC)) == before + asks
+    await again.instance.stop()
+
+
 @with_broker()
 async def test_a_corrupt_pull_answer_loses_no_message(broker, caplog):
     broker.pulls[TOPIC, 0] = [pulled(0, 1, b"garbage"), pulled(0, 1, record(0))]

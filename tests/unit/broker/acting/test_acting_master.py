@@ -1,0 +1,168 @@
+"""What a slave hands on while it acts for its master, and that the master finds out how far it got."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from rocketmq_py.broker.acting.acting_master import ActingMaster
+from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
+from rocketmq_py.core.pop.inflight import InflightPop
+from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.pop_checkpoint import REVIVE_GROUP, revive_topic
+from rocketmq_py.store import NewRecord
+from tests.unit.broker.harness import InProcess, broker
+from tests.unit.broker.pop.pop_client import REVIVE_MS, make_topic, put, take
+from tests.unit.broker.requests import send
+
+REVIVE = revive_topic("DefaultCluster")
+QUEUE = 3
+
+
+class Others:
+    """Masters of other names: they take what comes, but for topics that none of them has."""
+
+    def __init__(self) -> None:
+        self.took: list[NewRecord] = []
+        self.closed: set[str] = set()
+
+    async def put(self, record: NewRecord) -> None:
+        if record.topic in self.closed:
+            raise NoRouteError(f"no master has topic {record.topic}")
+        self.took.append(record)
+
+
+class Acting:
+    """A slave on the directory of its master, which has gone, and what it hands on."""
+
+    def __init__(self, slave: InProcess) -> None:
+        s = slave.services
+        self.slave, self.others = slave, Others()
+        self.master = ActingMaster(
+            slave.config,
+            cast("EscapeBridge", self.others),
+            s.delay,
+            s.transactions,
+            s.transaction_check,
+            s.pop,
+            None,
+            slave.clock,
+        )
+        assert s.role.update_smallest_id(1, "127.0.0.1:10911")
+
+    def popped(self) -> int:
+        return asyncio.run(self.master._popped(self.slave.now))
+
+    def delayed(self) -> int:
+        return asyncio.run(self.master._delayed(self.slave.now))
+
+    def progress(self) -> int:
+        return self.slave.services.offsets.query(REVIVE_GROUP, REVIVE, QUEUE)
+
+
+@pytest.fixture
+def acting(tmp_path: Path) -> Iterator[Acting]:
+    with broker(tmp_path) as master:
+        make_topic(master)
+        client = master.connect()
+        master.services.groups.put([SubscriptionGroupConfig(group_name="g")])
+        put(client, b"one", b"two", b"three")
+        for _ in range(3):
+            assert take(client, max_msg_nums=1)
+        for topic, level in (("t", 1), ("u", 1), ("t", 2)):
+            delayed = send(topic, properties={"DELAY": str(level)}, default_topic_queue_nums=1)
+            assert client.ask(Code.SEND_MESSAGE_V2, delayed, b"delayed").code == 0
+    with broker(tmp_path, broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True) as slave:
+        yield Acting(slave)
+
+
+def test_popped_messages_are_handed_on_when_they_are_due(acting: Acting) -> None:
+    assert acting.popped() == 0
+    acting.slave.now += REVIVE_MS
+    assert acting.popped() == 3
+    assert sorted(record.body for record in acting.others.took) == [b"one", b"three", b"two"]
+    assert {record.topic for record in acting.others.took} == {"%RETRY%g_t"}
+    assert acting.popped() == 0
+
+
+def test_the_master_finds_out_which_pops_were_handed_on(acting: Acting) -> None:
+    before = acting.progress()
+    acting.slave.now += REVIVE_MS
+    acting.popped()
+    assert acting.progress() > before
+    assert acting.progress() == acting.slave.services.store.queue_range(REVIVE, QUEUE)[1] - 1
+
+
+def test_pops_that_nobody_takes_are_tried_again_later(acting: Acting) -> None:
+    acting.slave.now += REVIVE_MS
+    acting.others.closed.add("%RETRY%g_t")
+    with pytest.raises(NoRouteError):
+        acting.popped()
+    acting.others.closed.clear()
+    acting.slave.now += 900
+    assert acting.popped() == 0
+    acting.slave.now += 1_100  # due times are rounded up to a second
+    assert acting.popped() == 3
+
+
+def test_a_pop_whose_messages_are_unreachable_is_tried_again(acting: Acting, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[InflightPop] = []
+    fetcher = acting.slave.services.pop.remote_fetcher
+
+    async def read(_: InflightPop) -> tuple[dict[int, bytes | None], RocketMQError | None]:
+        return {}, NoRouteError("unknown")
+
+    monkeypatch.setattr(fetcher, "read", read)
+    monkeypatch.setattr(fetcher, "try_again", lambda one, _: tried.append(one))
+    acting.slave.now += REVIVE_MS
+    acting.popped()
+    assert len(tried) == 3
+    assert acting.others.took == []
+
+
+def test_delayed_messages_are_handed_on_when_their_level_is_due(acting: Acting) -> None:
+    delay = acting.slave.services.delay
+    assert acting.delayed() == 0
+    acting.slave.now += 1_000
+    assert acting.delayed() == 2
+    assert [(record.topic, record.body) for record in acting.others.took] == [("t", b"delayed"), ("u", b"delayed")]
+    assert (delay.offsets.get(1), delay.offsets.get(2, 0)) == (2, 0)
+    acting.slave.now += 4_000
+    assert acting.delayed() == 1
+    assert (delay.offsets.get(1), delay.offsets.get(2)) == (2, 1)
+
+
+def test_a_topic_that_nobody_takes_stops_its_level_only(acting: Acting) -> None:
+    acting.others.closed.add("u")
+    acting.slave.now += 5_000
+    with pytest.raises(NoRouteError, match="topic u"):
+        acting.delayed()
+    assert [record.topic for record in acting.others.took] == ["t", "t"]
+    assert acting.slave.services.delay.offsets.get(1) == 1, "the second waits"
+    acting.others.closed.clear()
+    assert acting.delayed() == 1
+    assert acting.slave.services.delay.offsets.get(1) == 2
+
+
+async def test_a_failure_is_logged_until_it_is_over(caplog: pytest.LogCaptureFixture, acting: Acting) -> None:
+    answers: list[int | RocketMQError] = [NoRouteError("nobody"), NoRouteError("nobody"), 2, 0]
+
+    async def part(_: int) -> int:
+        found = answers.pop(0)
+        if isinstance(found, RocketMQError):
+            raise found
+        return found
+
+    with caplog.at_level(logging.WARNING, "rocketmq_py.broker.acting.acting_master"):
+        assert [await acting.master._try("things", part) for _ in range(4)] == [None, None, 2, 0]
+    assert [record.getMessage() for record in caplog.records] == [
+        "things wait, no other master accepts them: nobody",
+        "other masters accept things again",
+    ]
