@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
-from rocketmq_py.store.log.commit_log import HOT_BYTES, CommitLog
+from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, places
 from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
@@ -120,11 +120,11 @@ class Reader:
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
-        if first < log.written_from or first < log.end - HOT_BYTES:
+        if first < log.hot_from:
             if residency is not None:
                 self._check(starts, sizes, residency)
-            # Others are in memory as this process wrote them.
-            if not all_fit(buffer, [at - base for at in starts], sizes, queue, offset):
+            places_in_file = [at - base for at in starts]
+            if not all_fit(buffer, places_in_file, sizes, queue, offset):
                 return None
         body: bytes | memoryview
         if end - first != total:
@@ -275,7 +275,7 @@ class Reader:
         """
         if residency is None:
             return entries
-        hot_from, seen = self._log.hot_from, list[E]()
+        begin, hot_from, seen = self._log.min_offset, self._log.hot_from, list[E]()
         most, most_bytes = min(max_count, _CHECKED), min(limit, self._config.max_transfer_bytes_on_message_in_memory)
         if message_filter is not None:  # it may refuse any number of them
             most, most_bytes = _CHECKED, _CHECKED_BYTES
@@ -285,7 +285,7 @@ class Reader:
             if entry[0] >= hot_from:  # and so are those behind it
                 rest = entries
                 break
-            if accepts is None or accepts(entry[2]):
+            if entry[0] >= begin and (accepts is None or accepts(entry[2])):
                 self._log.needs(entry[0], entry[1], residency)
                 most, most_bytes = most - 1, most_bytes - entry[1]
             if most <= 0 or most_bytes <= 0:

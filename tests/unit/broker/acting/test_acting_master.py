@@ -38,6 +38,9 @@ class Others:
             raise NoRouteError(f"no master has topic {record.topic}")
         self.took.append(record)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 class Acting:
     """A slave on the directory of its master, which has gone, and what it hands on."""
@@ -149,6 +152,29 @@ def test_a_topic_that_nobody_takes_stops_its_level_only(acting: Acting) -> None:
     acting.others.closed.clear()
     assert acting.delayed() == 1
     assert acting.slave.services.delay.offsets.get(1) == 2
+
+
+async def test_what_the_master_did_with_transactions_is_read_before_any_is_handed_on(
+    acting: Acting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acting.slave.config.enable_remote_escape = True
+    done: list[str] = []
+    begun = asyncio.Event()
+
+    async def halves(_: int) -> int:
+        done.append("halves")
+        begun.set()
+        return 0
+
+    monkeypatch.setattr(acting.slave.services.transactions, "load", lambda: done.append("load"))
+    monkeypatch.setattr(acting.master, "_halves", halves)
+    acting.master._acting_changed(True)
+    async with asyncio.timeout(10):
+        await begun.wait()
+    await acting.master.stop()
+    await acting.master.stop()
+    assert done[:2] == ["load", "halves"]
+    assert not acting.master._work.runs
 
 
 async def test_a_failure_is_logged_until_it_is_over(caplog: pytest.LogCaptureFixture, acting: Acting) -> None:

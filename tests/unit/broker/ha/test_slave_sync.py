@@ -16,6 +16,7 @@ from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ConnectionLost
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode, MessageRequestModes
+from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingItem
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.remoting.rpc_client import NewRpcClient
@@ -81,6 +82,7 @@ class Following:
     def close(self) -> None:
         for services in (self.master.services, self.slave.services):
             services.saver.close()
+            services.store.close()
 
     def _ask_again(self) -> None:
         self.lost += 1
@@ -117,6 +119,9 @@ def following(tmp_path: Path) -> Iterator[Following]:
 def fill(master: InProcess) -> None:
     services = master.services
     services.topics.put([TopicConfig(topic_name="t", read_queue_nums=3)])
+    hosted = {0: [MappingItem(gen=0, queue_id=0, bname="broker-a", logic_offset=0)]}
+    static = MappingDetail(topic="t", bname="broker-a", total_queues=1, epoch=1, hosted_queues=hosted)
+    services.mappings.put(static, "t", force=False)
     services.groups.put([SubscriptionGroupConfig(group_name="g", retry_queue_nums=2)])
     services.groups.set_read_forbidden("g", "t", True)
     services.offsets.commit("g", "t", 0, 5, "c")
@@ -138,6 +143,8 @@ def test_a_slave_takes_over_every_table(following: Following) -> None:
     assert group.retry_queue_nums == 2
     assert mine.groups.is_read_forbidden("g", "t")
     assert [mine.offsets.query("g", "t", queue) for queue in range(3)] == [5, -1, 7]
+    assert mine.mappings.table == theirs.mappings.table
+    assert mine.mappings.has("t")
     assert mine.delay.offsets[3] == 11
     assert mine.modes.modes == theirs.modes.modes
     assert following.link.addresses == {MASTER}

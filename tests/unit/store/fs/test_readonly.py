@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,11 @@ def test_a_file_that_is_not_there_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ReadOnlyFileSystem().open(tmp_path / "1", 99, create=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_names_the_file(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(PermissionError, match=re.escape(f"{path} is opened")):
+        ReadOnlyFileSystem().sync([path, tmp_path])
 
 
 def test_nothing_to_sync_is_no_change() -> None:
