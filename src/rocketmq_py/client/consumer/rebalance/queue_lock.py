@@ -101,6 +101,7 @@ class BrokerQueueLock:
         self._renew_now = asyncio.Event()
         self._failures: dict[str, FailureLog] = {}
         self._requested: set[MessageQueue] = set()  # queues the broker may have locked for us
+        self._addresses: dict[str, str] = {}  # where each broker was asked last
         self._leaving: set[asyncio.Task[None]] = set()
         self._renewal = Background()
         self._renewal.start(self._renew_all())
@@ -280,8 +281,11 @@ class BrokerQueueLock:
         if address is None:
             await instance.routes.refresh_all({queue.topic for queue in queues})
             address = instance.routes.broker_address(broker_name, MASTER_ID, only_this=True)
+        if address is None and code == RequestCode.UNLOCK_BATCH_MQ:
+            address = self._addresses.get(broker_name)  # a name server may have lost a broker that runs
         if address is None:
             raise NoRouteError(f"broker {broker_name!r} has no master now")
+        self._addresses[broker_name] = address
         body = LockBatchRequest(
             consumer_group=self._group.name,
             client_id=instance.client_id,
