@@ -98,13 +98,15 @@ class Decoder:
         None if each range has to be decoded by itself: one lacks messages or has others, or a record is special. A
         batch costs about as much as a thousand messages do.
         """
-        if self._compiled is not None or self._check_crc or self._tags:
+        if self._compiled is not None or self._tags:
             return None
         raw = b"".join([chunk.body for chunks in ranges for chunk in chunks])
         try:
             starts = record_starts(raw)
             if not len(starts) or holds_compressed(raw, starts):
                 return None
+            if self._check_crc:
+                check_crcs(raw, starts)
             layout = Layout(raw, starts)
             asked = np.concatenate([np.arange(chunks[0].start, chunks[-1].stop) for chunks in ranges])
             return self._batch(layout) if np.array_equal(layout.int_field("queueOffset", np.int64), asked) else None

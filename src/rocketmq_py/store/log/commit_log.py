@@ -148,7 +148,10 @@ class CommitLog:
 
     @property
     def hot_from(self) -> int:
-        """From here on everything is in main memory: this process wrote it not long ago."""
+        """From here on everything is in main memory as this process wrote it not long ago.
+
+        Readers need neither wait for the disk there, nor look whether records are damaged.
+        """
         return max(self.written_from, self.end - HOT_BYTES)
 
     def needs(self, offset: int, size: int, residency: Residency) -> None:

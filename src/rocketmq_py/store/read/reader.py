@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
-from rocketmq_py.store.log.commit_log import HOT_BYTES, CommitLog
+from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, places
 from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
@@ -29,9 +29,6 @@ _SIZE_AND_MORE = 48
 _QUERY_PASSES = 3
 _WORTH_LENDING = 16 * 1024
 """Minimum number of bytes for which a view of the log is cheaper than a copy."""
-_FRESH = 256 * 1024 * 1024
-"""Bytes at the end of the log that are in memory as this process wrote them: the fast path does not look whether such
-records are damaged."""
 _MAX_SCANNED = 16_000
 """Maximum number of entries that one read scans, for any number of messages: some 10 ms with a filter."""
 
@@ -59,7 +56,6 @@ class Reader:
         self._index = index
         memory = total_memory if total_memory is not None else machine_memory()
         self._repair = EntryRepair(log, delay_levels(config.message_delay_level))
-        self._opened_at = log.end
         self._near = memory * config.access_message_in_memory_max_ratio // 100
 
     # -- by offset
@@ -124,9 +120,9 @@ class Reader:
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
-        if residency is not None and (first < log.written_from or first < log.end - HOT_BYTES):
-            self._check(starts, sizes, residency)
-        if first < max(self._opened_at, log.end - _FRESH):
+        if first < log.hot_from:
+            if residency is not None:
+                self._check(starts, sizes, residency)
             places_in_file = [at - base for at in starts]
             if not all_fit(buffer, places_in_file, sizes, queue, offset):
                 return None
@@ -279,7 +275,7 @@ class Reader:
         """
         if residency is None:
             return entries
-        hot_from, seen = self._log.hot_from, list[E]()
+        begin, hot_from, seen = self._log.min_offset, self._log.hot_from, list[E]()
         most, most_bytes = min(max_count, _CHECKED), min(limit, self._config.max_transfer_bytes_on_message_in_memory)
         if message_filter is not None:  # it may refuse any number of them
             most, most_bytes = _CHECKED, _CHECKED_BYTES
@@ -289,7 +285,7 @@ class Reader:
             if entry[0] >= hot_from:  # and so are those behind it
                 rest = entries
                 break
-            if accepts is None or accepts(entry[2]):
+            if entry[0] >= begin and (accepts is None or accepts(entry[2])):
                 self._log.needs(entry[0], entry[1], residency)
                 most, most_bytes = most - 1, most_bytes - entry[1]
             if most <= 0 or most_bytes <= 0:

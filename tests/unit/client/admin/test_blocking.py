@@ -6,9 +6,6 @@ import pytest
 
 from rocketmq_py.client.admin import admin as aio, blocking
 
-COROUTINE_ONLY = {"instance"}
-"""Parameters that make sense in an event loop only."""
-
 
 def public(kind):
     return {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
@@ -21,9 +18,8 @@ def test_both_classes_have_the_same_methods():
 @pytest.mark.parametrize("name", [*sorted(public(aio.Admin)), "__init__"])
 def test_both_classes_have_the_same_parameters(name):
     ours, theirs = (inspect.signature(getattr(face.Admin, name)).parameters for face in (blocking, aio))
-    assert [(p.name, p.kind, p.default) for p in ours.values()] == [
-        (p.name, p.kind, p.default) for p in theirs.values() if p.name not in COROUTINE_ONLY
-    ]
+    expected = [(p.name, p.kind, p.default) for p in theirs.values()]
+    assert [(p.name, p.kind, p.default) for p in ours.values()] == expected
 
 
 @pytest.mark.parametrize("name", sorted(public(aio.Admin)))

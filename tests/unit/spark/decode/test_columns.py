@@ -16,7 +16,7 @@ from rocketmq_py.spark.decode import COLUMNS, BodyLimits, Decoder
 from rocketmq_py.spark.decode.layout import Irregular, Layout, record_starts
 from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.batch import encode_batch
-from rocketmq_py.wire.record import decode_records, encode_record, pack_host
+from rocketmq_py.wire.record import FIXED_SIZE, decode_records, encode_record, pack_host
 from tests.examples import examples
 
 SCHEMA = pa.schema([(name, column.kind) for name, column in COLUMNS.items()])
@@ -326,9 +326,11 @@ def test_whole_ranges_of_queues_are_decoded_together_as_one_by_one() -> None:
         chunk(numbered(range(3)), range(2)),
         chunk(numbered(range(1, 3)), range(2)),
         chunk([b"no record"], range(1)),
+        chunk([record(0)[:FIXED_SIZE] + b"~" + record(0)[FIXED_SIZE + 1 :]], range(1)),
     ],
-    ids=["nothing", "one is missing", "one too many", "others", "corrupt"],
+    ids=["nothing", "one is missing", "one too many", "others", "corrupt", "another body"],
 )
 def test_ranges_that_are_not_as_they_should_be_are_left_to_be_decoded_one_by_one(second: list[FetchedChunk]) -> None:
-    assert by_numpy().decode_together([chunk(numbered(range(4)), range(4)), second]) is None
+    decoder = Decoder(SCHEMA, "broker-a", choice=DecoderChoice.NUMPY, check_crc=True)
+    assert decoder.decode_together([chunk(numbered(range(4)), range(4)), second]) is None
     assert Decoder(SCHEMA, "broker-a", ["A"], choice=DecoderChoice.NUMPY).decode_together([second]) is None

@@ -8,6 +8,7 @@ import struct
 import pytest
 
 from rocketmq_py.store import GetStatus, StoreConfig
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.record import FIXED_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT, decode_records
 from tests.unit.store.helpers import fill, record
 
@@ -102,10 +103,11 @@ def test_a_filter_is_asked_of_whole_records_only(damaged):
 @pytest.mark.parametrize(
     "entry", [(0, 150), (400, 0), (-5, -5), (1 << 40, 200), (1 << 62, 0x7FFFFF00), (None, 17), (None, 1 << 20)]
 )
-def test_an_entry_that_points_elsewhere_is_rebuilt_from_the_log(damaged, entry, caplog):
+@pytest.mark.parametrize("residency", [None, Residency])
+def test_an_entry_that_points_elsewhere_is_rebuilt_from_the_log(damaged, entry, residency, caplog):
     right = damaged.queue.entry(25)
     damaged.entry(25, right[0] if entry[0] is None else entry[0], entry[1])
-    assert damaged.read() == (whole(), [])
+    assert damaged.read(residency=residency and residency()) == (whole(), [])
     assert damaged.queue.entry(25) == right
     assert "the consume queue entry of offset 25 of queue 0 of topic T was wrong: rebuilt" in caplog.text
 

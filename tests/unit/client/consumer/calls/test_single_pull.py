@@ -17,7 +17,7 @@ from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.model import DamagedMessage
 from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.wire.record import FIXED_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT
-from tests.unit.client.consumer.damagedbroker import GROUP, MASTER, QUEUE, SLAVE, TOPIC, DamagedBroker, Log
+from tests.unit.client.consumer.damaged_broker import GROUP, MASTER, QUEUE, SLAVE, TOPIC, DamagedBroker, Log
 
 COUNT, PATIENCE = 100, 30.0
 
