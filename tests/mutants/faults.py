@@ -140,11 +140,11 @@ class _Finder:
             case (
                 ast.Expr(value=ast.Call() | ast.Await())
                 | ast.Assign(targets=[ast.Attribute() | ast.Subscript()])
-                | ast.Delete()
+                | ast.Delete(targets=[ast.Attribute() | ast.Subscript(), *_])
                 | ast.Raise(exc=ast.expr())
             ):
                 yield self._fault(node, "pass", "statement removed")
-            case ast.Return(value=ast.expr() as value) if not _is_constant(value, None):
+            case ast.Return(value=ast.expr() as value) if not _is_falsy(value):
                 yield self._fault(value, "None", "return")
             case ast.If() | ast.While():
                 yield self._fault(node.test, "False", "condition")
@@ -222,5 +222,6 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-def _is_constant(node: ast.expr, value: object) -> bool:
-    return isinstance(node, ast.Constant) and node.value is value
+def _is_falsy(node: ast.expr) -> bool:
+    """Whether None would mean the same to most callers; ``True`` instead of ``False`` is tried as a constant."""
+    return isinstance(node, ast.Constant) and not node.value

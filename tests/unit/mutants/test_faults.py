@@ -37,7 +37,8 @@ def changed(source: str) -> set[str]:
         ("x += a", {"pass", "x -= a"}),
         ("x.y = a", {"pass"}),
         ("x[a] = b", {"pass"}),
-        ("del x", {"pass"}),
+        ("del x[a]", {"pass"}),
+        ("def f(): return False", {"def f(): return True"}),
         ("f(a)", {"pass"}),
         ("raise ValueError(7)", {"pass"}),
         ("if a: b = c", {"if True: b = c", "if False: b = c"}),
@@ -72,6 +73,8 @@ def test_a_fault_is_what_a_slip_would_write(line: str, faulty: set[str]) -> None
         "x = 'a' + b",
         "if TYPE_CHECKING: import a",
         "def f(): return None",
+        "def f(): return ''",
+        "def f(a): del a",
         "'''Blocking.\n\nGenerated from ``a``.\n'''\nx = 3",
     ],
 )
