@@ -191,6 +191,12 @@ class PushConsumer(GroupMember):
             listener has not ended by then is delivered again, to this or another member. While it waits, the log says
             for which messages.
         """
+        if self._group.state is ConsumerState.NEW and self._group.subscriptions:
+            _log.warning(
+                "the consumer of group %s is closed and was never started: call start() if you subscribe inside its "
+                "with block",
+                self.group,
+            )
         limit = self._options.close_timeout if timeout is None else timeout
         await self._end(lambda: self._take_apart(limit))
 

@@ -398,3 +398,15 @@ def test_it_pulls_from_the_chosen_replica():
         assert set(pulls) == {SLAVE}
 
     scenario(run)
+
+
+async def test_a_consumer_that_was_never_started_says_so_when_its_with_block_ends(caplog):
+    async with PushConsumer(GROUP, "ns:1") as consumer:
+        consumer.subscribe(TOPIC, listener=print)
+    assert "the consumer of group g is closed and was never started: call start()" in caplog.text
+
+
+async def test_a_consumer_without_subscriptions_closes_silently(caplog):
+    async with PushConsumer(GROUP, "ns:1"):
+        pass
+    assert "never started" not in caplog.text
