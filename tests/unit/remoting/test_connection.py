@@ -16,6 +16,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.headers.group import GroupHeader
 from rocketmq_py.remoting import connection as connection_module
+from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from tests.unit.client.scripted import Answerer, ScriptedNetwork
@@ -175,6 +176,23 @@ async def test_a_retired_connection_closes_with_its_client() -> None:
     assert connection.closed
     with pytest.raises(ConnectionLost):
         await call
+
+
+async def test_each_connection_is_told_of_when_it_is_open() -> None:
+    """Over a socket: the scripted network stands in for the method that tells."""
+    opened: list[Connection] = []
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    connections = ConnectionPool(on_open=opened.append)
+    first = await connections.get(address)
+    assert opened == [first]
+    server.close()
+    await server.wait_closed()
+    connections.drop_all()
+    with pytest.raises(ConnectError):
+        await connections.get(address)
+    assert opened == [first], "the other was never open"
+    await connections.close()
 
 
 # -- a peer that does not read
