@@ -108,7 +108,10 @@ class Registration:
         self._wake.set()
 
     def renew(self) -> None:
-        """Register again at all name servers within a second: their responses may have changed."""
+        """Schedule a registration at all name servers within a second.
+
+        Their answers, such as the address of the master, may have changed.
+        """
         self._failing |= set(self._config.namesrv_addresses)
         self._wake.set()
 

@@ -103,7 +103,7 @@ class PopServices:
             move_java_timers(self._store, self._committed, self.revive_log, files / "timercheck")
 
     def acting_changed(self, is_acting: bool) -> None:
-        """Start or stop serving pops at a slave that begins or ends to act as master."""
+        """Start serving pops when this slave begins to act as master, and stop when it no longer does."""
         self.revive_log.reload()
         if not is_acting:
             self.release()

@@ -112,9 +112,10 @@ class SlaveReviveLog(ReviveLog):
         self.inflight.postpone(one, one.check_point.revive_time + REVIVE_AFTER_MS)
 
     def reload(self) -> None:
-        """Read again what a master wrote, and drop what was popped here, because other brokers do not have it.
+        """Load the state of pops from the replicated log, and drop the pops that this broker served itself.
 
-        The log is ahead of the offsets last received from the master: what was popped since is not popped again.
+        Other brokers do not know those. The log is newer than the offsets that the master sent last, so messages that
+        were popped after these offsets are not delivered again.
         """
         self._positions.clear()
         self._from_timer.clear()

@@ -87,7 +87,10 @@ COLD = "cold-pull"
 
 
 class ColdPull(NamedTuple):
-    """The arguments to run a pull again whose messages are not in main memory, and the parts of files to load first."""
+    """A pull that waits for the disk because its messages are not in main memory.
+
+    It has the parts of files to load first, and the arguments to run the pull again.
+    """
 
     peer: Peer
     request: Request

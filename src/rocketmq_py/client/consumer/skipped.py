@@ -25,7 +25,7 @@ class SkippedMessages:
         self.count = 0
 
     def damaged(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
-        """Tell of a message that is damaged where brokers store it."""
+        """Log and count a message that is skipped because it is damaged in the stores of its brokers."""
         _log.warning(
             "group %s skips a damaged message: topic %s, broker %s, queue %d, offset %d: %s",
             self._group, queue.topic, queue.broker_name, queue.queue_id, offset, error,
@@ -33,7 +33,7 @@ class SkippedMessages:
         self._note(queue, offset, error)
 
     def undecoded(self, queue: MessageQueue, records: Sequence[UndecodedRecord]) -> None:
-        """Tell of the messages of one response whose bodies cannot be decoded: one line for all of them.
+        """Log and count the messages of one response that are skipped because their bodies cannot be decoded.
 
         :param queue: the queue that was asked; records of a POP may be from any queue of its broker.
         """

@@ -22,7 +22,10 @@ from rocketmq_py.remoting.blocking import DirectConnections
 
 
 class DirectProducer(BlockingFacade[aio.Producer]):
-    """A producer whose sends travel over connections of the calling thread where they can."""
+    """A producer that sends in the calling thread, over a socket of its own, without the event loop's thread.
+
+    A send goes through the event loop instead while the route or the connection is not known yet, and for its retries.
+    """
 
     def _wrap(self, made: aio.Producer) -> None:
         super()._wrap(made)

@@ -21,12 +21,13 @@ class SlaveAnswer(NamedTuple):
 
 
 def slave_answer(code: int, suggested: int, preferred: int, *, corrects: bool, has_master: bool) -> SlaveAnswer:
-    """Convert a master's response to a slave's.
+    """Return the response of a slave to a pull: its code, and the id of the broker to pull from next.
 
-    :param suggested: the broker id a master would name.
-    :param preferred: the broker id in the group's configuration for consumers that keep up.
-    :param corrects: the slave may correct offsets outside the queue (offsetCheckInSlave).
-    :param has_master: the master is up.
+    :param code: the response code by a master's rules.
+    :param suggested: the broker id by a master's rules.
+    :param preferred: the broker id that the group's configuration has for consumers without a large lag.
+    :param corrects: True if the slave corrects offsets outside of the queue itself (``offsetCheckInSlave``).
+    :param has_master: True if the master is up.
     """
     if code == Code.PULL_OFFSET_MOVED and not corrects:
         return SlaveAnswer(Code.PULL_RETRY_IMMEDIATELY if has_master else Code.PULL_NOT_FOUND, preferred)

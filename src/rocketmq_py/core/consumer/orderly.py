@@ -34,8 +34,8 @@ PAUSES = (0.01, 30.0)
 class OrderedQueue(ProcessQueue):
     """A queue whose messages are consumed one after the other.
 
-    A message waits until a listener has consumed it. It is then committed, or kept until the listener commits, if that
-    has switched ``auto_commit`` off.
+    When a listener has consumed a message, its offset is committed. If the listener has switched ``auto_commit`` off,
+    the message is kept until the listener commits.
 
     :param needs_lock: the broker must have locked the queue for this client; False in broadcasting mode.
     """

@@ -40,7 +40,10 @@ class InflightPop(msgspec.Struct, eq=False):
         return self.at(~self.check_point.bit_map)
 
     def out(self, offsets: Iterable[int]) -> int:
-        """Return the bits of the given messages that are still unacked."""
+        """Return a bit mask of those of the given messages that are not acknowledged yet.
+
+        Bit i stands for the i-th message of the pop.
+        """
         return self.check_point.bits_of(offsets) & ~self.check_point.bit_map
 
     def at(self, bits: int) -> list[int]:

@@ -13,13 +13,14 @@ from rocketmq_py.core.timer.timers import TimerEntry, wheel_position
 
 
 class DeliveryProgress(NamedTuple):
-    """The delivery progress of another broker.
+    """Which delayed messages another broker has delivered.
 
-    Messages before ``queue_offset`` from slots before ``read_ms`` are delivered.
+    It has delivered the messages before ``queue_offset`` of the timer topic that were due before ``read_ms``, a time in
+    milliseconds.
 
-    :ivar waiting: positions of the exceptions, which are not.
-    :ivar acted_from: when a slave began to act as master; it also delivered messages that were due for another round of
-        the wheel.
+    :ivar waiting: queue offsets in that range whose messages it has not delivered yet.
+    :ivar acted_from: when a slave began to act as master. From then on it also delivered messages that a master would
+        have written into the wheel again.
     """
 
     queue_offset: int

@@ -81,8 +81,13 @@ class TimerPosition(NamedTuple):
 
 
 def wheel_position(out_ms: int, now: int, window_slots: int, precision: int) -> TimerPosition:
-    """Return the position in the wheel of a message of slot ``out_ms``; as in Java, the last round is never a short
-    one.
+    """Return the slot of the wheel for a message that is due at ``out_ms``, a time in milliseconds.
+
+    A message beyond the window is put into an earlier slot, from which it is written again (``rolls``). As in Java it
+    is written so that its last wait is at least a third of a window.
+
+    :param window_slots: how many slots ahead a message may be written.
+    :param precision: milliseconds of a slot.
     """
     window, written = window_slots * precision, now // precision * precision
     rest = out_ms - written - window

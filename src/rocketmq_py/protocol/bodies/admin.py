@@ -88,7 +88,7 @@ class ResetOffsetTable(_Tables, kw_only=True):
 
 
 def queue_of_key(key: str) -> MessageQueue:
-    """Parse the message queue in a member's key.
+    """Parse a key of a JSON object that is itself a message queue, as in Java's maps from ``MessageQueue``.
 
     :raises BadHeader: the key is not a message queue.
     """

@@ -51,7 +51,7 @@ class AccessTable:
     def create_user(self, user: User) -> None:
         """Add a user.
 
-        :raises BrokerError: NO_PERMISSION, the user exists, or the name or password is blank.
+        :raises BrokerError: with the code NO_PERMISSION, if the user exists, or the name or password is blank.
         """
         if not user.name.strip() or not user.password.strip():
             raise _no("username can not be blank" if not user.name.strip() else "password can not be blank")
@@ -63,7 +63,7 @@ class AccessTable:
     def update_user(self, name: str, password: str | None, is_super: bool | None, enabled: bool | None) -> None:
         """Change the values of a user that are not None.
 
-        :raises BrokerError: NO_PERMISSION, the user does not exist, or the permission file defines it.
+        :raises BrokerError: with the code NO_PERMISSION, if the user does not exist or the permission file defines it.
         """
         user = self._users.get(name)
         if user is None:

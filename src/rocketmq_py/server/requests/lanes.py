@@ -22,7 +22,10 @@ class LaneLimit(NamedTuple):
 
 
 class Lane:
-    """The number of running asynchronous handlers of one lane, and its limit."""
+    """A group of request codes with one limit (in Java: an executor and its queue).
+
+    It counts the asynchronous handlers that run.
+    """
 
     __slots__ = ("is_full_logged", "limit", "name", "running")
 

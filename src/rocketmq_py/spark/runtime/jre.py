@@ -75,7 +75,7 @@ def java_version(java: str | Path) -> int | None:
 
 
 def session_builder(app_name: str = "rocketmq", *, compiled_home: bool = False) -> SparkSession.Builder:
-    """A builder of a Spark session that finds a Java and has the settings this data source is measured with.
+    """A builder of a Spark session with a Java runtime and the settings of the benchmarks of this data source.
 
     Workers run under the Python of this process unless ``PYSPARK_PYTHON`` is set. Every setting can be overridden on
     the builder; a master is not set.

@@ -175,7 +175,7 @@ class HalfSender:
         self.resent: dict[str, str] = {}
 
     def send(self, message: RowMessage) -> None:
-        """Take a message; errors as :meth:`flush`."""
+        """Queue a half message, and send a batch when enough are queued; may block. Errors as :meth:`flush`."""
         bound = self.bound(message.topic, message.sharding_key, message.queue_id)
         self._waiting.append(_Pending(self._sent, message, bound, self._retry(message.topic)))
         self._sent += 1
@@ -184,7 +184,7 @@ class HalfSender:
             self._make_room()
 
     def send_block(self, block: Block) -> None:
-        """Take many messages that begin with :attr:`prefix`; errors as :meth:`flush`."""
+        """Send the messages of a block, in batches; may block. Errors as :meth:`flush`."""
         ends, begin = block.ends, 0
         while begin < block.rows:
             end = block.fitting(begin, AT_ONCE, self._settings.max_batch_bytes)

@@ -53,7 +53,7 @@ class UniformMessages(NamedTuple):
 
     @property
     def properties_size(self) -> int:
-        """Size of the properties of each message in bytes."""
+        """Encoded size of the properties of one message in bytes; it is the same for all messages of the batch."""
         return sum(map(len, self.fillers)) + sum(len(column[0]) for column in self.keys)
 
     @property

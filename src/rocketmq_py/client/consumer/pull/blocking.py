@@ -165,7 +165,9 @@ class PullConsumer(BlockingPullMember):
         self._call(lambda: self._aio.update_offset(queue, offset))
 
     def committed(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
-        """The offset the group continues at: the updated one, or else the stored one; None if there is none.
+        """The offset the group continues at; None if there is none.
+
+        It is the one given to :meth:`update_offset` if it is not stored yet, otherwise the one stored at the broker.
 
         :param from_store: return the stored offset only.
         :raises NetworkError: the broker cannot be reached.

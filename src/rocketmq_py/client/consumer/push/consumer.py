@@ -225,7 +225,7 @@ class PushConsumer(GroupMember):
             self._runtime.fetcher.wake_all()
 
     def resize(self, consume_threads: int) -> None:
-        """Run at most ``consume_threads`` listeners at a time from now on; listeners that run already may end.
+        """Run at most ``consume_threads`` listeners at a time from now on; listeners that run are not interrupted.
 
         :raises ConfigError: the number is out of range.
         """
