@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.calls.decoding import decode_pop
 from rocketmq_py.client.consumer.calls.single_pull import SinglePulls
 from rocketmq_py.client.consumer.filters import check_version, make_subscription
 from rocketmq_py.client.consumer.skipped import SkippedMessages
@@ -37,7 +38,7 @@ from rocketmq_py.protocol.headers.pop import (
 )
 from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace, without_namespace
 from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, Place, real_topic
-from rocketmq_py.wire.record import BodyRules, decode_response
+from rocketmq_py.wire.record import BodyRules
 
 _log = logging.getLogger(__name__)
 
@@ -182,7 +183,7 @@ class PopCalls:
         """The messages of a pop, and those that cannot be decoded; there being no room for others, these are returned
         to the broker.
         """
-        messages, undecoded, postponed, damage = decode_response(body, queue.broker_name, self._rules)
+        messages, undecoded, postponed, damage = await decode_pop(body, queue.broker_name, self._rules)
         if undecoded or postponed:
             messages = sorted(
                 [*messages, *(record.message for record in (*undecoded, *postponed))], key=lambda one: one.queue_offset

@@ -10,10 +10,11 @@ import logging
 from typing import NamedTuple
 
 from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.calls.decoding import decode_pull
 from rocketmq_py.client.consumer.calls.pull_calls import ANSWERS, FOUND, pull_header
 from rocketmq_py.client.consumer.skipped import SkippedMessages
 from rocketmq_py.client.queue_requests import broker_of
-from rocketmq_py.core.consumer.pull_result import PulledMessages, pulled_messages
+from rocketmq_py.core.consumer.pull_result import PulledMessages
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import BrokerError, RocketMQError
 from rocketmq_py.model import MessageQueue
@@ -112,7 +113,7 @@ class SinglePulls:
         if reply.code not in ANSWERS:
             raise BrokerError.of(reply.code, reply.remark, address)
         found = PullResponse.from_ext(reply.ext)
-        pulled = pulled_messages(reply.body, found, queue, offset, subscription.tags_set, self._rules)
+        pulled = await decode_pull(reply.body, found, queue, offset, subscription.tags_set, self._rules)
         left_out = found.damaged is not None
         # A pull of one message ends behind it, also if a filter has passed over others.
         damaged = pulled.next_offset if left_out else max(found.next_begin_offset - 1, offset)

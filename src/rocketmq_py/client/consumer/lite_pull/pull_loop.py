@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from rocketmq_py.client.consumer.calls.decoding import decode_pull
 from rocketmq_py.client.consumer.calls.pull_calls import (
     FOUND,
     OFFSET_MOVED,
@@ -30,7 +31,7 @@ from rocketmq_py.client.queue_requests import broker_of
 from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failure_delay
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import pulled_messages, queue_end
+from rocketmq_py.core.consumer.pull_result import queue_end
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError, TopicNotExist
@@ -166,7 +167,7 @@ class LitePullLoop:
                 pull = self._begin_next(answer)
                 if pull is not None:
                     await asyncio.sleep(0)  # sends the next pull before the answer is decoded
-                self._offset = self._handle(answer)
+                self._offset = await self._handle(answer)
                 self._broker_id = self._next_broker(answer.header)
                 if self._is_damaged or (pull is not None and pull.offset != self._offset):
                     return  # some messages are pulled again
@@ -232,13 +233,13 @@ class LitePullLoop:
 
     # -- answers
 
-    def _handle(self, answer: PullAnswer) -> int:
+    async def _handle(self, answer: PullAnswer) -> int:
         """Put the messages of an answer into the cache; returns the offset to continue at."""
         group, queue = self._group, self._process.queue
         messages, next_offset = list[MessageExt](), answer.header.next_begin_offset
         if answer.code == FOUND or answer.header.damaged is not None:
             tags = answer.pull.subscription.tags_set
-            pulled = pulled_messages(
+            pulled = await decode_pull(
                 answer.body, answer.header, queue, answer.pull.offset, tags, group.options.body_rules
             )
             group.skipped.undecoded(group.shown(queue), pulled.undecoded)

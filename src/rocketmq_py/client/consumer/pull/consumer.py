@@ -13,6 +13,7 @@ from typing import Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer import broker_requests, running_info
+from rocketmq_py.client.consumer.calls.decoding import decode_pull
 from rocketmq_py.client.consumer.calls.pull_calls import pull_header
 from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.filters import check_version, make_subscription
@@ -26,7 +27,6 @@ from rocketmq_py.client.consumer.send_message_back import SendMessageBack
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.client.queue_requests import ask_about_queue, broker_of
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import pulled_messages
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import ConfigError, NetworkError, OffsetIllegal, RocketMQError
@@ -191,7 +191,7 @@ class PullConsumer(PullMember):
         self._broker_ids[queue] = found.suggest_which_broker_id
         messages, next_offset = list[MessageExt](), found.next_begin_offset
         if reply.code == ResponseCode.SUCCESS or found.damaged is not None:
-            pulled = pulled_messages(
+            pulled = await decode_pull(
                 reply.body, found, queue, offset, subscription.tags_set, self._group.options.body_rules
             )
             self._group.skipped.undecoded(self._group.shown(queue), pulled.undecoded)

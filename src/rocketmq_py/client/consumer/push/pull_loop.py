@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import Protocol
 
+from rocketmq_py.client.consumer.calls.decoding import decode_pull
 from rocketmq_py.client.consumer.calls.pull_calls import (
     FOUND,
     OFFSET_MOVED,
@@ -37,7 +38,7 @@ from rocketmq_py.core.consumer.flow_control import (
     pull_flags,
 )
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
-from rocketmq_py.core.consumer.pull_result import pulled_messages, queue_end, restore_topic
+from rocketmq_py.core.consumer.pull_result import queue_end, restore_topic
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import ConnectError, ConnectionLost, NotLeader, RocketMQError, SubscriptionError, TopicNotExist
@@ -290,7 +291,9 @@ class PullLoop:
         queue, header = self._queue, answer.header
         next_offset = header.next_begin_offset
         if answer.code == FOUND or header.damaged is not None:
-            messages, next_offset = self._messages(answer)
+            messages, next_offset = await self._messages(answer)
+            if queue.dropped:  # while a thread decoded them
+                return
             self._group.stats(queue.queue.topic).pulled.add(len(messages), self._group.now() - answer.pull.sent_at)
             self._hand_over(messages, next_offset, header.max_offset)
         elif answer.code == OFFSET_MOVED:
@@ -312,12 +315,12 @@ class PullLoop:
         chosen = self._group.options.pull_from_broker_id
         return header.suggest_which_broker_id if chosen is None else chosen
 
-    def _messages(self, answer: PullAnswer) -> tuple[list[MessageExt], int]:
+    async def _messages(self, answer: PullAnswer) -> tuple[list[MessageExt], int]:
         """The messages of an answer, and the offset to continue at."""
         source, group = self._queue.queue, self._group
         # A pull that the broker held was filtered by the subscription of now, not by that of the request.
         wanted = self._group.subscriptions.get(source.topic, answer.pull.subscription)
-        pulled = pulled_messages(
+        pulled = await decode_pull(
             answer.body, answer.header, source, answer.pull.offset, wanted.tags_set, group.options.body_rules
         )
         group.skipped.undecoded(group.shown(source), pulled.undecoded)
