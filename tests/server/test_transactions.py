@@ -435,6 +435,6 @@ async def test_a_producer_killed_after_the_end_changes_nothing(cluster, topic, g
 
 def test_the_transaction_producer_has_all_producer_options():
     """All of them are options of transaction producers, by the same names."""
-    options = set(inspect.signature(Producer.__init__).parameters) - {"self", "group", "namesrv", "topics"}
-    assert "topics" in inspect.signature(TransactionProducer.__init__).parameters
+    options = set(inspect.signature(Producer.__init__).parameters) - {"self", "group", "namesrv", "topics", "instance"}
+    assert {"topics", "instance"} <= set(inspect.signature(TransactionProducer.__init__).parameters)
     assert set(ProducerOptions.__annotations__) == options
