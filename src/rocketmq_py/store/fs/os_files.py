@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import shutil
@@ -27,6 +28,7 @@ _CREATE = _OPEN | os.O_CREAT
 _SYNC_COVERS_MAPPING = sys.platform.startswith("linux")
 _MANY = 64
 _CAN_TRY = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
+_UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP)
 _SCRATCH = bytearray(256 * 1024)
 """What is read only to see whether it is in memory; nobody looks at it."""
 _LOADED_AT_ONCE = 1024 * 1024
@@ -76,8 +78,9 @@ class OsFile:
                 if not done:
                     return False
                 position += done
-        except OSError:  # not in memory, or the file system does not support this
-            return False
+        except OSError as e:
+            # tmpfs does not support this, and its files are in memory; other such file systems are read at once, too.
+            return e.errno in _UNSUPPORTED
         return True
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
