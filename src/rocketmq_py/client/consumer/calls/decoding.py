@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Collection
 
 from rocketmq_py.core.consumer.pull_result import PulledMessages, pulled_messages
@@ -15,8 +16,12 @@ LOOP_BYTES = 4 * MIB
 """Bytes that the bodies of one response may decompress to in the event loop, which takes about 10 ms."""
 
 
+@functools.lru_cache
 def in_loop(rules: BodyRules) -> BodyRules:
-    """The rules of a first attempt, in the event loop; ``rules`` itself if it allows no more."""
+    """The rules of a first attempt, in the event loop; ``rules`` itself if it allows no more.
+
+    Cached, because every answer needs it and a consumer has one set of rules.
+    """
     limits = rules.limits
     if limits.max_body <= LOOP_BYTES and limits.max_total <= LOOP_BYTES:
         return rules
