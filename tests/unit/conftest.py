@@ -31,6 +31,6 @@ def unit_clock() -> Iterator[Clock]:
 @pytest.fixture(scope="module", autouse=True)
 def virtual_clock(unit_clock: Clock) -> Iterator[Clock]:
     """Event loops skip waits that only a timer can end, in this tier only."""
-    unit_clock.skips_waits = True
+    unit_clock.start_skipping()
     yield unit_clock
     unit_clock.skips_waits = False
