@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.loop import Process, SimLoop
+from tests.simulation.loop import Handle, Process, SimLoop
 
 Address = tuple[str, int]
 
@@ -27,16 +27,20 @@ class Trace:
     def __init__(self, loop: SimLoop, *, keep: bool = False) -> None:
         self._loop = loop
         self.hash = 0
-        self.events = 0
         self.lines: list[str] | None = [] if keep else None
 
     def note(self, *what: object) -> None:
         """Add an event."""
         text = f"{self._loop.time():.6f} {' '.join(map(str, what))}"
         self.hash = zlib.crc32(text.encode(), self.hash)
-        self.events += 1
         if self.lines is not None:
             self.lines.append(text)
+
+    def transfer(self, end: End, data: bytes) -> None:
+        """Add data that arrives at the other end of ``end``."""
+        self.hash = zlib.crc32(data, self.hash ^ int(self._loop.time() * 1e6))
+        if self.lines is not None:
+            self.lines.append(f"{self._loop.time():.6f} {end.process} > {end.peer.process} {len(data)} {data[:60]!r}")
 
 
 class SocketOptions:
@@ -83,7 +87,7 @@ class End(asyncio.Transport):
         self._protocol: asyncio.Protocol | None = None
         self._pipe: deque[tuple[float, bytes | str]] = deque()
         """What is on its way to the peer, and when it is there."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Handle | None = None
         self._unread = 0
         self._is_reading = False
         self._is_closing = self._is_closed = False
@@ -206,7 +210,7 @@ class End(asyncio.Transport):
             protocol = self._protocol
             if protocol is not None:
                 self._loop.call_soon(lambda: self._is_closed or protocol.resume_writing(), context=self.context)
-        self._network.trace.note(self.process, ">", self.peer.process, len(data), zlib.crc32(data))
+        self._network.trace.transfer(self, data)
         assert self.peer._protocol is not None
         self.peer._protocol.data_received(data)
 

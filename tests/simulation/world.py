@@ -23,6 +23,7 @@ from rocketmq_py.server import loop_monitor
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.store import StoreConfig
+from rocketmq_py.store.config import config_journal
 from tests.simulation.disk import Disk, Steps
 from tests.simulation.loop import Process, SimLoop, current
 from tests.simulation.machine import SocketModule, clock
@@ -54,6 +55,7 @@ def replace_threads_and_sockets() -> None:
     client_instance.local_ip = sender.local_ip = lambda: current().ip  # type: ignore[attr-defined]
     listener_watch.LoopGuard = NoGuard  # type: ignore[misc,assignment]
     loop_monitor._LOOK_SECONDS = 5.0
+    config_journal.JOURNAL_SIZE = 16 * 1024
 
 
 replace_threads_and_sockets()

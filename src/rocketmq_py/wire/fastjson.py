@@ -164,6 +164,7 @@ class _Reader:
         return ValueError(f"not JSON at character {self._at}: {why}, near {around!r}")
 
 
+_SCALARS = (str, int, float, bool, type(None))
 _CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
 
 
@@ -179,6 +180,8 @@ def dumps_java(value: Any) -> bytes:
 
 
 def _compact(value: Any) -> str:
+    if isinstance(value, _SCALARS):  # asked first: most values are, and ``Mapping`` is slow to ask
+        return _encode(value).decode()
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_key(k)}:{_compact(v)}" for k, v in value.items() if v is not None) + "}"
     if isinstance(value, list | tuple):
@@ -187,6 +190,8 @@ def _compact(value: Any) -> str:
 
 
 def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return _encode(key).decode()
     if isinstance(key, BareKey):
         return str(int(key))
     if isinstance(key, tuple):
@@ -200,6 +205,8 @@ def dumps_pretty(value: Any) -> bytes:
 
 
 def _pretty(value: Any, depth: int) -> str:
+    if isinstance(value, _SCALARS):
+        return _encode(value).decode()
     if isinstance(value, Mapping):
         members = [f"{_pretty_key(k, depth + 1)}:{_pretty(v, depth + 1)}" for k, v in value.items() if v is not None]
         return _pretty_items("{", members, "}", depth)

@@ -15,13 +15,17 @@ from rocketmq_py.protocol.coercion import convert_leniently
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.integers import Int64
 
+_NULL = b"null"
+
 
 class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
     """Base of all bodies; members that are None are left out, as in fastjson."""
 
     def encode(self) -> bytes:
         """Encode as strict compact JSON with sorted keys."""
-        return fastjson.dumps(without_nulls(msgspec.to_builtins(self, str_keys=True)))
+        tree = msgspec.to_builtins(self, str_keys=True)
+        data = fastjson.dumps(tree)
+        return fastjson.dumps(without_nulls(tree)) if _NULL in data else data
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -30,7 +34,8 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
         :raises BadHeader: the data is not JSON or a member is of the wrong type.
         """
         try:
-            return cls.convert(fastjson.loads(data))
+            tree = fastjson.loads(data)
+            return cls.convert(tree) if _NULL in bytes(data) else cls._converted(tree, tree)
         except ValueError as e:
             raise BadHeader(f"body of {len(data)} bytes is no {cls.__name__}: {e}") from e
         except RecursionError as e:
@@ -42,8 +47,13 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
 
         :raises BadHeader: a member is of the wrong type.
         """
+        return cls._converted(without_nulls(tree), tree)
+
+    @classmethod
+    def _converted(cls, without: Any, tree: Any) -> Self:
+        """As :meth:`convert`, given the value without nulls too."""
         try:
-            return msgspec.convert(without_nulls(tree), cls, strict=False)
+            return msgspec.convert(without, cls, strict=False)
         except msgspec.ValidationError:
             return convert_leniently(tree, cls)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from rocketmq_py.accelerator import SendRun
@@ -99,11 +100,17 @@ class Router:
 
 
 def _marked(handler: object) -> list[Route]:
-    routes = []
-    methods = inspect.getmembers(handler, inspect.ismethod)
-    runs = {getattr(method, _RUN_MARK): method for _, method in methods if hasattr(method, _RUN_MARK)}
-    for _, method in methods:
-        codes, lane = getattr(method, _MARK, ((), ""))
-        is_async = inspect.iscoroutinefunction(method)
-        routes += [Route(RequestCode(code), method, lane, is_async, runs.get(code)) for code in codes]
-    return routes
+    marks, runs = _marks(type(handler))
+    return [
+        Route(code, getattr(handler, name), lane, is_async, getattr(handler, runs[code]) if code in runs else None)
+        for name, code, lane, is_async in marks
+    ]
+
+
+@cache
+def _marks(kind: type) -> tuple[tuple[tuple[str, RequestCode, str, bool], ...], dict[int, str]]:
+    """Of each marked method of a class its name, code, lane and whether it is async; and the methods for runs by code."""
+    methods = inspect.getmembers(kind, inspect.isfunction)
+    marks = [(name, inspect.iscoroutinefunction(method), *getattr(method, _MARK, ((), ""))) for name, method in methods]
+    runs = {getattr(method, _RUN_MARK): name for name, method in methods if hasattr(method, _RUN_MARK)}
+    return tuple((name, RequestCode(code), lane, is_async) for name, is_async, codes, lane in marks for code in codes), runs
