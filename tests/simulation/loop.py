@@ -68,14 +68,11 @@ class Process:
         self.ip = ip
         self.is_paused = False
         self.is_dead = False
+        self.is_idle = False
+        """True if it runs nothing for now."""
         self._held: list[Handle] = []
         self.context = contextvars.copy_context()
         self.context.run(_current.set, self)
-
-    @property
-    def is_idle(self) -> bool:
-        """True if it runs nothing for now."""
-        return self.is_paused or self.is_dead
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine in this process."""
@@ -92,17 +89,18 @@ class Process:
 
     def pause(self) -> None:
         """Stop it (SIGSTOP)."""
-        self.is_paused = True
+        self.is_paused = self.is_idle = True
 
     def resume(self) -> None:
         """Let it go on."""
         self.is_paused = False
+        self.is_idle = self.is_dead
         held, self._held = self._held, []
         self.loop.ready_again(held)
 
     def kill(self) -> None:
         """End it without a word (SIGKILL)."""
-        self.is_dead = True
+        self.is_dead = self.is_idle = True
         self._held.clear()
 
     def __repr__(self) -> str:
@@ -145,37 +143,39 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run everything, turn by turn, until the loop is stopped."""
-        while not self._stopping:
-            self._turn()
-
-    def _turn(self) -> None:
         ready, timers = self._waiting, self._timers
-        self._now += _TURN_SECONDS
-        if not ready:
-            while timers and timers[0][2].is_cancelled:
-                heapq.heappop(timers)
-            if not timers:
-                raise Stuck("everything waits, and nothing is due")
-            self._now = max(self._now, timers[0][0])
-        while timers and timers[0][0] <= self._now:
-            ready.append(heapq.heappop(timers)[2])
-        self.callbacks += len(ready)
-        if self.callbacks > _MOST_CALLBACKS:
-            raise Stuck(f"{self.callbacks} callbacks in one schedule")
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            callback = handle.callback
-            if callback is None:
-                continue
-            context = handle.context
-            process = context.get(_current)
-            if process is not None and (process.is_paused or process.is_dead):
-                process.hold(handle)
-                continue
-            try:
-                context.run(callback, *handle.args)
-            except Exception as e:  # noqa: BLE001 - as any loop: told, and the others go on
-                self.call_exception_handler({"message": f"Exception in callback {callback}", "exception": e})
+        while not self._stopping:
+            self._now += _TURN_SECONDS
+            if not ready:
+                self._skip_to_next_timer()
+            now = self._now
+            while timers and timers[0][0] <= now:
+                ready.append(heapq.heappop(timers)[2])
+            count = len(ready)
+            self.callbacks += count
+            if self.callbacks > _MOST_CALLBACKS:
+                raise Stuck(f"{self.callbacks} callbacks in one schedule")
+            for _ in range(count):
+                handle = ready.popleft()
+                callback = handle.callback
+                if callback is None:
+                    continue
+                process = handle.context.get(_current)
+                if process is not None and process.is_idle:
+                    process.hold(handle)
+                    continue
+                try:
+                    handle.context.run(callback, *handle.args)
+                except Exception as e:  # noqa: BLE001 - as any loop: told, and the others go on
+                    self.call_exception_handler({"message": f"Exception in callback {callback}", "exception": e})
+
+    def _skip_to_next_timer(self) -> None:
+        timers = self._timers
+        while timers and timers[0][2].is_cancelled:
+            heapq.heappop(timers)
+        if not timers:
+            raise Stuck("everything waits, and nothing is due")
+        self._now = max(self._now, timers[0][0])
 
     def ready_again(self, handles: list[Handle]) -> None:
         """Run callbacks of a process that goes on, in their order."""

@@ -83,7 +83,7 @@ class Server:
         self.incarnation = 0
         self._make = make
         self.process = Process(world.loop, name, ip)
-        self.process.is_dead = True
+        self.process.kill()
         self.server: Any = None
         self.up = asyncio.Event()
 

@@ -208,11 +208,15 @@ def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, _SCALARS):
         return _encode(value).decode()
     if isinstance(value, Mapping):
-        members = [f"{_pretty_key(k, depth + 1)}:{_pretty(v, depth + 1)}" for k, v in value.items() if v is not None]
-        return _pretty_items("{", members, "}", depth)
+        return _pretty_items("{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth)
     if isinstance(value, list | tuple):
         return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
     return _encode(value).decode()
+
+
+def _pretty_member(key: Any, value: Any, depth: int) -> str:
+    name = _encode(key).decode() if isinstance(key, str) else _pretty_key(key, depth)
+    return f"{name}:{_encode(value).decode() if isinstance(value, _SCALARS) else _pretty(value, depth)}"
 
 
 def _pretty_key(key: Any, depth: int) -> str:

@@ -124,11 +124,8 @@ class DelayService:
 
     def deliver(self, now_ms: int) -> bool:
         """Deliver some of the due messages; True if there may be more."""
-        delivered = [
-            self._deliver_level(level, now_ms)
-            for level in self._levels.levels
-            if self._store.has_queue(names.SCHEDULE_TOPIC, queue_of(level))
-        ]
+        used = self._store.queue_ids(names.SCHEDULE_TOPIC, map(queue_of, self._levels.levels))
+        delivered = [self._deliver_level(level, now_ms) for level in self._levels.levels if queue_of(level) in used]
         if any(delivered):
             self._store.commit_pending()
         return _AT_ONCE in delivered

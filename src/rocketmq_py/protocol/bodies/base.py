@@ -61,7 +61,9 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
 def without_nulls(value: Any) -> Any:
     """Return the value without members that are null, at every depth."""
     if isinstance(value, dict):
-        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+        return {
+            k: without_nulls(v) if isinstance(v, dict | list) else v for k, v in value.items() if v is not None
+        }  # fmt: skip
     if isinstance(value, list):
         return [without_nulls(v) for v in value]
     return value
