@@ -19,7 +19,7 @@ EPOCH = 1_700_000_000.0
 PID = 4242
 
 
-_WORK_SECONDS = 0.0005
+_WORK_SECONDS = 0.003
 
 
 class Clock:
