@@ -264,7 +264,7 @@ class Transactions(Scenario):
 
     def add_servers(self) -> None:
         interval = self.chance.choice([0, 500])
-        self.ledger.commits_once = interval == 0 and not self.has_power
+        self.ledger.commits_once = True
         settings = {"transaction_time_out": 1_000, "transaction_check_interval": 1_000, "transaction_check_max": 1_000,
                     "transaction_op_batch_interval": interval}  # fmt: skip
         self.world.add_name_server()
