@@ -21,7 +21,7 @@ from rocketmq_py.core.consumer import orderly
 from rocketmq_py.core.consumer.orderly import OrderedQueue
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.errors import NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.client import LockBatchRequest, LockBatchResponse, MessageQueueBody
 from rocketmq_py.protocol.codes import RequestCode
@@ -268,7 +268,7 @@ class BrokerQueueLock:
             body = await self._invoke(RequestCode.LOCK_BATCH_MQ, broker_name, queues)
             held = LockBatchResponse.decode(body).lock_ok_mq_set
         except RocketMQError as e:
-            if not isinstance(e, NoRouteError):  # else nothing was sent
+            if isinstance(e, NetworkError):  # the broker may have got the request, or get it later
                 self._unsure |= dict.fromkeys(queues, self._group.now())
             level = self._failures_at(broker_name).failed(e)
             lasting = self._failures_at(broker_name).duration
@@ -297,7 +297,8 @@ class BrokerQueueLock:
             try:
                 await self._invoke(RequestCode.UNLOCK_BATCH_MQ, broker_name, part)
             except RocketMQError as e:
-                self._unsure = dict.fromkeys(part, self._group.now()) | self._unsure
+                if isinstance(e, NetworkError):
+                    self._unsure = dict.fromkeys(part, self._group.now()) | self._unsure
                 _log.warning(
                     "%d queues cannot be unlocked at broker %s, where the locks expire in a minute: %s",
                     len(part), broker_name, e,
