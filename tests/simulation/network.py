@@ -93,6 +93,8 @@ class End(asyncio.Transport):
         self._is_closing = self._is_closed = False
         self._is_paused = False
         self._high, self._low = _HIGH_WATER, _HIGH_WATER // 4
+        self.damages: Callable[[bytes], bytes] | None = None
+        """Changes the next bytes that are written, which begin a frame."""
         self.is_silent = False
         """The machine of the other end is gone, and nothing tells this one."""
 
@@ -125,6 +127,9 @@ class End(asyncio.Transport):
         if not piece:
             return
         self._unread += len(piece)
+        if self.damages is not None:
+            piece, self.damages = self.damages(piece), None
+            self._network.damaged.append(self.peer)
         self._network.send(self, piece)
         if self._unread > self._high and not self._is_paused:
             self._is_paused = True
@@ -267,6 +272,8 @@ class Network:
         self.latency = (0.0001, 0.002)
         self.slow_until = 0.0
         self.stalled: list[End] = []
+        self.damaged: list[End] = []
+        """Who was sent a corrupt frame."""
         self._cuts: set[frozenset[str]] = set()
         self._healed = asyncio.Event()
         self._gone: set[str] = set()
@@ -362,6 +369,13 @@ class Network:
         for end in chosen:
             end.cut(self.chance.random())
             end.peer.cut(self.chance.random())
+        return len(chosen)
+
+    def damage(self, process: Process, share: float, what: Callable[[bytes], bytes]) -> int:
+        """Let ``what`` change the next frame of some connections of a process, of one direction each."""
+        chosen = [end for end in self.ends if end.process is process and self.chance.random() < share]
+        for end in chosen:
+            self.chance.choice([end, end.peer]).damages = what
         return len(chosen)
 
     def process_died(self, process: Process, *, machine_too: bool) -> None:

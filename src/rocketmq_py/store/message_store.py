@@ -313,6 +313,7 @@ class MessageStore:
         writer = self._writer
         touched = writer.touched
         if not touched and not writer.has_chunks:
+            writer.end_turn()
             if self._unconfirmed:
                 self._confirm()
             return None
