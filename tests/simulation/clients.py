@@ -136,7 +136,7 @@ class Sending(Client):
             level = self.chance.choice([1, 1, 2])
             return {"delay_level": level}, {1: 1.0, 2: 5.0}[level]
         if which < self._delayed + self._timed:
-            seconds = self.chance.choice([0.2, 1.0, 2.5, 30.0])
+            seconds = self.chance.choice([0.2, 1.0, 2.5, 6.0])
             return {"delay": seconds}, seconds
         return {}, 0.0
 
