@@ -11,7 +11,6 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.loop import Process
 from tests.simulation.world import Server, World
 
-
 _FRAME_DAMAGES = ((0, 0x80), (0, 0x40), (4, 0x7E), (5, 0x80), (8, 0x01))
 """Byte of a frame and the bits of it that turn: a length below 0, a huge one, an unknown header format, a header longer
 than its frame, a header that is no JSON."""

@@ -10,6 +10,7 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH, MessageStore
 from rocketmq_py.wire.record import decode_records
 from tests.simulation.clients import Client, Consuming, Pulling, Pushed, Receiving, Sending, Transacting
+from tests.simulation.exactly import Driver, Query
 from tests.simulation.faults import Allowed, Faults
 from tests.simulation.ledger import Group, Ledger, Queue
 from tests.simulation.loop import Process
@@ -370,7 +371,8 @@ class LosingPower(Concurrent):
         self.delayed = 0.0
         self.has_power = True
         self.store = {"flush_disk_type": ASYNC_FLUSH, "flush_interval_commit_log": chance.choice([50, 300]),
-                      "flush_commit_log_least_pages": chance.choice([0, 1])}  # fmt: skip
+                      "flush_commit_log_least_pages": chance.choice([0, 1]), "mapped_file_size_commit_log": 4096,
+                      "max_message_size": 2048}  # fmt: skip
         world.on_power_loss = self._power_is_lost
 
     def _power_is_lost(self, server: Server) -> None:
@@ -437,6 +439,37 @@ class Acting(Pair):
         self.ledger.restarted("a, whose slave acted for it,", before, master.committed())
 
 
+class ExactlyOnce(Transactions):
+    """Micro-batches of a Spark sink, whose driver is killed and started again."""
+
+    def producers(self) -> list[Client]:
+        batches = [
+            [f"b{batch}.{row}" for row in range(self.chance.randint(1, 6))]
+            for batch in range(self.chance.randint(2, 5))
+        ]  # fmt: skip
+        self.query = Query(batches)
+        self.drivers: list[Client] = []
+        return self._with_driver()
+
+    def _with_driver(self) -> list[Client]:
+        driver = Driver(self.world, self.ledger, self.chance, f"driver{len(self.drivers)}", self.query, GROUP)
+        self.drivers.append(driver)
+        return self.drivers
+
+    async def go_wrong(self, faults: Faults) -> None:
+        await asyncio.gather(super().go_wrong(faults), self._kill_drivers())
+
+    async def _kill_drivers(self) -> None:
+        for _ in range(self.chance.randint(0, 3)):
+            await asyncio.sleep(self.chance.random() * self.chance.choice([0.1, 0.5, 3.0]))
+            process = self.drivers[-1].process
+            self.world.note(process, "is killed")
+            process.kill()
+            self.world.network.process_died(process, machine_too=False)
+            await asyncio.sleep(self.chance.choice([0.01, 0.5, 2.0]))
+            self._with_driver()[-1].start()
+
+
 SCENARIOS: dict[str, Callable[[World, random.Random], Scenario]] = {
     "concurrent": Concurrent,
     "orderly": Orderly,
@@ -449,4 +482,5 @@ SCENARIOS: dict[str, Callable[[World, random.Random], Scenario]] = {
     "losing-power": LosingPower,
     "damaged": Damaged,
     "acting": Acting,
+    "exactly-once": ExactlyOnce,
 }

@@ -208,7 +208,9 @@ def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, _SCALARS):
         return _encode(value).decode()
     if isinstance(value, Mapping):
-        return _pretty_items("{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth)
+        return _pretty_items(
+            "{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth
+        )
     if isinstance(value, list | tuple):
         return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
     return _encode(value).decode()

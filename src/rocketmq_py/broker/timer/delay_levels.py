@@ -124,11 +124,15 @@ class DelayService:
 
     def deliver(self, now_ms: int) -> bool:
         """Deliver some of the due messages; True if there may be more."""
-        used = self._store.queue_ids(names.SCHEDULE_TOPIC, map(queue_of, self._levels.levels))
-        delivered = [self._deliver_level(level, now_ms) for level in self._levels.levels if queue_of(level) in used]
+        delivered = [self._deliver_level(level, now_ms) for level in self.used_levels()]
         if any(delivered):
             self._store.commit_pending()
         return _AT_ONCE in delivered
+
+    def used_levels(self) -> list[int]:
+        """The levels that have or had messages, ascending."""
+        used = self._store.queue_ids(names.SCHEDULE_TOPIC, map(queue_of, self._levels.levels))
+        return [level for level in self._levels.levels if queue_of(level) in used]
 
     @property
     def levels(self) -> range:

@@ -100,7 +100,8 @@ class Router:
 
 
 def _marked(handler: object) -> list[Route]:
-    marks, runs = _marks(type(handler))
+    kind: Any = type(handler)
+    marks, runs = _marks(kind)
     return [
         Route(code, getattr(handler, name), lane, is_async, getattr(handler, runs[code]) if code in runs else None)
         for name, code, lane, is_async in marks
@@ -109,8 +110,10 @@ def _marked(handler: object) -> list[Route]:
 
 @cache
 def _marks(kind: type) -> tuple[tuple[tuple[str, RequestCode, str, bool], ...], dict[int, str]]:
-    """Of each marked method of a class its name, code, lane and whether it is async; and the methods for runs by code."""
+    """Of each marked method of a class its name, code, lane and whether it is async; and methods for runs by code."""
     methods = inspect.getmembers(kind, inspect.isfunction)
     marks = [(name, inspect.iscoroutinefunction(method), *getattr(method, _MARK, ((), ""))) for name, method in methods]
     runs = {getattr(method, _RUN_MARK): name for name, method in methods if hasattr(method, _RUN_MARK)}
-    return tuple((name, RequestCode(code), lane, is_async) for name, is_async, codes, lane in marks for code in codes), runs
+    return tuple(
+        (name, RequestCode(code), lane, is_async) for name, is_async, codes, lane in marks for code in codes
+    ), runs

@@ -101,7 +101,9 @@ def test_a_queue_whose_lock_request_is_not_answered_is_unlocked_until_the_broker
     async def run(broker):
         locks_for(broker)
         grant = broker.special[Code.LOCK_BATCH_MQ]
-        broker.special[Code.LOCK_BATCH_MQ] = lambda request: None if TOPIC in topics_of([request])[0] else grant(request)
+        broker.special[Code.LOCK_BATCH_MQ] = lambda request: (
+            None if TOPIC in topics_of([request])[0] else grant(request)
+        )
         broker.special[Code.UNLOCK_BATCH_MQ] = lambda _: None
         async with broker.consumer(orderly=True):
             await broker.until(lambda: len(broker.asked(Code.UNLOCK_BATCH_MQ)) > 1)
