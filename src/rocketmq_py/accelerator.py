@@ -1,4 +1,4 @@
-"""Loads and declares the accelerator: compiled code for hot paths from the optional distribution ``rocketmq-py-native``.
+"""Loads and declares the accelerator: compiled code for hot paths, from the optional package ``rocketmq-py-native``.
 
 Each of its functions gives the same result as Python code of this package, or returns None for unusual input, which the
 Python code then handles. ``ROCKETMQ_PY_NATIVE=0`` in the environment turns it off.
