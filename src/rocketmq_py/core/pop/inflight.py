@@ -165,6 +165,6 @@ class InflightPops:
         self._by_queue[revive_queue] = dict(sorted(queue.items(), key=lambda item: item[1].revive_offset))
 
     def first_offset(self, revive_queue: int) -> int | None:
-        """Return the offset of the oldest check-point with unacked messages in a revive queue; None if there is none."""
+        """Return the offset of a revive queue's oldest check-point with unacked messages; None without any."""
         one = next(iter(self._by_queue.get(revive_queue, {}).values()), None)
         return None if one is None else one.revive_offset

@@ -96,7 +96,7 @@ class PollTable(Generic[T]):
         return self.wake(key)
 
     def wake(self, key: PollKey) -> list[T]:
-        """Remove one pop with this key, without applying filters; return its token in a list, empty if there is none."""
+        """Remove one pop with this key, without applying filters; return its token as a list, empty without a pop."""
         polls = self._polls.get(key.topic, {}).get(key)
         if not polls:
             return []

@@ -52,5 +52,5 @@ def queue_of(level: int) -> int:
 
 
 def retry_level(reconsume_times: int) -> int:
-    """Return the default delay level for redelivering a failed message: level 3 (10 s) first, then one more each time."""
+    """Return the default delay level for redelivering a failed message: 3 (10 s) first, then one more each time."""
     return 3 + reconsume_times
