@@ -127,8 +127,7 @@ class OrderedQueue(ProcessQueue):
 
 
 class OrderlyVerdict(enum.Enum):
-    """What to do with a batch after the listener: commit it, keep it for a later commit, roll back, or retry it later.
-    """
+    """What to do with a batch after the listener: commit, keep for a later commit, roll back or retry after a pause."""
 
     COMMIT = "commit"
     KEEP = "keep"

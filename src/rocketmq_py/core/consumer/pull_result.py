@@ -78,8 +78,7 @@ def pulled_messages(
 
 
 def _origin(header: PullResponse, queue: MessageQueue, offset: int) -> Origin | None:
-    """Return the queue and offsets that the records must have; None for logical queues, whose records may have others.
-    """
+    """Return the queue and offsets that the records must have; None for a logical queue, whose records may differ."""
     if is_logical(queue):
         return None
     return Origin(queue.topic, queue.queue_id, offset, header.next_begin_offset)

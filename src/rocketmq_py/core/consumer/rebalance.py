@@ -53,7 +53,9 @@ def plan_rebalance(
 
 
 class Assignment(NamedTuple):
-    """The queues of a topic that a broker assigned to this client: to pull, and to pop (id -1: all queues of a broker).
+    """The queues of a topic that a broker assigned to this client: those to pull, and those to pop.
+
+    The queue id -1 in ``pop`` stands for all queues of a broker.
     """
 
     pull: list[MessageQueue]

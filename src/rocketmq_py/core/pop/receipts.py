@@ -53,7 +53,9 @@ def retry_delay(reconsume_times: int, level: int) -> int:
 
 
 def are_retries_used_up(reconsume_times: int, max_times: int, level: int) -> bool:
-    """Return True if a failed message must not be redelivered: it has no retries left, or the listener's level is < 0.
+    """Return True if a failed message must not be redelivered.
+
+    That is so if it has no retries left, or the listener has set a negative delay level.
     """
     return level < 0 or reconsume_times >= max_times
 
