@@ -153,7 +153,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _units(character: str) -> str:
-    """Return the escapes ``\\uXXXX`` for the UTF-16 units of a character."""
+    """Return the escapes (such as ``\\u00e9``) of the UTF-16 units of a character."""
     data = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{int.from_bytes(data[at : at + 2], 'big'):04x}" for at in range(0, len(data), 2))
 

@@ -24,8 +24,8 @@ class LatencyFaultTolerance(NamedTuple):
 
     :param latency_max: latency limits, ascending.
     :param not_available_duration: how long to avoid the broker, for each limit.
-    :param start_detector_enable: True probes brokers in the background; then a broker that could not be reached is used
-        only if all others are unavailable, until it responds to a probe.
+    :param start_detector_enable: True probes avoided brokers in the background, and uses a broker that could not be
+        reached only if no other one can be used, until it responds to a probe.
     :param detect_interval: minimum time between two probes of a broker.
     :param detect_timeout: timeout of a probe.
     """

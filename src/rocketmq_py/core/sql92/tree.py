@@ -58,7 +58,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """``left = right``: true if both values are equal or both are null; unknown if only ``left`` is null.
+    """``left = right``: true if both values are equal or null; unknown if only ``left`` is null; else false.
 
     A text compared with a number or boolean is converted to its type.
     """
