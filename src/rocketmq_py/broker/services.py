@@ -101,13 +101,13 @@ class Services:
     """All parts of a broker except its listener and its periodic jobs.
 
     :param port: the port that the broker listens on; it is part of every stored message.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :param call_soon: runs a callback in the next turn of the event loop.
     :param new_rpc_client: creates a client for requests to other servers.
     :param fs: the file system.
     :param tls: TLS settings, for replication.
     :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
-    :param workers: run blocking work on files; threads by default.
+    :param workers: executors for blocking work on files; threads by default.
     """
 
     def __init__(  # noqa: PLR0913 - what a broker is made of
@@ -269,7 +269,7 @@ class Services:
         )  # fmt: skip
 
     def router(self, *others: object) -> Router:
-        """A router with the handlers of all requests of this broker, and with ``others``."""
+        """Create a router with the handlers of all requests of this broker, and the handlers ``others``."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(
             self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns
@@ -364,7 +364,7 @@ class Services:
             raise
 
     async def take_back(self) -> None:
-        """Continue, as a starting master, where the slave that acted for it has got to."""
+        """On the start of a master, take over the progress of the slave that acted as master meanwhile, if any."""
         if self.role.is_slave or not self._config.enable_slave_acting_master:
             return
         if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
@@ -399,7 +399,7 @@ class Services:
             self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
-        """Write journaled tables as a whole after a burst of changes; called every second."""
+        """Write the complete files of topics and groups if changes postponed it; called every second."""
         self.topics.catch_up()
         self.groups.catch_up()
 
@@ -436,7 +436,7 @@ class Services:
     # -- events
 
     def keep_hold(self, hold: Hold, responder: Responder) -> None:
-        """Hold a request until it can be answered."""
+        """Give a request that cannot be answered yet to the service that answers it later."""
         if isinstance(hold, TranslatedHold):
             responder = TranslatingResponder(responder, hold.translate)
         if hold.key == COLD:
@@ -470,12 +470,12 @@ class Services:
         self.pop.offset_reset(group, topic, queue_id)
 
     def _master_is(self, master: Master) -> None:
-        """Send the consumers on hold at a slave back to a master that is back."""
+        """Answer all pulls on hold at this slave when the master is back, so that consumers return to the master."""
         if master.address is not None:
             self.pull_request_hold.wake_all()
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
-        """Apply changed settings; another permission is registered at the name servers at once."""
+        """Apply changed settings; a changed ``brokerPermission`` is registered at the name servers at once."""
         self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:

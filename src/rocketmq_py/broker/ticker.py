@@ -60,7 +60,7 @@ class Ticker:
                         due[index] = now
 
     def _run_guarded(self, index: int, job: Job) -> bool:
-        """Run a job; True if it has more to do."""
+        """Run a job and log if it fails; return True if it has more to do."""
         name = getattr(job.run, "__qualname__", str(job.run))
         has_more = False
         begin = time.monotonic()

@@ -29,7 +29,7 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {
     "fetchNamesrvAddrByAddressServer": ("false", _FIND_NAMESRV),
     "fetchNameSrvAddrByDnsLookup": ("false", _FIND_NAMESRV),
 }
-"""Per key: the value that is accepted, and why any other is refused."""
+"""By key: the only accepted value, and the reason for refusing any other."""
 
 
 def unsupported_settings(settings: Mapping[str, str]) -> list[str]:

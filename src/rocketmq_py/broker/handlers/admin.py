@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdminHandlers:
-    """Handlers of the codes 25, 26, 28, 45, 306, 316 and 329."""
+    """Handlers of the request codes 25, 26, 28, 45, 306, 316 and 329."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class AdminHandlers:
 
 
 class BrokerHandlers:
-    """Handlers of the codes 905 to 908, which name servers and other brokers send."""
+    """Handlers of the request codes 905 to 908, which name servers and other brokers send."""
 
     def __init__(self, replication: Replication, membership: Membership) -> None:
         self._replication = replication

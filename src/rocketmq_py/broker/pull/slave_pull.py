@@ -24,7 +24,7 @@ class SlavePullService(PullService):
     """Answers pulls of a slave.
 
     :param role: has the master's address.
-    :param parts: see :class:`PullService`.
+    :param parts: the arguments of :class:`PullService`.
     """
 
     def __init__(self, role: Role, *parts: Any) -> None:
@@ -40,7 +40,10 @@ class SlavePullService(PullService):
         return super().pull(peer, request, may_hold=may_hold, residency=residency)
 
     def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
-        """As a master, but by default a consumer keeps an offset that this slave lacks, since the slave may lag."""
+        """Build the answer as a master does, but leave an offset outside the queue as it is: the slave may lag.
+
+        With ``offsetCheckInSlave`` such an offset is corrected as by a master.
+        """
         reply = super()._reply(header, admitted, found)
         group, corrects = admitted.group, self._config.offset_check_in_slave
         code, broker_id = slave_answer(
