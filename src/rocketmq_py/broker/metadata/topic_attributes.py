@@ -54,7 +54,7 @@ def parse_changes(text: str | None) -> dict[str, str]:
 
 
 def has_batch_queues(attributes: Mapping[str, str]) -> bool:
-    """Whether a topic has batch consume queues, which store a batch as one record."""
+    """True if a topic has batch consume queues, which store a batch as one record."""
     return attributes.get(_QUEUE_TYPE) == _BATCH_QUEUE
 
 
@@ -68,7 +68,7 @@ def refuse_mixed(changes: Changes, *, allowed: bool) -> None:
 
 
 def alter(current: Mapping[str, str] | None, changes: Changes) -> dict[str, str]:
-    """The attributes after changes.
+    """Return a topic's attributes after changes.
 
     :param current: the topic's attributes; None for a new topic.
     :raises BrokerError: an unknown attribute, an illegal value, or an attribute that cannot be changed.
