@@ -39,7 +39,7 @@ MAX_SUBSCRIPTIONS = 5_000
 class Clients:
     """The connected consumers and producers.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     :param slices: runs the notifications.
     """
 
@@ -63,7 +63,7 @@ class Clients:
         self.producers = ProducerRegistry()
         self._notifier = MemberNotifier(self.consumers, slices, clock)
         self._refused: set[Peer] = set()
-        """Connections with a refused heartbeat."""
+        """Connections with a refused heartbeat, which is logged once."""
 
     def heartbeat(self, peer: Peer, request: Request, data: HeartbeatData) -> bool:
         """Register the groups of a heartbeat; True if the client must send its subscriptions with the next one.

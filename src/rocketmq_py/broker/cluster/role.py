@@ -14,7 +14,8 @@ _log = logging.getLogger(__name__)
 class Master(NamedTuple):
     """The addresses of a slave's master; None if unknown.
 
-    :param address: for requests. :param ha_address: for the commit log.
+    :param address: the address for requests.
+    :param ha_address: the address for replication.
     """
 
     address: str | None = None
@@ -38,7 +39,7 @@ class Role:
     def __init__(self, config: BrokerConfig, port: int) -> None:
         self._config = config
         self.ha_port = config.ha_listen_port or port + 1
-        """The port at which slaves fetch the log."""
+        """The port at which slaves copy this broker's commit log."""
         self._reports: dict[str, Master] = {}
         self._watchers: list[Callable[[Master], None]] = []
         self.master = Master(None, config.ha_master_address or None) if self.is_slave else NO_MASTER
