@@ -66,7 +66,7 @@ class LiveSettings:
     :param store: the configuration of its store; changed in place.
     :param port: the port that the broker listens on.
     :param clock: returns the time in milliseconds, for the version of the settings.
-    :param on_change: called with the keys whose change takes effect immediately.
+    :param on_change: called with the changed keys, except those whose change waits for the next start.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class SendRuns:
         self._pieces = answer_pieces(extra)
 
     def send(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
-        """Store sends from index ``begin`` on, up to the first that is not plain; None if that is the one at ``begin``."""
+        """Store sends from index ``begin`` on, up to the first that isn't plain; None if the one at ``begin`` isn't."""
         kinds = [self._target(kind) for kind in run.kinds()]
         found = self._append(run, begin, kinds, peer.host, self._suffix)
         if found is None:
