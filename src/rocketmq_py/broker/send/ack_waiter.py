@@ -188,8 +188,8 @@ class WaitingSends:
     def _deadline(self, wait: ReplicaWait[_Waiter]) -> int:
         """Return the time (ms) at which a send times out.
 
-        Once the message is on disk, that is the slave timeout; before, the flush timeout, or the later of both if slaves
-        are required.
+        Once the message is on disk, that is the slave timeout; before, the flush timeout, or the later of both if
+        slaves are required.
         """
         config = self._config
         slaves, disk = wait.since_ms + config.slave_timeout, wait.since_ms + config.sync_flush_timeout
