@@ -48,7 +48,7 @@ _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEN
 
 
 def wall_clock() -> int:
-    """Milliseconds since the epoch."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -91,7 +91,7 @@ class Broker:
 
     @property
     def services(self) -> Services:
-        """The parts of the running broker.
+        """The services of the running broker.
 
         :raises ClosedError: the broker is not running.
         """

@@ -1,6 +1,6 @@
-"""The map of the broker's parts: which part is built from which others, and which events go where.
+"""Creates the services of a broker, connects them with each other, and passes events to them.
 
-No sockets here: a request given to the handlers of :meth:`Services.router` goes all the way to the store and back.
+It opens no sockets: tests can pass requests to the handlers of :meth:`Services.router`, which use a real store.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Services:
         self.role.add_acting_listener(self.pop.acting_changed)
 
     def _make_cluster(self) -> None:
-        """The parts that send requests to other brokers and to name servers."""
+        """Create the services that send requests to other brokers and to name servers."""
         config, clock, register_again = self._config, self._clock, self.registration.renew
         self.route_client = self._new_rpc_client()
         self.membership = Membership(config, self.role, self._new_rpc_client(), self.address, register_again)
@@ -381,11 +381,11 @@ class Services:
         self.transaction_check.tick(now)
 
     def tick_delays(self) -> bool:
-        """Deliver messages whose delay level is due; True if there are more. Called several times a second."""
+        """Deliver due messages with delay levels; return True if more are due. Called several times a second."""
         return not self.role.is_slave and self.delay.deliver(self._clock())
 
     def tick_timers(self) -> bool:
-        """Deliver timed messages that are due; True if there are more. Called many times a second."""
+        """Deliver due timed messages; return True if there may be more. Called many times a second."""
         return self.timers.tick(self._clock())
 
     def clean_store(self) -> None:
@@ -412,7 +412,7 @@ class Services:
         self.stats.tick(now)
 
     def sweep(self) -> None:
-        """Wake pulls that missed an arrival; called every few seconds."""
+        """Answer held pulls whose queue has messages, in case an arrival was missed; called every few seconds."""
         self.pull_request_hold.sweep()
 
     def close(self) -> None:
@@ -451,11 +451,11 @@ class Services:
             self.pull_request_hold.keep(hold, responder)
 
     def full_lanes(self) -> tuple[str, ...]:
-        """The lanes whose requests are refused for now, because too many wait."""
+        """Return the names of the lanes whose requests are refused for now, because too many of them wait."""
         return ("send",) if len(self.waiting_sends) >= self._config.send_thread_pool_queue_capacity else ()
 
     def disconnected(self, peer: Peer) -> None:
-        """Drop everything that belongs to a closed connection."""
+        """Drop held requests and registered clients of a closed connection."""
         self.pull_request_hold.disconnected(peer)
         self.cold_pulls.disconnected(peer)
         self.pop.disconnected(peer)

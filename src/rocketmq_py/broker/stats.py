@@ -94,7 +94,7 @@ class Stats:
         self._clock = StatsClock(now_ms)
         self._items: dict[tuple[str, str], StatsItem] = {}
         self._keys: TopicGroupIndex[tuple[str, str]] = TopicGroupIndex()
-        """Keys of the items about a topic or a group."""
+        """Index of the keys of ``_items`` by topic and by group."""
         self._puts: dict[str, _Flow] = {}
         self._gets: dict[tuple[str, str], _Flow] = {}
         self._all_puts, self._user_puts = self._totals(BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS)

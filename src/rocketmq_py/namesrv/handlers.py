@@ -44,7 +44,7 @@ from rocketmq_py.server.sliced_work import in_slices
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], int]
-"""Milliseconds since the epoch."""
+"""Returns the current time in milliseconds since the epoch."""
 
 
 class RouteHandlers:

@@ -1,4 +1,4 @@
-"""The running name server: registry, handlers, listener and the scan for dead brokers put together."""
+"""The running name server: it connects registry, handlers and listener, and removes dead brokers periodically."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 def wall_clock() -> int:
-    """Milliseconds since the epoch."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -80,7 +80,7 @@ class NameServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on; the real one once started."""
+        """The port it listens on; before :meth:`start`, the configured one, which may be 0."""
         return self._server.port
 
     @property

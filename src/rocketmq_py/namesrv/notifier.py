@@ -1,6 +1,6 @@
 """Notify brokers that another broker of their name has the smallest id now (notifyMinBrokerIdChanged).
 
-The notification goes to the address that a broker serves at.
+Notifications go to the addresses that the brokers registered for clients.
 """
 
 from __future__ import annotations

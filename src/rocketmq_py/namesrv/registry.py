@@ -46,7 +46,7 @@ SYNC_MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 class BrokerKey(NamedTuple):
-    """The identity of one broker process."""
+    """The identity of one broker process: its cluster and its address for clients."""
 
     cluster: str
     address: str
@@ -411,7 +411,7 @@ class Registry:
         return {key.address: self._filters[key] for key in keys if key in self._filters}
 
     def cluster_info(self) -> ClusterInfo:
-        """Return all brokers, by name and by cluster."""
+        """Return the addresses of all brokers by name, and the broker names of each cluster."""
         return ClusterInfo(
             broker_addr_table=self._brokers,
             cluster_addr_table={cluster: sorted(names) for cluster, names in self._clusters.items()},

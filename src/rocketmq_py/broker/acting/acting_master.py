@@ -64,7 +64,7 @@ class ActingMaster:
         self._work.replace(*work)
 
     async def stop(self) -> None:
-        """Stop. May be called twice."""
+        """Stop sending messages and close the connections to other brokers. Does nothing if stopped already."""
         await self._work.stop()
         self._escape.close()
 

@@ -54,7 +54,7 @@ class Membership:
         )
 
     async def stop(self) -> None:
-        """Stop. Does nothing if stopped already."""
+        """Stop heartbeats and queries, and close the connections. Does nothing if stopped already."""
         await self._work.stop()
         self._rpc_client.close()
 

@@ -72,7 +72,7 @@ class Registration:
         self._one_at_a_time = asyncio.Lock()
 
     async def start(self) -> None:
-        """Register at every name server, then periodically."""
+        """Register all topics at every name server, and start to repeat that every ``registerNameServerPeriod``."""
         await self._register(self._config.namesrv_addresses, self._all_topics(), _FLUSH_SECONDS)
         self._has_started = True
         self._work.start(self._run())
@@ -90,7 +90,7 @@ class Registration:
         return self._config.broker_permission & (~PERM_WRITE if self._leaving else PERM_RW)
 
     async def stop(self) -> None:
-        """Stop, and unregister at the name servers that answer within half a second."""
+        """Stop registering, and unregister at all name servers; wait at most half a second for their answers."""
         if self._has_started:
             self._has_started = False
             await self._work.stop()
@@ -226,7 +226,7 @@ class Registration:
         self._failing.discard(address)
 
     def _retry(self, address: str) -> None:
-        """Register at a name server again soon: it failed, or its connection broke."""
+        """Register at a name server again within a second, because a registration failed or its connection broke."""
         self._failing.add(address)
         self._wake.set()
 

@@ -43,7 +43,7 @@ class Role:
         self._reports: dict[str, Master] = {}
         self._watchers: list[Callable[[Master], None]] = []
         self.master = Master(None, config.ha_master_address or None) if self.is_slave else NO_MASTER
-        """The known master; :data:`NO_MASTER` at a master."""
+        """The addresses of the master of a slave, as last reported; :data:`NO_MASTER` at a master."""
         self.alive_replicas = config.total_replicas
         """The number of brokers of this name that are alive, this one included; before the first report, the configured
         number.
@@ -88,7 +88,7 @@ class Role:
         self._on_acting.append(watcher)
 
     def update_smallest_id(self, broker_id: int, address: str | None) -> bool:
-        """Update which broker of this name has the smallest id; True if it has changed.
+        """Update which live broker of this name has the smallest id; return True if it has changed.
 
         Ignored at a master and at a slave that may not act as master.
         """

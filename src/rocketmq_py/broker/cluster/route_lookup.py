@@ -1,4 +1,4 @@
-"""Queries of the name servers, one after the other, until one answers; route queries among them."""
+"""Queries to the name servers, sent to one after the other until one answers, and a cache of topic routes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _ODD_KEYS = {
     "broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2", "check_crc_on_recover": "checkCRCOnRecover",
     "skip_when_ck_re_put_reach_max_times": "skipWhenCKRePutReachMaxTimes",
 }  # fmt: skip
-"""Keys that do not follow the rule from snake_case to camelCase."""
+"""Keys of fields that :func:`java_key` cannot derive from the field's name, by field."""
 
 OTHER_KEYS = TIERED_STORE_KEYS | CONTROLLER_KEYS
 """Keys of other parts of Java's broker in the same file; they have no effect here."""

@@ -1,4 +1,4 @@
-"""Keys of a Java broker that decide where data is or what is safe, and that have no effect in this broker.
+"""Settings of a Java broker that select where or how safely data is stored, and that this broker does not support.
 
 A broker that ignored such a key would write messages to another place, or store them less safely, than configured.
 Therefore only the default value is accepted; any other value stops the start.

@@ -31,9 +31,9 @@ _HIGH_WATER = 1024 * 1024
 _MOST_LINKS = 128
 """Maximum number of connected slaves."""
 _LOOK_SECONDS = 0.1
-"""How often to check whether flow control lets more bytes go out, in seconds."""
+"""Interval of checks whether flow control permits to send more bytes, in seconds."""
 _GATHER_SECONDS = 0.002
-"""How long new messages are gathered before they are sent if no send waits for slaves, in seconds."""
+"""Delay before new messages are sent together to slaves, unless sends wait for slaves (SYNC_MASTER), in seconds."""
 
 
 class SlaveLink(asyncio.Protocol):
@@ -52,7 +52,7 @@ class SlaveLink(asyncio.Protocol):
         self.address = ""
         self.host = ""
         self.acknowledged = -1
-        """The end of the slave's log, as it reported; -1 before its first report."""
+        """The end offset of the slave's log in its last report; -1 before its first report."""
         self.next = -1
         """The offset of the next byte to send; -1 before the first report."""
         self._is_paused = False
@@ -123,7 +123,7 @@ class SlaveLink(asyncio.Protocol):
         return True
 
     def pump(self) -> None:
-        """Send what the slave does not have, up to a limit; more follows in the next turn of the event loop."""
+        """Send bytes of the log that the slave lacks, up to a limit; more follow in the next turn of the event loop."""
         if self.next < 0 or self._is_paused or self._transport.is_closing():
             return
         config, now = self._config, self._master.clock()

@@ -89,7 +89,7 @@ class Replication:
             _log.warning("the slave %s lacks the last %d bytes of the log, and this master stops", link.address, lacks)
 
     async def stop(self) -> None:
-        """Close all connections. May be called twice."""
+        """Stop listening and close all connections. Does nothing if stopped already."""
         if self.slave is not None:
             await self.slave.stop()
         self.master.close()

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 3.0
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Delays between connection attempts, in seconds: a restarted master is found soon, a missing one costs little."""
+"""Delays before successive connection attempts, in seconds; the last one repeats."""
 
 
 class MasterLink(asyncio.Protocol):
@@ -134,7 +134,7 @@ class HaSlave:
         self._work.start(self._run())
 
     async def stop(self) -> None:
-        """Stop. May be called twice."""
+        """Stop fetching the log, and close the connection. Does nothing if stopped already."""
         await self._work.stop()
 
     def tick(self) -> None:
@@ -189,7 +189,7 @@ class HaSlave:
         return link
 
     def _log_failure(self, address: str, why: object) -> None:
-        """Log once that the log cannot be fetched; as an error if the logs do not match."""
+        """Log once that the master's log cannot be fetched; as an error if it contradicts this slave's log."""
         level = logging.ERROR if isinstance(why, ReplicaRefused) else logging.WARNING
         problem = f"the log of the master cannot be fetched from {address}: {why}"
         if self._logged != problem:
@@ -204,7 +204,7 @@ class HaSlave:
             _log.warning("fetching the log of the master from %s again", self.address)
 
     async def _pause(self) -> None:
-        """Wait before the next attempt, unless the master changes."""
+        """Wait before the next connection attempt; return early if the master changes."""
         seconds = _RETRY_SECONDS[min(self._attempts, len(_RETRY_SECONDS) - 1)]
         self._attempts += 1
         try:

@@ -93,7 +93,7 @@ class SlaveSync:
         self._role.add_master_listener(self._master_changed)
 
     async def stop(self) -> None:
-        """Stop. May be called twice."""
+        """Stop copying and close the connections. Does nothing if stopped already."""
         await self._work.stop()
         self._rpc_client.close()
 

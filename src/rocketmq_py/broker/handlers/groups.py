@@ -112,7 +112,7 @@ class GroupHandlers:
 
     @handles(Code.GET_SUBSCRIPTIONGROUP_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return one group."""
+        """Return the configuration of one group."""
         del peer, body
         group = self._groups.find(request.header.group)
         if group is None:

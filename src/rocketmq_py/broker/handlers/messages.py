@@ -1,4 +1,4 @@
-"""Requests about messages: sends, batches, send-backs, pulls, replies, ends of transactions."""
+"""Requests about messages: sends, batches, send-backs, pulls, replies, commits and rollbacks of transactions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SendHandlers:
 
     @handles(Code.CONSUMER_SEND_MSG_BACK, lane="send")
     def send_back(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Store a message again that a consumer sent back."""
+        """Store a message that a consumer failed to process again, for a retry or as a dead letter."""
         del peer, body
         self._send_back.take(request.header, request.version)
         return Reply()

@@ -32,7 +32,7 @@ class QueryHandlers:
 
     @handles(Code.QUERY_MESSAGE, lane="query")
     def by_key(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return the messages of a key or a tag, and of other keys of the topic with the same hash."""
+        """Return a topic's messages with a key or a tag; also those whose key only has the same hash."""
         del peer, body
         header: QueryMessage = request.header
         limit = _BY_UNIQUE_KEY if header.unique_key_query else header.max_num

@@ -117,7 +117,7 @@ class TopicHandlers:
 
     @handles(Code.GET_TOPIC_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return one topic."""
+        """Return the configuration of one topic."""
         del peer, body
         topic = self._topics.get(request.header.topic)
         if topic is None:

@@ -29,7 +29,7 @@ class SecretFileSystem(OsFileSystem):
     """Writes files that only their owner may read, from their creation on."""
 
     def write(self, path: Path, data: bytes) -> None:
-        """Replace a file as a whole, as :meth:`OsFileSystem.write` does."""
+        """Replace the content of a file atomically, as :meth:`OsFileSystem.write` does."""
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(path.name + ".tmp")
         new.unlink(missing_ok=True)  # one that a crash left behind may have other permissions

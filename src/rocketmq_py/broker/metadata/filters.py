@@ -102,14 +102,14 @@ class ConsumerFilters:
         self._save = save
         self._saved: dict[str, Any] = {}
         self._topics: dict[str, set[str]] = {}
-        """The topics of each group."""
+        """By group: the topics for which it has an expression."""
         self._changed = False
         self.table: dict[str, dict[str, FilterData]] = {}
 
     # -- the file
 
     def load(self) -> None:
-        """Load the file; all its groups count as disconnected."""
+        """Load the file; all its groups are treated as disconnected until their next heartbeat."""
         self._saved = self._file.load() or {}
         for topic, groups in (self._saved.get("filterDataByTopic") or {}).items():
             for group, entry in ((groups or {}).get("groupFilterData") or {}).items():
@@ -138,7 +138,7 @@ class ConsumerFilters:
             self._save(self._file, tree)
 
     def tree(self) -> dict[str, Any]:
-        """The content of the file."""
+        """Return the content of the file."""
         return {
             "filterDataByTopic": {
                 topic: {"groupFilterData": {group: _entry(data) for group, data in groups.items()}, "topic": topic}

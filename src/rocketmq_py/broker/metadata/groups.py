@@ -113,7 +113,7 @@ class SubscriptionGroups(SavedTable):
             self.persist()
 
     def delete(self, group: str) -> bool:
-        """Delete a group; False if it does not exist."""
+        """Delete a group and write the file; return False if the group does not exist."""
         if self.table.pop(group, None) is None:
             return False
         self.forbidden.pop(group, None)

@@ -54,7 +54,7 @@ class ConsumerOffsets:
         self._pulled: Table = {}
         self._resets: Table = {}
         self._keys: TopicGroupIndex[str] = TopicGroupIndex()
-        """The keys of all three tables."""
+        """Index of the keys of all three tables by topic and by group."""
 
     def load(self) -> None:
         """Load the file."""
@@ -87,7 +87,7 @@ class ConsumerOffsets:
         self.version = version_of(tree, self.version)
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also the answer to a slave."""
+        """Return the content of the file, which is also the answer to a slave."""
         return {
             "dataVersion": bean(self.version),
             "groupTopicMap": self._topics_by_group(),
@@ -104,7 +104,7 @@ class ConsumerOffsets:
         return groups
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
-        """Store an offset, even one smaller than before.
+        """Set the committed offset of a group in a queue, even to a smaller one.
 
         :param client: the client that commits, for the log.
         """

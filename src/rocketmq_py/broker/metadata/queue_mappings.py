@@ -35,7 +35,7 @@ class TopicQueueMappings:
         self.version = DataVersion(timestamp=clock())
 
     def load(self) -> None:
-        """Read the file; mappings that contradict themselves are left out, with an error in the log."""
+        """Load the file; inconsistent mappings are skipped and logged as errors."""
         found = MappingTable.convert(self._file.load() or {})
         self.version = found.data_version
         self.table = self._valid(found.topic_queue_mapping_info_map)
@@ -57,7 +57,7 @@ class TopicQueueMappings:
     def put(self, detail: MappingDetail, topic: str, *, force: bool) -> None:
         """Create or replace the mapping of a topic and write the file.
 
-        :param force: accept a mapping that contradicts the one before.
+        :param force: accept a mapping that is inconsistent with the current one.
         :raises BrokerError: the mapping is refused.
         """
         old = self.table.get(topic)

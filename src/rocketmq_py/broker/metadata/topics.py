@@ -156,7 +156,7 @@ class TopicConfigs(SavedTable):
         self._on_change(changed)
 
     def delete(self, topic: str) -> bool:
-        """Delete a topic; False if it does not exist."""
+        """Delete a topic and write the file; return False if the topic does not exist."""
         found = self.table.pop(topic, None)
         if found is None:
             return False

@@ -71,7 +71,10 @@ def _messages(store: MessageStore, at: int, end: int) -> Iterator[tuple[dict[str
 
 
 def _move(log: ReviveLog, properties: dict[str, str], body: bytes, delivered: int) -> bool:
-    """Move one message if it is for the revive topic and Java has not delivered it; True if it was moved."""
+    """Move one message if it is for the revive topic and Java has not delivered it; return True if it was moved.
+
+    :param delivered: the time up to which Java has delivered, in milliseconds.
+    """
     if properties.get("REAL_TOPIC") != log.topic or max(0, int_property(properties.get("TIMER_OUT_MS"))) < delivered:
         return False
     tag, key = properties.get(Property.TAGS, ""), properties.get(Property.UNIQUE_KEY, "")

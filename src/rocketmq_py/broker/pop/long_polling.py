@@ -162,7 +162,7 @@ class PopLongPollingService:
         self._woken += waiting
 
     def _answer_some(self) -> None:
-        """Run some of the woken requests; the next turn of the event loop continues."""
+        """Run woken requests for a limited time; run the others in the next turn of the event loop."""
         woken, until = self._woken, time.monotonic() + _RUN_SECONDS
         while woken and time.monotonic() < until:
             self._answer([woken.popleft() for _ in range(min(len(woken), _RUN_TOGETHER))])

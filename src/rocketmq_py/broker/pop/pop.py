@@ -1,4 +1,4 @@
-"""Serving pops (POP_MESSAGE): a pop returns messages and hides them from the rest of their group for a while.
+"""Serving pops (POP_MESSAGE): a pop returns messages and makes them invisible to their group for a while.
 
 The retry topic and the queues are read in Java's order, and the checks and answers are Java's (PopMessageProcessor). A
 pop of a queue is one uninterrupted step, so no two consumers of a group get the same message.

@@ -30,7 +30,7 @@ _MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus
 
 
 class PopOffsets(Protocol):
-    """The consumer offsets as pops use them; see :class:`~rocketmq_py.broker.metadata.offsets.ConsumerOffsets`."""
+    """The methods of :class:`~rocketmq_py.broker.metadata.offsets.ConsumerOffsets` that pops call."""
 
     def query(self, group: str, topic: str, queue_id: int) -> int: ...
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None: ...
@@ -39,7 +39,7 @@ class PopOffsets(Protocol):
 
 
 class PopReader:
-    """Reads queues at the offsets of groups."""
+    """Reads messages of queues for pops, and knows the offsets at which groups continue."""
 
     def __init__(self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, offsets: PopOffsets) -> None:
         self._config = config

@@ -81,7 +81,9 @@ class ReviveLog:
     # -- writing
 
     def check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended | None:
-        """Store a check-point: its messages are revived unless they are acked. None if nothing was written.
+        """Store a check-point, so that its messages are revived unless they are acked.
+
+        :returns: where it was stored; None at a slave, which writes nothing.
 
         :raises StoreNotWritable: the store refuses writes.
         """
@@ -91,8 +93,9 @@ class ReviveLog:
         return appended
 
     def ack(self, key: CkKey, offsets: Collection[int]) -> Appended | None:
-        """Store an ack of messages of a pop; None if none of them was in flight.
+        """Store an ack of messages of a pop.
 
+        :returns: where it was stored; None if nothing was written, because none of the messages was in flight.
         :raises StoreNotWritable: the store refuses writes.
         """
         one = self.inflight.find(key)

@@ -103,7 +103,9 @@ class PopServices:
             move_java_timers(self._store, self._committed, self.revive_log, files / "timercheck")
 
     def acting_changed(self, is_acting: bool) -> None:
-        """Start serving pops when this slave begins to act as master, and stop when it no longer does."""
+        """Reload the pops in flight, because this slave began or stopped acting as master; if it stopped, answer all
+        held requests.
+        """
         self.revive_log.reload()
         if not is_acting:
             self.release()

@@ -108,7 +108,7 @@ class SlaveReviveLog(ReviveLog):
                 self._committed.commit(*position, committed, "an ack")
 
     def try_again(self, one: InflightPop) -> None:
-        """Postpone a pop whose messages could not be fetched."""
+        """Make a pop due again later, with an increasing delay, because its messages could not be fetched."""
         one.check_point = retry_check_point(one, self._clock())
         self.inflight.postpone(one, one.check_point.revive_time + REVIVE_AFTER_MS)
 

@@ -81,7 +81,7 @@ class ColdPulls:
             executor.shutdown(wait=True)
 
     def _start(self) -> None:
-        """Give idle threads to the connections whose turn it is."""
+        """Start loads in idle threads, for the connections whose turn it is."""
         while self._idle:
             peer = next((one for one in self._turns if one not in self._loading), None)
             if peer is None:

@@ -73,7 +73,7 @@ class PullRequestHoldService:
             _log.warning("%d pulls are on hold (pullThreadPoolQueueCapacity): more are refused", len(self._table))
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
-        """Wake the pulls that new messages satisfy."""
+        """Run held pulls again whose queue and filter match new messages."""
         if not self._table:
             return
         for arrival in arrivals:
@@ -89,7 +89,7 @@ class PullRequestHoldService:
                 yield record
 
     def reset(self, group: str, topic: str, queue_id: int) -> None:
-        """Wake a group's pulls of a queue after an offset reset."""
+        """Run a group's held pulls of a queue again after an offset reset, so that one returns the new offset."""
         key = QueueKey(topic, queue_id)
         found = self._table.take(key, lambda waiting: waiting.pull.request.header.consumer_group == group)
         self._wake(reversed(found))  # the first to run gets the reset; the latest pull is of the queue's owner
@@ -100,7 +100,7 @@ class PullRequestHoldService:
             self._wake(iter(self._table.take(QueueKey(topic, queue_id), lambda _: True)))
 
     def sweep(self) -> None:
-        """Wake pulls whose queue has new messages, in case their arrival was missed."""
+        """Run held pulls again whose queue has new messages, in case their arrival was missed."""
         self._wake(self._table.sweep(lambda topic, queue: self._store.queue_range(topic, queue)[1]))
 
     def expire(self, now_ms: int) -> None:
@@ -109,7 +109,7 @@ class PullRequestHoldService:
             self._wake(self._table.expired(now_ms))
 
     def wake_all(self) -> None:
-        """Wake all pulls."""
+        """Run all held pulls again and answer them, with or without messages."""
         self._wake(iter(self._table.drain()))
 
     def disconnected(self, peer: Peer) -> None:

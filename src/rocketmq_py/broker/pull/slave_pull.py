@@ -34,7 +34,7 @@ class SlavePullService(PullService):
     def pull(
         self, peer: Peer, request: Request, *, may_hold: bool = True, residency: Residency | None = None
     ) -> Reply | Hold:
-        """Answer as a master does, or as busy while ``slaveReadEnable`` is off."""
+        """Answer as a master does; refuse with SYSTEM_BUSY while ``slaveReadEnable`` is off."""
         if not self._config.slave_read_enable:
             return rejected()
         return super().pull(peer, request, may_hold=may_hold, residency=residency)

@@ -62,7 +62,7 @@ class PropertyWriter:
     def __init__(self, region: str, trace_on: bool, cluster: str, new_key: Callable[[], str]) -> None:
         self._added = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false", "CLUSTER": cluster}
         self.suffix = encode(self._added)
-        """Appended to every message's properties."""
+        """The broker's properties, encoded; appended to the properties of every message."""
         self._new_key = new_key
         self._seen: dict[str, _Others] = {}
 

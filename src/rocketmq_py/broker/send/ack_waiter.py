@@ -126,7 +126,7 @@ class WaitingSends:
         self._acknowledged = acknowledged
         self._flushes = flushes(store)
         self._waits: dict[int, ReplicaWaits[_Waiter]] = {}
-        """Keyed by the number of slaves that must have the message."""
+        """Waiting sends by the number of slaves that must have their messages."""
         self._flushing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -218,7 +218,7 @@ class WaitingSends:
         self._set_timer()
 
     def _timeout_code(self, waiting: WaitingSend) -> Code:
-        """The response code of a send that timed out: its message is stored, but not safe."""
+        """Return the code of a send that timed out: FLUSH_SLAVE_TIMEOUT if slaves lack it, else FLUSH_DISK_TIMEOUT."""
         slaves = waiting.slaves
         if slaves and self._acknowledged(slaves) < waiting.end:
             return Code.FLUSH_SLAVE_TIMEOUT

@@ -20,7 +20,7 @@ _DEAD_LETTER_QUEUES = 1
 
 
 class RetryTopics:
-    """Decides where sends to retry topics are stored."""
+    """Decides whether a message sent to a retry topic is stored there or in the group's dead-letter topic."""
 
     def __init__(
         self, topics: TopicConfigs, groups: SubscriptionGroups, locks: LockTable, clock: Callable[[], int]

@@ -76,7 +76,7 @@ class SendService:
         self._host = store_host
         self._host_hex = store_host.hex().upper()
         self.extra = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
-        """Fields of every answer to a send."""
+        """Header fields that every answer to a send has: region and trace switch."""
         self._ack_waiter = ack_waiter
         self._runs = SendRuns(store, targets, property_writer, self._host_hex, self.extra)
         self.targets = targets
@@ -100,7 +100,7 @@ class SendService:
     # -- one message
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message: a common one on a fast path, any other with all checks."""
+        """Store one message: on a fast path if it has no special properties, otherwise after all checks."""
         header: SendHeader = request.header
         target = self._known((header.topic, header.queue_id))
         if target is None or header.sys_flag & UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
@@ -206,9 +206,9 @@ class SendService:
         return record
 
     def _refuse_unsupported(self, header: SendHeader, properties: dict[str, str], sys_flag: int) -> None:
-        """Refuse messages that this broker cannot store.
+        """Check that this broker can store a message.
 
-        :raises BrokerError: with the reason.
+        :raises BrokerError: it cannot.
         """
         prepared = _is_prepared(header, properties)
         if prepared and self._config.reject_transaction_message:

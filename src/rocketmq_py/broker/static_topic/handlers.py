@@ -107,7 +107,7 @@ class StaticTopicHandlers(TopicHandlers):
 
     @handles(Code.GET_TOPIC_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return one topic, with its mapping if the request asks for it (``lo``)."""
+        """Return the configuration of one topic, with its mapping if the header has ``lo``."""
         reply = super().get(peer, request, body)
         header = request.header
         detail = self._mappings.table.get(header.topic) if header.lo else None

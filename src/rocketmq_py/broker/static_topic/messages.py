@@ -76,19 +76,19 @@ class StaticTopicSender:
         self._mappings = mappings
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message."""
+        """Store one message; the answer has the logical queue id and offset."""
         if not self._mappings.table:
             return self._send(peer, request, body)
         return self._translated(self._send, peer, request, body)
 
     def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store the messages of a batch."""
+        """Store the messages of a batch; the answer has the logical queue id and offset."""
         if not self._mappings.table:
             return self._sender.send_batch(peer, request, body)
         return self._translated(self._sender.send_batch, peer, request, body)
 
     def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store half messages."""
+        """Store half messages; the answer has the logical queue id."""
         return self._translated(self._sender.send_halves, peer, request, body)
 
     def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:

@@ -102,7 +102,7 @@ class DelayService:
                 self.commit(level, offset)
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also the answer to a slave."""
+        """Return the content of the file, which is also the answer to a slave."""
         return {
             "dataVersion": bean(self.version),
             "offsetTable": {BareKey(level): self.offsets[level] for level in sorted(self.offsets)},
@@ -123,7 +123,7 @@ class DelayService:
     # -- delivery
 
     def deliver(self, now_ms: int) -> bool:
-        """Deliver some of the due messages; True if there may be more."""
+        """Deliver at most ``_AT_ONCE`` due messages of each level; return True if there may be more."""
         delivered = [
             self._deliver_level(level, now_ms)
             for level in self._levels.levels
@@ -181,7 +181,7 @@ class DelayService:
             return None
 
     def _deliver(self, record: NewRecord | None) -> bool:
-        """Store a message in its real topic; False if the store refuses writes."""
+        """Store a message in its real topic; return False if the store refuses writes. None is skipped."""
         try:
             if record is not None:
                 self._store.append(record)

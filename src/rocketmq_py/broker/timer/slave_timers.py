@@ -25,15 +25,17 @@ from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, TimerUnit
 
 _BEFORE_MS = 10_000
-"""How much earlier a slave begins with entries of another round: the master may have written its own this late."""
+"""A slave that begins to act reads entries for the wheel's next round from this much earlier, because the master may
+have written its entries this late.
+"""
 _VERSIONS_AHEAD = 10
-"""A Java master compares versions of checkpoints; its own has grown since the slave last received it."""
+"""Added to the checkpoint's version when a slave begins to act, so that it is newer than a Java master's own."""
 
 
 class EscapedMessage(NamedTuple):
     """A timed message in the form in which another master gets it.
 
-    :ivar queue_offset: its offset in the timer topic here.
+    :ivar queue_offset: its offset in the timer topic of this slave.
     :ivar key: messages with the same key go to the same master, so that a recall meets its message there.
     """
 
@@ -114,7 +116,7 @@ class SlaveTimers(Timers):
         self._read_ms = self._loaded_ms = read_ms
 
     def _is_not_delivered_here(self, message: TimedMessage) -> bool:
-        """False: a Java master keeps check-points of pops in its timer, and a slave that acts needs them."""
+        """Return False: an acting slave needs the entries of the revive log that a Java master has in its timer."""
         del message
         return False
 
@@ -131,7 +133,7 @@ class SlaveTimers(Timers):
     # -- acting as master
 
     def start_acting(self) -> None:
-        """Begin to act as master."""
+        """Begin to act as master: load due entries from the master's last reported progress on."""
         files = self._files
         if files is None:
             return

@@ -69,6 +69,6 @@ class TimerMetrics:
             self._save(self._file, self.tree())
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also the answer to a slave."""
+        """Return the content of the file, which is also the answer to a slave."""
         counts = {topic: {"count": count, "timeStamp": time} for topic, (count, time) in sorted(self._counts.items())}
         return {"dataVersion": bean(self._version), "timingCount": counts}

@@ -1,4 +1,4 @@
-"""Timed messages: messages that are delivered at a time of their own (TimerMessageStore, HookUtils).
+"""Timed messages: messages that are delivered at a time that the producer sets (TimerMessageStore, HookUtils).
 
 A timed message is stored in the timer topic. For each message of its queue an entry is appended to the timer log and
 linked into the timer wheel. Some seconds before its slot begins, the entry is loaded onto the agenda; when it is due,
@@ -469,7 +469,7 @@ class Timers:
         self._flush(files, now)
 
     def _flush(self, files: TimerFiles, now: int) -> None:
-        """Start a flush when it is due."""
+        """Start a flush of the timer files every ``timerFlushIntervalMs``, and write the checkpoint."""
         files.poll_flush()
         if now - self._flushed_ms >= self._config.timer_flush_interval_ms:
             self._flushed_ms = now

@@ -153,7 +153,7 @@ class TransactionCheck:
         return offset + 1
 
     def _ended_elsewhere(self, properties: dict[str, str]) -> bool:
-        """True if this is a postponed copy of a half message that has ended since."""
+        """True if these are the properties of a copy, stored by a check, of a half message that has ended since."""
         first = int_property(properties.get(Property.TRANSACTION_PREPARED_OFFSET))
         return first >= 0 and self._transactions.table.outcome(first) != OPEN
 

@@ -38,7 +38,7 @@ from rocketmq_py.wire.record import record_sizes
 _log = logging.getLogger(__name__)
 
 GROUP = "CID_RMQ_SYS_TRANS"
-"""The consumer group whose offsets are the progress of transaction checks."""
+"""The consumer group whose offsets in the half topic and the op topic store the progress of transaction checks."""
 _ENDED_TAG = "d"
 _OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
 _READ_AT_ONCE = 32
@@ -110,7 +110,7 @@ class Transactions:
     # -- life
 
     def load(self) -> None:
-        """Find the open half messages from the committed offsets and the op messages."""
+        """Build the table of open half messages from the committed offsets and the op messages in the store."""
         first, end = self._store.queue_range(names.HALF_TOPIC, QUEUE)
         self.table = TransactionTable(self._start_offset(names.HALF_TOPIC))
         self.ops = OpProgress(self._start_offset(names.OP_HALF_TOPIC))
