@@ -72,7 +72,8 @@ class OffsetHandlers:
     def _first(self, header: QueryConsumerOffset) -> int:
         """Return 0 as the offset of a new group.
 
-        :raises BrokerError: QUERY_NOT_FOUND, message 0 is deleted or no longer in memory, or the client wants no 0.
+        :raises BrokerError: QUERY_NOT_FOUND, message 0 is deleted or no longer in memory, or ``setZeroIfNotFound`` is
+            false.
         """
         if header.set_zero_if_not_found is False:
             remark = "Not found, do not set to zero, maybe this group boot first"
