@@ -1,6 +1,6 @@
 """The connection of a client, for handlers: addresses, state, and requests from the server to the client.
 
-Bytes are written by a function that is an argument, so a handler's test needs no connection.
+Bytes are written by a function that the constructor takes, so that tests of handlers need no connection.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Responder:
 
     @property
     def alive(self) -> bool:
-        """Whether the request is unanswered and its connection open."""
+        """True if the request is not answered yet and its connection is open."""
         return not self._answered and not self.peer.closed
 
     def reply(self, reply: Reply) -> None:
