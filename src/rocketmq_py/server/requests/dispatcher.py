@@ -140,7 +140,7 @@ class Dispatcher:
         left = iter(frames)
         for frame in left:
             if type(frame) is not Frame:
-                answers += self._handle_run(peer, cast("SendRun", frame))  # some hundreds of sends at most
+                answers += self._handle_run(peer, cast("SendRun", frame))  # one read has only some hundreds of sends
                 continue
             try:
                 if authorizes or peer.calls:
