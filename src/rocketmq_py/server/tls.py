@@ -202,9 +202,9 @@ def _value(key: str, text: str) -> object:
 
 
 def _from_file(named: str | None) -> dict[str, str]:
-    """Return the settings in the file ``named``, without those it must not have; None stands for Java's default file.
+    """Return the settings in a file, without the keys in ``_NOT_IN_FILE``, which are not read from files.
 
-    If the default file does not exist, there are no settings.
+    :param named: the file; None for Java's default file, which may be missing.
     """
     path = Path(named or DEFAULT_CONFIG_FILE).expanduser()
     if named is None and not path.is_file():

@@ -277,7 +277,11 @@ class MessageStore:
     def append_run(
         self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
     ) -> tuple[int, RunAnswers] | None:
-        """As :meth:`append`, for common sends of a run; see :meth:`Writer.append_run`."""
+        """Append sends of a run together, from index ``begin`` on; parameters and result of :meth:`Writer.append_run`.
+
+        The result is the index after the last appended send, and the answers; None if the first one must be appended by
+        itself.
+        """
         return self._writer.append_run(run, begin, kinds, born_host, suffix)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:

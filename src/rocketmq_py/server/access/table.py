@@ -140,7 +140,7 @@ class AccessTable:
         :param policy_type: "Custom" or "Default", used with ``resource``; None is "Custom".
         :param resource: the resource; None or "" removes all permissions.
         :raises BrokerError: NO_PERMISSION, if the user does not exist, has no permissions, or is defined by the
-            permission file, or if the resource is invalid.
+            permission file, or if the resource or the policy type is invalid.
         """
         name = self._subject(subject)
         self._check_writable(name)

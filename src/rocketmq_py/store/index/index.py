@@ -49,7 +49,7 @@ class MessageIndex:
         self._clock = clock
         self.is_enabled = config.message_index_enable
         self.had_files = False
-        """True if :meth:`load` found an index file, even a damaged one."""
+        """True if :meth:`load` found an index file, even one that it does not trust."""
         self._files: list[IndexFile] = []
         self._unsaved: list[IndexFile] = []  # full files to be saved; the newest file is always saved
         self.waiting: list[Any] = []

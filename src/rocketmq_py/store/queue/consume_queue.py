@@ -89,11 +89,11 @@ class ConsumeQueue:
         self.tail = bytearray()
         self.tail_start = 0
         self.checksums: dict[int, int] = {}
-        """CRC-32 of the entries in each file, by the number of its first entry; files of unknown checksum are absent."""
+        """CRC-32 of the entries in each file, by the number of its first entry; unknown ones are absent."""
 
     @property
     def entry_queue(self) -> ConsumeQueue:
-        """The queue whose offsets are the numbers of the entries in the files: this one, or the units of a batch queue."""
+        """The queue whose offsets number the entries in the files: this one, or the units of a batch consume queue."""
         return self
 
     # -- writing
@@ -164,7 +164,7 @@ class ConsumeQueue:
         self.max_offset = self.next_offset = offset
 
     def replace_entry(self, offset: int, physical: int, size: int, tags_code: int) -> None:
-        """Replace a damaged entry by the original one. The file's checksum stays: it is that of the original entries."""
+        """Replace a damaged entry by the original one; the file's checksum, of the original entries, stays valid."""
         entry, first = _ENTRY.pack(physical, size, tags_code), self.tail_start
         if offset >= first:
             self.tail[(offset - first) * ENTRY : (offset - first + 1) * ENTRY] = entry

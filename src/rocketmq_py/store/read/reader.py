@@ -392,7 +392,10 @@ class Reader:
     # -- by key
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """Records with a key that has the hash of ``key``, stored from ``begin`` to ``end`` (inclusive, milliseconds)."""
+        """Records with a key that has the hash of ``key``, stored from ``begin`` to ``end``, both inclusive.
+
+        :param begin: milliseconds since the epoch, like ``end``.
+        """
         records: list[bytes] = []
         for _ in range(_QUERY_PASSES):
             offsets = sorted(self._index.query(topic, key, max_num, begin, end))
