@@ -65,8 +65,7 @@ def settle(pid: int, share: float = 0.25, timeout: float = 30.0) -> None:
 
 @contextmanager
 def paused(pid: int) -> Iterator[None]:
-    """Pause a process (SIGSTOP) during the block: on two cores even an idle server disturbs the measurement of another.
-    """
+    """Pause a process (SIGSTOP) during the block: on two cores even an idle server disturbs other measurements."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

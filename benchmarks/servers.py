@@ -17,8 +17,8 @@ JAVA_SETTINGS = {
     # The broker's own defaults, which the tests' harness changes.
     "mappedFileSizeCommitLog": 1 << 30,
     "timerWheelEnable": "true",
-    # The two settings that are not the defaults: by default, a broker that is cold or on a busy machine refuses requests
-    # that waited 200 ms, or 1 s for the log, and a refused send cannot be measured.
+    # The two settings that are not the defaults: by default, a broker that is cold or on a busy machine refuses
+    # requests that waited 200 ms, or 1 s for the log, and a refused send cannot be measured.
     "waitTimeMillsInSendQueue": 10_000,
     "osPageCacheBusyTimeOutMills": 10_000,
 }
@@ -97,7 +97,7 @@ def start_java(work: Path, settings: Mapping[str, str] | None = None, java_optio
 
 
 def start_our_brokers(work: Path, number: int) -> Server:
-    """Start several masters of our cluster and the process that supervises them (``serve --brokers``); wait for them."""
+    """Start several masters of our cluster and the process that supervises them; wait until they are ready."""
     command = [*our_command(work / "ours"), "--brokers", str(number)]
     with ExitStack() as unless_ready:
         program = unless_ready.enter_context(Program(command, work / "ours.log"))

@@ -123,7 +123,7 @@ class Client:
         return reader.format(_FORMAT[side]).option(_ADDRESS[side], self.addresses[side]).option("subscribe", self.topic)
 
     def _stream(self, side: str, rows: int, every: str) -> dict[str, Any]:
-        """Stream into the noop sink, with settings recommended for both sources; return the median time of a trigger."""
+        """Stream into the noop sink with settings recommended for both sources; return the median time of a trigger."""
         stream = self._options(self.spark.readStream, side).option("startingOffsets", "earliest")
         with tempfile.TemporaryDirectory(prefix="rocketmq-bench-checkpoint-") as checkpoint:
             query = (
@@ -146,7 +146,9 @@ class Client:
 
 
 def _await_triggers(query: Any, rows: int, number: int) -> list[Any]:
-    """Wait for ``number`` triggers with at least half of ``rows``, as Kafka rounds per partition; return their progress.
+    """Wait for ``number`` triggers with at least half of ``rows``, and return their progress.
+
+    Kafka rounds the number of rows for each partition.
     """
     while True:
         if (error := query.exception()) is not None:
