@@ -110,11 +110,11 @@ class Generator:
 
     @contextmanager
     def steadily(self, address: str, load: Load, rate: int) -> Iterator[list[Driven]]:
-        """Drive a broker at a steady rate while the block runs; the list gets what was measured when it has ended.
+        """Drive a broker at a steady rate during the block, which gets a list; the result is added to it afterwards.
 
-        The time of a request counts from when it was due, so that what had to wait behind a slow one is slow, too.
+        The time of a request counts from when it was due, so that waiting behind a slow request counts, too.
 
-        :param rate: requests a second.
+        :param rate: requests per second.
         :raises BenchError: as :meth:`drive`.
         """
         command = [*self._command([address], load, _ENDLESS), "--rate", str(rate), "--until-closed"]

@@ -158,7 +158,7 @@ class ServerConnection(asyncio.Protocol):
         self.peer.lost()
         self._owner.buffers.discard(self)
         self._owner.disconnected(self)
-        # Methods of its own would keep it in memory until a garbage collection.
+        # Bound methods of this object in its own fields would be a reference cycle, freed only by the collector.
         self._serve, self._write_all = self._owner.dispatcher.serve, self._transport.writelines
 
     # -- for the server and the peer

@@ -22,11 +22,11 @@ Address = tuple[str, int]
 
 
 def _drop(_: bytes) -> None:
-    """Write nothing."""
+    """Discard a frame: the ``write`` of a peer without a connection."""
 
 
 def _do_nothing() -> None:
-    """Close nothing."""
+    """Do nothing: the ``close`` of a peer without a connection."""
 
 
 class Peer:
@@ -106,7 +106,7 @@ class Peer:
     def lost(self) -> None:
         """Mark the connection as closed and fail all pending requests with ConnectionLost."""
         self.closed = True
-        # Without these functions nothing refers back to the connection, and no garbage collection is needed to free it.
+        # The functions given to the constructor may refer to the connection: without them no reference cycle is left.
         self._write, self._close = _drop, _do_nothing
         for waiter in self.calls.abandon():
             if not waiter.done():

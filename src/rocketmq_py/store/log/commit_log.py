@@ -133,7 +133,7 @@ class CommitLog:
         self._files[start].write(position, data)
 
     def close_file(self, start: int, position: int) -> None:
-        """Write the blank record that ends the file at ``start``, from ``position`` to the end of the file."""
+        """End the file at ``start`` with a blank record at ``position``, which stands for the rest of the file."""
         buffer = self.buffer(start)  # the file may not have been mapped since recovery
         assert buffer is not None
         buffer[position : position + BLANK_SIZE] = _BLANK.pack(self.file_size - position, MAGIC_BLANK)
