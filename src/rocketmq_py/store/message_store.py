@@ -296,7 +296,7 @@ class MessageStore:
         return self._writer.append_batch(batch)
 
     def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
-        """As :meth:`append_batch`, for uniform messages."""
+        """As :meth:`append_batch`, for messages that are already split into columns; see :class:`UniformMessages`."""
         return self._writer.append_uniform(batch)
 
     def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
@@ -450,7 +450,10 @@ class MessageStore:
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
     def min_offset_for_clients(self, topic: str, queue_id: int) -> int:
-        """Minimum offset of a queue as Java answers it: -1 for a batch queue that never had a message."""
+        """Return the minimum offset that clients get, as from a Java broker.
+
+        It is that of :meth:`queue_range`, but -1 for a batch queue that never had a message.
+        """
         first, end = self.queue_range(topic, queue_id)
         return -1 if end == 0 and self._is_batched(topic) else first
 
@@ -469,12 +472,12 @@ class MessageStore:
         return self._reader.store_time(queue, offset) if queue is not None else -1
 
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
-        """Store timestamp of the oldest message of a queue; -1 if it is empty."""
+        """Store timestamp of the oldest message of a queue, in milliseconds; -1 if the queue is empty or unknown."""
         queue = self._queue(topic, queue_id)
         return self._reader.store_time(queue, queue.min_offset) if queue is not None else -1
 
     def earliest_message_time(self) -> int:
-        """Store timestamp of the oldest message of the log; -1 if it is empty."""
+        """Store timestamp of the oldest message of the log, in milliseconds; -1 if the log is empty."""
         self._commit_pending()
         return self._commit_log.store_time(self._commit_log.min_offset)
 

@@ -36,7 +36,7 @@ Item = Frame | SendRun
 _Answer = tuple[int, Reply] | RunReply
 
 AuthorizeRun = Callable[[Peer, SendRun], SendRun]
-"""Authorizes many sends at once; returns them, without kind those on each of which :data:`Authorize` has to decide."""
+"""Authorizes many sends at once; returns the run, in which sends it does not admit are left to :data:`Authorize`."""
 
 Authorize = Callable[[Peer, Command], Reply | None]
 """Returns the reply that refuses a request, or None to admit it."""

@@ -134,7 +134,7 @@ class MessageIndex:
             self.build()
 
     def build(self) -> None:
-        """Add all waiting keys of confirmed messages to the file.
+        """Add the waiting keys of messages before :attr:`confirmed` to the newest file, and to new files as needed.
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
@@ -150,7 +150,7 @@ class MessageIndex:
             ready -= len(hashes)
 
     def _ready(self) -> int:
-        """Number of waiting keys that are confirmed."""
+        """Number of waiting keys of messages before :attr:`confirmed`."""
         if self.confirmed is None:
             return len(self.waiting) // _ITEMS
         return bisect_left(self.waiting[2::_ITEMS], self.confirmed)

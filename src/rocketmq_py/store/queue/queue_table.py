@@ -29,7 +29,7 @@ class QueueTable:
     """The consume queues by ``(topic, queue_id)``.
 
     :param is_batched: returns whether new queues of a topic are batch consume queues.
-    :param stored_at: returns the store timestamp of the record at an offset of the log.
+    :param stored_at: returns the store timestamp of the record at an offset of the log, in milliseconds.
     """
 
     def __init__(
