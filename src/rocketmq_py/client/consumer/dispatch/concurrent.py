@@ -28,7 +28,7 @@ TICK = 0.01
 """Seconds between checks of running requests: results of calls are handled, and workers are added if all are busy."""
 
 SendBack = Callable[[ProcessQueue, MessageExt, int], Coroutine[Any, Any, bool]]
-"""Sends a failed message back with a delay level, for a later delivery; returns True if the broker has confirmed it."""
+"""Sends a failed message back, with a delay level, to be delivered again; returns True if the broker confirmed it."""
 L = TypeVar("L")
 
 
@@ -253,7 +253,7 @@ class ConcurrentDispatcher:
             self._capacity_freed(request.queue)
 
     async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
-        """Send back the messages at the start of a queue whose listeners take too long; returns their number.
+        """Send back the first messages of a queue if their listeners take too long; returns their number.
 
         Results that these listeners return later are ignored; the offset is committed past their messages.
         """
@@ -296,7 +296,7 @@ class ConcurrentDispatcher:
 
 
 def _most_begun(threads: int) -> int:
-    """The most requests that can have running calls: requests start in order and each occupies at least one worker."""
+    """The most requests that can have running calls: they start in order, and each occupies a worker."""
     return 2 * (threads + 1)
 
 

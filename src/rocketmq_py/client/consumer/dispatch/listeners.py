@@ -157,11 +157,11 @@ class Listener(Protocol):
         ...
 
     def run(self, request: ConsumeRequest) -> int:
-        """Call a plain function until a request has no pending call; returns the number of calls made here."""
+        """Call a plain function until a request has no pending call; returns the number of calls made."""
         ...
 
     async def arun(self, request: ConsumeRequest) -> int:
-        """Await an ``async def`` function until a request has no pending call; returns the number of calls made here."""
+        """Await an ``async def`` function until a request has no pending call; returns the number of calls made."""
         ...
 
 

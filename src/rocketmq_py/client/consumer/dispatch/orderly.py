@@ -160,10 +160,7 @@ class OrderlyDispatcher:
         return state is None or state.idle.is_set()
 
     async def close(self) -> None:
-        """Wait until each running listener has finished its current batch; a listener that calls this is not waited for.
-
-        No further batch is started.
-        """
+        """Start no further batch, and wait until running ones have ended, except the one whose listener calls this."""
         self._closing = True
         for state in self._states.values():
             state.wake()

@@ -285,7 +285,7 @@ class LitePullConsumer(PullMember):
         raise StopAsyncIteration
 
     async def fill_handoff(self, timeout: float | None) -> None:
-        """Wait for messages and put them into :attr:`handoff`; mark those that threads took from it as consumed.
+        """Wait for messages and put them into ``handoff``; mark those that threads took from it as consumed.
 
         Parameters and errors as of :meth:`poll`.
         """
