@@ -110,8 +110,8 @@ class AccessAdmin(TransactionAdmin):
     ) -> None:  # fmt: skip
         """Allow or deny a user actions on resources, on every broker; replaces its permissions for these resources.
 
-        :param resources: ``Topic:NAME``, ``Group:NAME`` or ``Cluster:NAME``, where NAME may end in ``*`` for a prefix or
-            be ``*`` for all; or ``*`` for all resources.
+        :param resources: ``Topic:NAME``, ``Group:NAME`` or ``Cluster:NAME``, where NAME may end in ``*`` for a prefix
+            or be ``*`` for all; or ``*`` for all resources.
         :param actions: some of Pub, Sub, Create, Update, Delete, Get, List and All.
         :param allow: False denies the actions.
         :param source_ips: client addresses and networks that the permission applies to; empty means all.

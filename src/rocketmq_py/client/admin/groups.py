@@ -108,7 +108,7 @@ class GroupAdmin(TopicAdmin):
     # -- offsets
 
     async def group_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The committed offset of a group in a queue, that is, of the next message to consume; None if there is none."""
+        """The committed offset of a group in a queue: that of the next message to consume; None if there is none."""
         header = QueryConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False,
             bname=queue.broker_name,
@@ -128,7 +128,10 @@ class GroupAdmin(TopicAdmin):
         return {queue: offset for queue, offset in zip(queues, offsets, strict=True) if offset is not None}
 
     async def set_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the committed offset of a group in a queue. Running members overwrite it; see :meth:`reset_group_offset`."""
+        """Set the committed offset of a group in a queue. Running members overwrite it with their own offsets.
+
+        With running members use :meth:`reset_group_offset`.
+        """
         header = UpdateConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset,
             bname=queue.broker_name,
@@ -136,7 +139,7 @@ class GroupAdmin(TopicAdmin):
         await self._ask_owner(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def reset_group_offset(self, group: str, queue: MessageQueue, offset: int) -> int:
-        """Make a group, running members included, consume a queue from ``offset`` on; returns the new committed offset.
+        """Make a group, running members included, consume a queue from ``offset`` on; returns the offset that is set.
 
         Running members follow immediately; with a Java broker at their next pull, at most 15 s later. Needs a broker
         of version 5.0 or later.

@@ -155,7 +155,7 @@ class TopicAdmin(BrokerAdmin):
         return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message of a queue stored at or after a time; the queue's max offset if there is none.
+        """The offset of the first message of a queue stored at or after a time; without one, the queue's max offset.
 
         :param timestamp_ms: milliseconds since the epoch.
         """

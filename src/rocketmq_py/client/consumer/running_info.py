@@ -84,7 +84,7 @@ class Health:
 
     @property
     def ok(self) -> bool:
-        """True if the consumer runs, pulled every queue in the last minute, and has no problem and no stuck listener."""
+        """True if the consumer runs, pulled every queue in the last minute, and has no problem or stuck listener."""
         pulled = all(queue.since_pull < _SILENT for queue in self.queues)
         return self.state == ConsumerState.RUNNING.value and pulled and not self.stuck and not self.problems
 

@@ -16,7 +16,7 @@ def frames_of_thread(ident: int | None) -> list[tuple[FrameType, int]]:
 
     :param ident: the thread's ``ident``; None gives an empty list.
     """
-    frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 - no public function returns the stack of another thread
+    frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 - the only access to another thread's stack
     return list(traceback.walk_stack(frame))[::-1] if frame is not None else []
 
 

@@ -177,7 +177,7 @@ class SendHooks:
 
     @contextlib.contextmanager
     def during(self, messages: Sequence[Message], *, oneway: bool = True) -> Iterator[Callable[[SendResult], None]]:
-        """Call the hooks before and after the ``with`` block, which must pass its SendResult to the yielded function."""
+        """Call the hooks before and after the ``with`` block, which passes its SendResult to the yielded function."""
         sending, began = self._begin(messages, oneway=oneway)
         outcome: BaseException | SendResult | None = None
 

@@ -145,7 +145,9 @@ class ConcurrentDispatcher:
         left: list[MessageExt] = []
         for request in [request for request in self._active if request.queue is queue]:
             left += request.cancel_pending()
-            if not queue.has_invisible_time or request.is_complete:  # results of running calls still ack popped messages
+            if (
+                not queue.has_invisible_time or request.is_complete
+            ):  # results of running calls still ack popped messages
                 del self._active[request]
         return left
 
@@ -253,9 +255,9 @@ class ConcurrentDispatcher:
             self._capacity_freed(request.queue)
 
     async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
-        """Send back the first messages of a queue if their listeners take too long; returns their number.
+        """Send back the first messages of a queue for which ``is_expired`` returns True; returns their number.
 
-        Results that these listeners return later are ignored; the offset is committed past their messages.
+        Results that their listeners return later are ignored; the offset is committed past these messages.
         """
         for count in range(min(queue.count, MOST_EXPIRED)):
             oldest = queue.oldest()
