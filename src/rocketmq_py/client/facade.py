@@ -33,11 +33,11 @@ class BlockingFacade(Generic[A]):
         self._portal = portal()
 
     def start(self) -> None:
-        """Start the asyncio object."""
+        """Start the wrapped asyncio object, and wait until it has started."""
         self._run(self._aio.start())
 
     def close(self) -> None:
-        """Close the asyncio object."""
+        """Close the wrapped asyncio object, and wait until it is closed."""
         self._run(self._aio.close())
 
     def __enter__(self) -> Self:

@@ -25,7 +25,7 @@ _CUSTOM = "Custom"
 
 
 class AccessAdmin(TransactionAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about access control."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for users and permissions."""
 
     # -- users
 

@@ -107,7 +107,7 @@ class Admin(BlockingFacade[AioSource]):
         return self._run(self._aio.topics())
 
     def system_topics(self) -> list[str]:
-        """The names of the topics that brokers use themselves, sorted."""
+        """The names of the brokers' internal topics, sorted."""
         return self._run(self._aio.system_topics())
 
     def topic_configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
@@ -265,7 +265,7 @@ class Admin(BlockingFacade[AioSource]):
         return self._run(self._aio.group_topics(group))
 
     def progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetWrapper]:
-        """The consume progress of a group by queue: end of the queue, committed offset, time of the last message.
+        """The consume progress of a group by queue: max offset, committed offset, time of the last consumed message.
 
         :param topic: only queues of this topic; None: of all topics for which the group has committed offsets.
         """

@@ -12,9 +12,9 @@ from rocketmq_py.protocol.codes import RequestCode
 
 
 class BrokerAdmin(AdminBase):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about brokers.
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for brokers.
 
-    An ``address`` is ``host:port`` as the broker is registered, see :meth:`cluster`.
+    The parameter ``address`` is the ``host:port`` under which the broker is registered, see :meth:`cluster`.
     """
 
     async def broker_state(self, address: str) -> dict[str, str]:

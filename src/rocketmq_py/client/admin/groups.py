@@ -19,7 +19,7 @@ from rocketmq_py.protocol.headers.offset import GetMaxOffset, QueryConsumerOffse
 
 
 class GroupAdmin(TopicAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about consumer groups."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for consumer groups."""
 
     async def groups(self, cluster: str | None = None) -> dict[str, dict[str, SubscriptionGroupConfig]]:
         """The configurations of all consumer groups: by group, then by broker name.
@@ -96,7 +96,7 @@ class GroupAdmin(TopicAdmin):
         return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
 
     async def progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetWrapper]:
-        """The consume progress of a group by queue: end of the queue, committed offset, time of the last message.
+        """The consume progress of a group by queue: max offset, committed offset, time of the last consumed message.
 
         :param topic: only queues of this topic; None: of all topics for which the group has committed offsets.
         """

@@ -48,7 +48,7 @@ class Pulled(NamedTuple):
 
 
 class MessageAdmin(GroupAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about messages."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for messages."""
 
     async def message(self, offset_msg_id: str) -> MessageExt:
         """Read the message with an offset message id, which encodes the broker's address and the commit log offset.

@@ -23,7 +23,7 @@ from rocketmq_py.protocol.sys_flag import PERM_RW
 
 
 class TopicAdmin(BrokerAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about topics."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for topics."""
 
     # -- topics
 
@@ -33,7 +33,7 @@ class TopicAdmin(BrokerAdmin):
         return sorted(TopicList.decode(answer.body).topic_list)
 
     async def system_topics(self) -> list[str]:
-        """The names of the topics that brokers use themselves, sorted."""
+        """The names of the brokers' internal topics, sorted."""
         answers = await self._ask_each(await self._brokers(), RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
         return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
 

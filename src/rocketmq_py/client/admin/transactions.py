@@ -23,7 +23,7 @@ CHECKS_GROUP = "CID_RMQ_SYS_TRANS"
 
 
 class TransactionAdmin(MessageAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about transactions."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for transactions."""
 
     async def open_transactions(self) -> list[MessageExt]:
         """The half messages of transactions that are neither committed nor rolled back, oldest first.

@@ -21,7 +21,7 @@ class BlockingMember(BlockingFacade[C]):
 
     @property
     def group(self) -> str:
-        """The consumer group."""
+        """The name of the consumer group, with the namespace prefix."""
         return self._aio.group
 
     @property

@@ -138,7 +138,7 @@ class ConsumerGroup:
         return found
 
     def sample_stats(self) -> None:
-        """Take a sample of all statistics; rates are computed from samples."""
+        """Record the current counts of all statistics; rates per second are computed from these records."""
         for stats in self._stats.values():
             stats.sample(self.now())
 

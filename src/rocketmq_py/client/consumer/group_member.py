@@ -57,7 +57,7 @@ class GroupMember(AsyncLifetime):
 
     @property
     def group(self) -> str:
-        """The consumer group, with its namespace."""
+        """The name of the consumer group, with the namespace prefix."""
         return self._group.name
 
     @property
@@ -81,7 +81,7 @@ class GroupMember(AsyncLifetime):
         return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
 
     def stacks(self) -> str:
-        """The stacks of all threads of the process."""
+        """The stacks of all threads of the process, as text."""
         return stacks.everything()
 
     # -- life

@@ -60,7 +60,7 @@ class PullMember(GroupMember):
         )
 
     async def on_ids_changed(self) -> None:
-        """Rebalance: the members of the group have changed."""
+        """Trigger a rebalance, because the members of the group have changed."""
         if self._rebalancer is not None:
             self._rebalancer.trigger()
 

@@ -1,4 +1,4 @@
-"""The current stacks of threads and tasks, as text."""
+"""Formats the current stacks of threads and asyncio tasks as text."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
 
     @property
     def group(self) -> str:
-        """The producer group."""
+        """The producer group, with the namespace prefix."""
         return self._aio.group
 
     def _blocking_start(self) -> None:

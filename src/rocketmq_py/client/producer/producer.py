@@ -348,7 +348,7 @@ class Producer(AsyncLifetime):
         return sent | self._reply_topics | self._topics
 
     async def on_ids_changed(self) -> None:
-        """Do nothing: the notice concerns consumers."""
+        """Do nothing: only consumers rebalance when the members of a group change."""
 
     def __repr__(self) -> str:
         return f"Producer(group={self.group!r}, namesrv={';'.join(self._namesrv)!r})"

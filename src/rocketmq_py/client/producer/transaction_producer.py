@@ -208,7 +208,7 @@ class TransactionProducer(Producer):
     # -- checks of brokers
 
     def check_requested(self, check: CheckRequest) -> None:
-        """Answer a broker's check in the background."""
+        """Run the check function for a broker's check in the background, and send its answer."""
         check.message.topic = without_namespace(self._namespace, check.message.topic)
         self._checks.submit(check)
 

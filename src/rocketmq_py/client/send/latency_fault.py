@@ -78,5 +78,5 @@ class LatencyFaultDetector:
             _log.info("broker %s at %s answers again", broker, address)
 
     def close(self) -> None:
-        """Stop probing."""
+        """Stop probing brokers."""
         self._detecting.cancel()

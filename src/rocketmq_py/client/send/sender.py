@@ -382,7 +382,7 @@ class Sender:
                 self._write(delivery, target, connection, future)
 
     def _send_over_connection(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send a delivery that has waited for a connection."""
+        """Send a delivery that has waited for a connection; retry it if there is none."""
         target = self.target(delivery)
         connection = self.connections.ready(target.address) if target is not None else None
         if target is None or connection is None:

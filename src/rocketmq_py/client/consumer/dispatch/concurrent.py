@@ -33,7 +33,7 @@ L = TypeVar("L")
 
 
 class Listeners(Generic[L]):
-    """The listeners of a consumer, by topic."""
+    """The listeners of a consumer by topic, and its default listener for all other topics."""
 
     def __init__(self, default: L | None, by_topic: Mapping[str, L]) -> None:
         self._default = default
@@ -59,7 +59,7 @@ class ListenerCall(NamedTuple):
 
 
 class Dispatcher(Protocol):
-    """Passes messages to listeners."""
+    """Passes messages to listeners, concurrently or in order."""
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Pass messages to their listeners; they must be in ``queue``."""
@@ -187,7 +187,7 @@ class ConcurrentDispatcher:
         return self._tasks if listener.is_async else self.threads
 
     def _no_listener(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt]) -> None:
-        """Send back retried messages of a topic that is no longer subscribed; other members may subscribe to it."""
+        """Send back retried messages whose topic is no longer subscribed: another member may consume them."""
         _log.error("no listener for topic %s; %d messages of %s are sent back", topic, len(messages), queue.queue)
         self._spawn(self._deliver_again(queue, [ListenerFailure(message) for message in messages]))
 

@@ -166,7 +166,7 @@ class Listener(Protocol):
 
 
 class _Single:
-    """``listener(message)``."""
+    """A listener that is called as ``listener(message)``, once for each message."""
 
     def __init__(self, function: OneMessage, *, is_async: bool) -> None:
         self.is_async = is_async
@@ -214,7 +214,7 @@ class _Single:
 
 
 class _Batched:
-    """``listener(messages, context)`` with up to ``size`` messages per call."""
+    """A listener that is called as ``listener(messages, context)``, with up to ``size`` messages per call."""
 
     def __init__(self, function: Batch, size: int, *, is_async: bool) -> None:
         self.is_async = is_async

@@ -48,7 +48,7 @@ START_DELAY = 3.0
 
 
 class LitePullLoop:
-    """Pulls one queue into a cache.
+    """Pulls one queue into the message cache of a lite pull consumer.
 
     :param cache: gets the messages.
     :param subscription: returns the subscription of a topic; called before every pull.

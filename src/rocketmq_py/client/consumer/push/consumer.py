@@ -267,7 +267,7 @@ class PushConsumer(GroupMember):
         return set(self._group.subscriptions)
 
     async def on_ids_changed(self) -> None:
-        """Rebalance: the members of the group have changed."""
+        """Trigger a rebalance, because the members of the group have changed."""
         if self._runtime is not None:
             self._runtime.rebalancer.trigger()
 

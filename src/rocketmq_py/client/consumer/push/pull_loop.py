@@ -61,7 +61,7 @@ class PullEvents(Protocol):
     """The events that a pull loop reports."""
 
     def connection_lost(self, queue: ProcessQueue) -> None:
-        """The connection to the queue's broker is lost, or another broker leads the queue."""
+        """The connection to the queue's broker is lost, or another broker has become the queue's master."""
         ...
 
     async def offset_illegal(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:

@@ -123,7 +123,7 @@ class PushRuntime:
         await self.rebalancer.reset(queue, next_offset)
 
     async def topic_deleted(self, queue: ProcessQueue) -> None:
-        """Release the queue and forget its offset."""
+        """Release the queue and remove its offset from memory."""
         await self.rebalancer.forget(queue)
 
     # -- life
