@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
 from contextlib import AsyncExitStack
@@ -268,6 +267,7 @@ async def _serve(
 ) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
+    from rocketmq_py.server.garbage import LongCollections
     from rocketmq_py.server.runner import started
 
     async with AsyncExitStack() as stack:
@@ -275,7 +275,7 @@ async def _serve(
             nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
             broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
         serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
-        gc.freeze()  # objects of the start-up live on, so the garbage collector skips them
+        LongCollections().start()
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await (end_of_input(sys.stdin) if supervised else asyncio.Event().wait())
 
@@ -333,6 +333,7 @@ async def _supervise(
     """Run brokers as processes, and a name server here unless ``others`` names some."""
     from rocketmq_py.broker.metadata.sibling_tables import copy_tables
     from rocketmq_py.namesrv import NameServer
+    from rocketmq_py.server.garbage import LongCollections
     from rocketmq_py.server.runner import started
 
     for sibling in brokers[1:]:
@@ -344,6 +345,6 @@ async def _supervise(
 
         children = [Child(planned, command, others) for planned in brokers]
         await stack.enter_async_context(running([child.process for child in children]))
-        gc.freeze()  # as for a single broker
+        LongCollections().start()
         ready(namesrv=others, broker=";".join(child.address for child in children))
         await asyncio.Event().wait()
