@@ -74,6 +74,7 @@ class Routes:
 
         :param queue_nums: how many queues the first message creates; at most those of ``create_topic``.
         :param create_topic: the topic whose route is copied, because brokers create topics with its settings.
+
         Errors as of :meth:`get`.
         """
         try:

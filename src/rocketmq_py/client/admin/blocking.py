@@ -405,6 +405,7 @@ class Admin(BlockingFacade[AioSource]):
         """Read the newest ``count`` messages of a topic that match the filter, oldest first.
 
         :returns: the messages, and the max offset of each queue at the start of the call.
+
         Other parameters and errors as of :meth:`pull`.
         """
         return self._run(self._aio.newest(topic, count, tags=tags, sql=sql))

@@ -166,6 +166,7 @@ class MessageAdmin(GroupAdmin):
         """Read the newest ``count`` messages of a topic that match the filter, oldest first.
 
         :returns: the messages, and the max offset of each queue at the start of the call.
+
         Other parameters and errors as of :meth:`pull`.
         """
         queues = await self._readable(topic)

@@ -170,6 +170,7 @@ class Producer(DirectProducer):
         """Send messages of one topic in one request. The broker stores all of them in one queue, in order, or none.
 
         :raises MessageIllegal: the messages have different topics, a delay or a retry topic, or are too large together.
+
         Other parameters and errors as of :meth:`send`.
         """
         return self._blocking_send_batch(messages, queue, timeout)
@@ -183,6 +184,7 @@ class Producer(DirectProducer):
             producer selects for the same string or int.
         :param selector: picks the queue instead: takes the writable queues, the message and ``key``.
         :raises ConfigError: neither a key nor a selector is given, and the message has no sharding key.
+
         Other errors as of :meth:`send`.
         """
         return self._blocking_send_ordered(message, key, selector, timeout)
@@ -197,6 +199,7 @@ class Producer(DirectProducer):
         :param queue: as of :meth:`send`.
         :raises RequestTimeout: no reply in time; the request may have been consumed. A later reply is logged.
         :raises ClosedError: the producer was closed.
+
         Other errors as of :meth:`send`: the request was not stored.
         """
         return self._run(self._aio.request(message, timeout, queue))

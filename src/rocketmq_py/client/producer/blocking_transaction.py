@@ -79,6 +79,7 @@ class TransactionProducer(DirectTransactionProducer):
         :param arg: passed to the listener's ``execute_local_transaction``.
         :param timeout: seconds for storing the half message, instead of ``send_timeout``.
         :raises MessageIllegal: the message is illegal, or has a delay.
+
         Other errors as of :meth:`send`; the local transaction did not run then.
         """
         return self._blocking_send_in_transaction(message, arg, timeout)

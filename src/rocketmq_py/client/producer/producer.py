@@ -244,6 +244,7 @@ class Producer(AsyncLifetime):
         """Send messages of one topic in one request. The broker stores all of them in one queue, in order, or none.
 
         :raises MessageIllegal: the messages have different topics, a delay or a retry topic, or are too large together.
+
         Other parameters and errors as of :meth:`send`.
         """
         batch = list(messages)
@@ -264,6 +265,7 @@ class Producer(AsyncLifetime):
             producer selects for the same string or int.
         :param selector: picks the queue instead: takes the writable queues, the message and ``key``.
         :raises ConfigError: neither a key nor a selector is given, and the message has no sharding key.
+
         Other errors as of :meth:`send`.
         """
         choose = chooser(message, key, selector)
@@ -283,6 +285,7 @@ class Producer(AsyncLifetime):
         :param queue: as of :meth:`send`.
         :raises RequestTimeout: no reply in time; the request may have been consumed. A later reply is logged.
         :raises ClosedError: the producer was closed.
+
         Other errors as of :meth:`send`: the request was not stored.
         """
         sender, instance = self.sender, self._instance

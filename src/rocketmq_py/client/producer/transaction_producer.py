@@ -105,6 +105,7 @@ class TransactionProducer(Producer):
         :param arg: passed to the listener's ``execute_local_transaction``.
         :param timeout: seconds for storing the half message, instead of ``send_timeout``.
         :raises MessageIllegal: the message is illegal, or has a delay.
+
         Other errors as of :meth:`send`; the local transaction did not run then.
         """
         listener = self.require_listener()
