@@ -37,9 +37,9 @@ class ReadOptions(ClusterOptions):
     :ivar fail_on_data_loss: fail if messages of the read were deleted (default true); false: log a warning, skip them.
     :ivar max_offsets_per_trigger: upper limit for the messages of one micro-batch; queues get shares in proportion to
         their lag. Default: no limit. PySpark 4.2 or later.
-    :ivar min_offsets_per_trigger: start a micro-batch only when this many messages are waiting, or ``max_trigger_delay``
-        seconds (as an option with a unit, default ``15m``) after the previous micro-batch. Default: start at once.
-        PySpark 4.2 or later.
+    :ivar min_offsets_per_trigger: start a micro-batch only when this many messages are waiting, or
+        ``max_trigger_delay`` seconds (as an option with a unit, default ``15m``) after the previous micro-batch.
+        Default: start at once. PySpark 4.2 or later.
     :ivar min_partitions: lower limit for the number of Spark partitions; long queues are split to reach it. Default:
         one partition for each queue, except that queues with few messages share one.
     :ivar max_records_per_partition: upper limit for the messages of one Spark partition. Default: no limit.

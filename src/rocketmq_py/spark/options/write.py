@@ -25,7 +25,7 @@ class Guarantee(Enum):
 class WriteOptions(ClusterOptions):
     """Options of ``df.write`` and ``df.writeStream``.
 
-    If a send fails, it is retried on another broker, unless the row names its queue.
+    A failed send is retried on another broker, unless a queue id or sharding key binds the row to its queue.
 
     :ivar topic: the topic of every row; without it each row needs a column ``topic``.
     :ivar producer_group: the producer group of the messages (default ``spark_sink``).

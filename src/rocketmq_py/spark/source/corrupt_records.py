@@ -1,8 +1,9 @@
 """Find messages that cannot be decoded, and treat them as option ``mode`` says.
 
 The body of a pull response is a sequence of records without separators, so the records behind one with a wrong size
-cannot be located. A range that does not decode is therefore pulled again in halves, down to the single bad offset. These
-pulls go to the master first, whose copy may be intact if a slave's is not; the bad offset is then pulled from slaves.
+cannot be located. A range that does not decode is therefore pulled again in halves, down to the single bad offset.
+These pulls go to the master first, whose copy may be intact if a slave's is not; the bad offset is then pulled from
+slaves.
 """
 
 from __future__ import annotations

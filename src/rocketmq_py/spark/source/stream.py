@@ -1,9 +1,9 @@
 """The streaming readers, which decide the end of the next micro-batch and return its partitions.
 
 :class:`StreamReader` is for PySpark 4.2 and later, where Spark passes the start of a micro-batch and a limit;
-:class:`LegacyStreamReader` is for 4.0 and 4.1. Offsets are passed to and from Spark, which stores them in its checkpoint,
-as documents ``{topic: {broker: {queue: offset}}}``. The reader lives in a Python process of the driver, which runs as
-long as the query.
+:class:`LegacyStreamReader` is for 4.0 and 4.1. Spark passes offsets, and stores them in its checkpoint, as documents
+``{topic: {broker: {queue: offset}}}``. The reader lives in a Python process of the driver, which runs as long as the
+query.
 """
 
 from __future__ import annotations
@@ -218,10 +218,10 @@ if SUPPORTS_ADMISSION:
             self._batch_at = float("-inf")
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """Fix the end offsets of the whole run; fails if a broker does not respond, since its messages would be missed.
+            """Fix the end of the run at the latest offsets now. Every broker must respond, so that none is left out.
 
-        :raises RocketMQError: a broker does not respond.
-        """
+            :raises RocketMQError: a broker does not respond.
+            """
             self._target = self._ends.latest_of_all()
 
         def getDefaultReadLimit(self) -> ReadLimit:
@@ -231,8 +231,8 @@ if SUPPORTS_ADMISSION:
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             """Return the document of the end of the micro-batch that starts at ``start``; ``start`` if there is none.
 
-        :param start: the end of the previous micro-batch.
-        """
+            :param start: the end of the previous micro-batch.
+            """
             first = self._resume(start)
             self._done(first)
             end = self._ends.latest(first) if self._target is None else self._target
