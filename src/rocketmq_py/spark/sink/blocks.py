@@ -59,9 +59,9 @@ class Block(NamedTuple):
         return len(self.ends) - 1
 
     def fitting(self, begin: int, count: int, size: int) -> int:
-        """Return the exclusive end of a batch that starts at message ``begin``, of at most ``count`` and ``size`` bytes.
+        """Return the exclusive end of the batch that starts at message ``begin``.
 
-        The batch has at least one message, even if that is larger.
+        The batch has at most ``count`` messages and ``size`` bytes, but at least one message, even if it is larger.
         """
         end = int(self.ends.searchsorted(self.ends[begin] + size, "right")) - 1
         return max(begin + 1, min(end, begin + count))

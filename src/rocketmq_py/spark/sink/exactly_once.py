@@ -215,7 +215,7 @@ def _topics(prepared: list[Prepared]) -> tuple[str, ...]:
 
 
 def _roll_back(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...]) -> None:
-    """Roll back half messages; on errors only log them, since brokers roll back the rest after a check or in the end."""
+    """Roll back half messages; log an error, since brokers roll back the rest after a check or after giving up."""
     try:
         _end(settings, halves, topics, TRANSACTION_ROLLBACK)
     except RocketMQError as e:
