@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 
 def fixed(values: NDArray[Any], kind: Any, valid: NDArray[np.bool_] | None = None) -> Any:
-    """Return an Arrow array of type ``kind`` over ``values``, which have the same width; contiguous ones are not copied.
+    """Return an Arrow array of the fixed-width type ``kind`` over ``values``, without a copy if they are contiguous.
 
     :param valid: a flag per value, False for null; None if no value is null.
     """

@@ -1,7 +1,7 @@
 """Bad records (rows that every broker would refuse, messages that cannot be decoded) and their dead letters.
 
-No IO. A dead letter names the topic of the record, the reason, the query and the row; ``rocketmq dlq`` shows and resends
-it.
+No IO. A dead letter names the topic of the record, the reason, the query and the row; ``rocketmq dlq`` shows and
+resends it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Decode the properties of many records into Arrow arrays: single properties by name, or all of them as maps.
 
-The stored form is ``name \\x01 value \\x02 ...``. Input that needs special treatment, for results equal to Java's parser,
-raises Irregular: an entry without name or value, a separator inside a value, text that is not UTF-8, and, for maps, a
-name twice in one record.
+The stored form is ``name \\x01 value \\x02 ...``. Input that Java's parser treats specially raises Irregular: an entry
+without name or value, a separator inside a value, text that is not UTF-8, and, for maps, a name twice in one record.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ class Pairs:
 
 
 def _number_type(length: int) -> str:
-    """Return the NumPy type to compare names of ``length`` bytes: an integer if one fits, ten times faster than bytes."""
+    """Return the NumPy type to compare names of ``length`` bytes: an integer if one fits, ten times as fast as text."""
     return f"u{length}" if length in (1, 2, 4, 8) else f"S{length}"
 
 

@@ -28,7 +28,7 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, kind: Any) -> Any:
 
 
 def as_kind(array: Any, kind: Any) -> Any:
-    """Return ``array`` viewed as Arrow type ``kind``: binary bodies become strings without a UTF-8 check, as in Spark."""
+    """Return ``array`` viewed as Arrow type ``kind``: bodies become strings without a UTF-8 check, as Spark casts."""
     return array if array.type == kind else array.view(kind)
 
 

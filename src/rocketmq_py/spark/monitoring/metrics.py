@@ -1,7 +1,7 @@
 """Metrics of streaming queries for Prometheus and OpenTelemetry: lag, rows, rates, durations and skew.
 
-The libraries (extras ``prometheus`` and ``otel``) are imported when a watcher is created. Metrics have the same names in
-both, with underscores for Prometheus and dots for OpenTelemetry. Module ``progress`` computes the values.
+The libraries (extras ``prometheus`` and ``otel``) are imported when a watcher is created. Metrics have the same names
+in both, with underscores for Prometheus and dots for OpenTelemetry. Module ``progress`` computes the values.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class PrometheusProgress:
         self._rows = counter("rocketmq_spark_rows", "Rows of all micro-batches.", ["query"], registry=registry)
         self._batches = counter("rocketmq_spark_batches", "Micro-batches.", ["query"], registry=registry)
         self._messages = counter(
-            "rocketmq_spark_queue_messages", "Messages gone over.", ["query", "topic", "broker", "queue"],
+            "rocketmq_spark_queue_messages", "Offsets read, by queue.", ["query", "topic", "broker", "queue"],
             registry=registry,
         )  # fmt: skip
         registry.register(self)

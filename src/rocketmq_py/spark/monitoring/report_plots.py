@@ -207,5 +207,5 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def _empty(title: str) -> str:
-    words = _text(_WIDTH / 2, _HEIGHT / 2, "nothing is known of this", "middle")
+    words = _text(_WIDTH / 2, _HEIGHT / 2, "no data", "middle")
     return f"{_head(title, '')}{words}</svg>"
