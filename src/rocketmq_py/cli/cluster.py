@@ -86,7 +86,10 @@ def broker_row(
 
 
 def first_rate(text: str | None) -> float | None:
-    """Return the first of the rates in a broker's text, messages per second over the last ten seconds; None if empty."""
+    """Return the first of a broker's rates: messages per second over the last ten seconds; None if there is none.
+
+    :param text: numbers separated by spaces, as brokers report them.
+    """
     parts = (text or "").split()
     return round(float(parts[0]), 1) if parts else None
 

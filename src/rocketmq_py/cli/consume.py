@@ -36,7 +36,7 @@ _STARTS = {"latest": "LAST_OFFSET", "earliest": "FIRST_OFFSET"}
 @click.option("--orderly", is_flag=True, help="One message of a queue at a time, in order.")
 @click.option(
     "--batch", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
-    help="Most messages of a call; with more than 1 the function has two parameters (messages, context).",
+    help="Maximum messages per call; with more than 1 the function has two parameters (messages, context).",
 )  # fmt: skip
 @click.option("--threads", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N",
               help="Listener threads of each process.")  # fmt: skip

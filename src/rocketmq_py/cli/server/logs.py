@@ -89,7 +89,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """Formats records as JSON objects with ``time``, ``level``, ``logger``, ``message``, and its format string ``event``.
+    """Formats records as JSON: ``time``, ``level``, ``logger``, ``message``, and its format string as ``event``.
 
     ``event`` is the same for all lines of a kind, so it serves as a search key. Optional fields are ``values`` (the
     arguments of the format string), ``more`` (the number of similar lines that were suppressed) and ``traceback``.

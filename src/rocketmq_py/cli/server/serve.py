@@ -97,7 +97,7 @@ def command(
     \b
     Common settings for --set and the file, with their defaults:
       autoCreateTopicEnable=true           a send creates its topic
-      defaultTopicQueueNums=8              most queues of such a topic
+      defaultTopicQueueNums=8              maximum queues of such a topic
       autoCreateSubscriptionGroup=true     a consumer creates its group
       flushDiskType=ASYNC_FLUSH            SYNC_FLUSH: reply after the flush
       fileReservedTime=72                  hours messages are kept
