@@ -9,7 +9,7 @@ from typing import NamedTuple
 class FetchedChunk(NamedTuple):
     """The body of one pull response, which covers the queue offsets from ``start`` up to, not including, ``stop``.
 
-    :ivar is_damaged: the broker's messages at these offsets are damaged, so it did not send them; ``body`` is empty.
+    :ivar is_damaged: messages at these offsets are damaged, and the broker did not send them; ``body`` is empty.
     """
 
     body: bytes

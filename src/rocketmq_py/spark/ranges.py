@@ -10,7 +10,7 @@ from rocketmq_py.model import MessageQueue
 
 
 class DataLossError(RocketMQError):
-    """A broker deleted messages before a query with ``failOnDataLoss=true`` read them.
+    """Messages that a query with ``failOnDataLoss=true`` must read do not exist: deleted, or beyond a queue's end.
 
     :param losses: one sentence for each queue that lost messages; they make up the error's text.
     """

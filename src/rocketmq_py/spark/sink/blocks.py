@@ -28,7 +28,7 @@ from rocketmq_py.wire.batch import MAX_PROPERTIES
 _HEAD = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body", ">i4")])
 _OVERHEAD = _HEAD.itemsize + 2
 _MOST_ROWS, _MOST_BYTES = 1 << 16, 32 << 20
-"""Limits of the slice of a record batch that is encoded at once; unique keys repeat after 65,536 rows."""
+"""Limits of the slice of a record batch that is encoded at once: 65,536 unique keys can have the same prefix."""
 _TEXTS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
 _CONTROL = "[\x01\x02]"
 
