@@ -9,7 +9,8 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -21,6 +22,7 @@ from benchmarks.loads import Load
 SOURCE = Path(__file__).with_name("generator")
 _NAME = "rocketmq-load"
 _RUN_SECONDS = 900.0
+_ENDLESS = 1 << 40
 
 
 class Driven(msgspec.Struct, frozen=True):
@@ -91,8 +93,7 @@ class Generator:
         :raises BenchError: an answer is missing, doubled, no success, or holds other messages than asked for.
         """
         where = [addresses] if isinstance(addresses, str) else addresses
-        command = [str(self.program), *_words(load, len(where)), "--count", str(count)]
-        command += [word for address in where for word in ("--address", address)]
+        command = self._command(where, load, count)
         command += [word for pid in pids for word in ("--pid", str(pid))]
         command += ["--until", str(until)] if until is not None else []
         command += ["--group", group] if group is not None else []
@@ -106,6 +107,34 @@ class Generator:
         if said.returncode:
             raise BenchError(said.stderr.strip())
         return msgspec.json.decode(said.stdout, type=Driven)
+
+    @contextmanager
+    def steadily(self, address: str, load: Load, rate: int) -> Iterator[list[Driven]]:
+        """Drive a broker at a steady rate while the block runs; the list gets what was measured when it has ended.
+
+        The time of a request counts from when it was due, so that what had to wait behind a slow one is slow, too.
+
+        :param rate: requests a second.
+        :raises BenchError: as :meth:`drive`.
+        """
+        command = [*self._command([address], load, _ENDLESS), "--rate", str(rate), "--until-closed"]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            found: list[Driven] = []
+            try:
+                yield found
+            except BaseException:
+                process.kill()
+                raise
+            said, failure = process.communicate(timeout=_RUN_SECONDS)
+        if process.returncode:
+            raise BenchError(failure.strip())
+        found.append(msgspec.json.decode(said, type=Driven))
+
+    def _command(self, addresses: Sequence[str], load: Load, count: int) -> list[str]:
+        command = [str(self.program), *_words(load, len(addresses)), "--count", str(count)]
+        return command + [word for address in addresses for word in ("--address", address)]
 
 
 def _words(load: Load, brokers: int) -> list[str]:

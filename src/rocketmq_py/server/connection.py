@@ -155,6 +155,8 @@ class ServerConnection(asyncio.Protocol):
         self.peer.lost()
         self._owner.buffers.discard(self)
         self._owner.disconnected(self)
+        # Methods of its own would keep it in memory until a garbage collection.
+        self._serve, self._write_all = self._owner.dispatcher.serve, self._transport.writelines
 
     # -- for the server and the peer
 

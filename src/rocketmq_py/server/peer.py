@@ -21,6 +21,14 @@ from rocketmq_py.wire.record import pack_host
 Address = tuple[str, int]
 
 
+def _drop(_: bytes) -> None:
+    """Write nothing."""
+
+
+def _do_nothing() -> None:
+    """Close nothing."""
+
+
 class Peer:
     """The remote end of one connection; compared and hashed by identity.
 
@@ -36,8 +44,8 @@ class Peer:
         self,
         remote: Address = ("127.0.0.1", 0),
         local: Address = ("127.0.0.1", 0),
-        write: Callable[[bytes], None] = lambda _: None,
-        close: Callable[[], None] = lambda: None,
+        write: Callable[[bytes], None] = _drop,
+        close: Callable[[], None] = _do_nothing,
     ) -> None:
         self.address: str = format_address(*remote)
         """``ip:port`` of the remote end."""
@@ -98,6 +106,8 @@ class Peer:
     def lost(self) -> None:
         """Mark the connection as closed and fail all pending requests with ConnectionLost."""
         self.closed = True
+        # Without these functions nothing refers back to the connection, and no garbage collection is needed to free it.
+        self._write, self._close = _drop, _do_nothing
         for waiter in self.calls.abandon():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} disconnected before it answered"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
 from contextlib import AsyncExitStack
@@ -275,6 +274,7 @@ async def _serve(
 ) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
+    from rocketmq_py.server.garbage import LongCollections
     from rocketmq_py.server.runner import started
 
     async with AsyncExitStack() as stack:
@@ -282,7 +282,7 @@ async def _serve(
             nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
             broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
         serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
-        gc.freeze()  # objects created so far live as long as the process: the garbage collector need not visit them
+        LongCollections().start()
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await (end_of_input(sys.stdin) if supervised else asyncio.Event().wait())
 
@@ -345,6 +345,7 @@ async def _supervise(
     """
     from rocketmq_py.broker.metadata.sibling_tables import copy_tables
     from rocketmq_py.namesrv import NameServer
+    from rocketmq_py.server.garbage import LongCollections
     from rocketmq_py.server.runner import started
 
     for sibling in brokers[1:]:
@@ -356,6 +357,6 @@ async def _supervise(
 
         children = [Child(planned, command, others) for planned in brokers]
         await stack.enter_async_context(running([child.process for child in children]))
-        gc.freeze()  # as for a single broker
+        LongCollections().start()
         ready(namesrv=others, broker=";".join(child.address for child in children))
         await asyncio.Event().wait()

@@ -47,7 +47,7 @@ def _of_log(text: str) -> Iterator[BatchProgress]:
         try:
             report, position = decoder.raw_decode(text, found.end())
             progress = batch_progress(report)
-        except (ValueError, ConfigError):  # a line of something else
+        except (ValueError, ConfigError):  # not a progress report: skip the line
             continue
         if "addBatch" in progress.durations or progress.rows:
             yield progress  # Spark also reports triggers that found nothing to do

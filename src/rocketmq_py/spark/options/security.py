@@ -38,4 +38,4 @@ class Security:
 
 
 OPEN = Security()
-"""No TLS, no signatures."""
+"""The default: connections without TLS, requests without signatures."""

@@ -75,7 +75,7 @@ class Window:
         self._inflight = 0
         self._unasked = 0  # segments in the deque whose pull must be sent (again)
         self._weight = 1  # estimated bytes of a response
-        self._stride = 0  # messages per pull; unknown until the first answer
+        self._stride = 0  # messages per pull; 0 until the first response
         self._full_in_a_row = 0
         self._full_answers_needed = _FULL_ANSWERS_NEEDED
 

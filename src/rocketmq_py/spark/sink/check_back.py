@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.5
 
 
 class OpenTransactionsError(RocketMQError):
-    """Transactions of a decided micro-batch are still open after the timeout."""
+    """Transactions of a micro-batch with a stored decision are still open after the timeout."""
 
 
 class CheckBack:

@@ -177,8 +177,8 @@ class HalfSender:
         self._connections = self._targets.connections
         self._waiting: deque[_Pending] = deque()
         self._inflight: dict[tuple[str, int], list[_Pending] | _Part] = {}
-        self._names: dict[str, str] = {}  # of brokers, by address
-        self._one_by_one: set[str] = set()  # addresses of brokers that take no batches
+        self._names: dict[str, str] = {}  # names of brokers by address
+        self._one_by_one: set[str] = set()  # addresses of brokers that do not support batches
         transaction = {Property.TRANSACTION_PREPARED: "true", Property.PRODUCER_GROUP: settings.producer_group}
         self.prefix = encode_properties(transaction)
         self._limit = InflightLimit(settings.in_flight)

@@ -205,7 +205,7 @@ def _now_ms() -> int:
 def _own_ip() -> bytes:
     try:
         return socket.inet_aton(socket.gethostbyname(socket.gethostname()))
-    except OSError:  # a host without a name; the id stays unique by process id and random bits
+    except OSError:  # the host name has no address; process id and random bits keep the id unique
         return random.randbytes(4)
 
 

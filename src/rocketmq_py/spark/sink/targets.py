@@ -33,7 +33,10 @@ def refusal(answer: Reply, address: str) -> BrokerError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendSettings:
-    """Settings of a sender; see ``WriteOptions`` for the meaning of each."""
+    """Settings of a sender; see :class:`WriteOptions` for their meanings.
+
+    :ivar timeout: seconds to wait for a response.
+    """
 
     namesrv: tuple[str, ...]
     producer_group: str

@@ -33,7 +33,7 @@ class GroupFollower:
         self._is_shown = False
 
     def compare(self, checkpoint: Offsets) -> None:
-        """Log a warning if the committed offsets of the group differ from the checkpoint."""
+        """Log a warning if the committed offsets of the group differ from the offsets of the checkpoint."""
         try:
             queues = self._queues()
             committed = self._cluster().committed(self._group, queues)
