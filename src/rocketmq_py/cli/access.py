@@ -59,8 +59,8 @@ def list_users(name: str, target: Target, output: str) -> None:
 def create_user(name: str, is_super: bool, target: Target) -> None:
     """Add a user.
 
-    The password comes from the environment variable ROCKETMQ_USER_PASSWORD or a prompt; other users can see a command
-    line.
+    The password comes from the environment variable ROCKETMQ_USER_PASSWORD or a prompt, not from the command line,
+    which other users of the machine can see.
     """
     password = _password(name)
     with_admin(target, lambda admin: admin.create_user(name, password, is_super=is_super))

@@ -73,7 +73,7 @@ class Pairs:
         return self._elements.take(fixed(index * 4 + 2, pa.int64(), index >= 0))
 
     def _names_of_length(self, length: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        """Return the indexes of pairs whose name has ``length`` bytes, and these names. Cached for TAGS and KEYS."""
+        """Return the indexes of pairs whose name has ``length`` bytes, and these names. Cached by length."""
         if length not in self._by_length:
             pairs = np.flatnonzero(self._name_length == length)
             names = (

@@ -52,7 +52,7 @@ class QueueRoutes(NamedTuple):
         return grouped
 
     def only(self, wanted: Iterable[MessageQueue]) -> QueueRoutes:
-        """Return the addresses of those ``wanted`` queues that are in here."""
+        """Return the routes of the ``wanted`` queues; a queue without a route is left out."""
         return QueueRoutes({queue: self.addresses[queue] for queue in wanted if queue in self.addresses})
 
 

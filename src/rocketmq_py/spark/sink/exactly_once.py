@@ -44,9 +44,9 @@ class Prepared:
 
 
 def group_of(producer_group: str, query_id: str) -> str:
-    """Return the producer group of a query, the option's name and the query's id.
+    """Return the producer group of a query: ``producer_group``, a hyphen and the query's id.
 
-    Every query has its own group, since brokers send a transaction check to any member of the group.
+    Every query needs its own group, since brokers send a transaction check to any member of the group.
     """
     return f"{producer_group}-{query_id}"
 

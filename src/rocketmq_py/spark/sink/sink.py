@@ -242,12 +242,15 @@ class _StreamWriter:
         return self._task.prepare_batches(batches) if self._is_exact else self._task.write_batches(batches)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commit the micro-batch of an exactly-once stream. At least once, there is nothing to do."""
+        """Commit the micro-batch of an exactly-once stream; do nothing for an at-least-once stream."""
         if self._is_exact:
             self.committer().commit(_prepared(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Roll back half messages that no decision commits. At least once, stored rows stay and are written again."""
+        """Roll back half messages that no decision commits; do nothing for an at-least-once stream.
+
+        An at-least-once stream has stored some rows then, and sends them again when Spark repeats the micro-batch.
+        """
         if self._is_exact:
             complete = all(isinstance(message, PreparedTask) for message in messages)
             self.committer().abort(_prepared(messages), batchId, complete=complete)

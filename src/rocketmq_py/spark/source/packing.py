@@ -88,7 +88,7 @@ def probes(ranges: Sequence[QueueRange], known: Mapping[str, float]) -> list[Que
 
 
 def estimated(topics: Iterable[str], known: Mapping[str, float]) -> dict[str, float]:
-    """Return the bytes of a message for each topic; for topics not in ``known`` the average of those in it."""
+    """Return the bytes of a message for each topic; for topics not in ``known`` the average of ``known``, or 1 KiB."""
     average = sum(known.values()) / len(known) if known else ROW_BYTES
     return {topic: known.get(topic, average) for topic in topics}
 

@@ -84,7 +84,7 @@ def _list(queues: list[MessageQueue]) -> str:
 
 
 def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> SourcePlan:
-    """Return the ranges of a batch read, cut to the offsets that the queues hold; what is cut off is a loss."""
+    """Return the ranges of a batch read, shortened to offsets that exist in the queues; the difference is a loss."""
     ranges, losses = [], []
     for queue in sorted(start):
         earliest, latest = bounds[queue]
