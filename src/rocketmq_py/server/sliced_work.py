@@ -23,9 +23,9 @@ BUDGET_SECONDS = 0.01
 async def in_slices(steps: Generator[None, None, T], clock: Callable[[], float] = time.perf_counter) -> T:
     """Run a generator of short steps to its end, for a few milliseconds in each turn of the event loop.
 
-    Short work is done at once, without another turn.
+    Work that ends within the first few milliseconds is done without another turn.
 
-    :returns: the value that it returned.
+    :returns: the return value of the generator.
     """
     end = clock() + BUDGET_SECONDS
     while True:
@@ -47,7 +47,7 @@ class SlicedWork:
 
     :param call_soon: runs a callback in the next turn of the event loop.
     :param budget_seconds: the budget of a turn.
-    :param clock: the time in seconds, from any start.
+    :param clock: returns the time in seconds; only differences matter.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class SlicedWork:
         self._schedule()
 
     async def run(self, items: Iterator[T]) -> list[T]:
-        """Run an iterator as a job.
+        """Run an iterator as a job and wait for its end.
 
-        :returns: what it yielded.
-        :raises Exception: what it raised.
+        :returns: the items that it yielded.
+        :raises Exception: the error that it raised.
         """
         found: list[T] = []
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -83,7 +83,7 @@ class SlicedWork:
         return found
 
     def finish(self) -> None:
-        """Run all jobs to their end, whatever time that takes."""
+        """Run all jobs to their end in this call, without a time budget."""
         while self._jobs:
             self._advance(self._jobs.popleft(), float("inf"))
 
@@ -104,7 +104,7 @@ class SlicedWork:
             return
 
     def _advance(self, job: Iterator[object], end: float) -> bool:
-        """Advance a job until ``end``; whether it has ended."""
+        """Advance a job until it ends or the clock reaches ``end``; return True if it has ended or failed."""
         clock = self._clock
         try:
             for _ in job:

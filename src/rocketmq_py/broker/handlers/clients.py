@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientHandlers:
-    """Handlers of the codes 34, 35, 38, 41, 42, 46, 203, 204 and 328."""
+    """Handlers of the request codes 34, 35, 38, 41, 42, 46, 203, 204 and 328."""
 
     def __init__(self, config: BrokerConfig, clients: Clients, locks: LockTable, clock: Callable[[], int]) -> None:
         self._config = config
@@ -159,7 +159,7 @@ def _connection(member: RegisteredClient) -> ConnectionInfo:
 
 
 class AssignmentHandlers:
-    """Handlers of the codes 400, 401 and 402."""
+    """Handlers of the request codes 400, 401 and 402."""
 
     def __init__(self, assignments: QueueAssignments, modes: RequestModes) -> None:
         self._assignments = assignments

@@ -21,7 +21,10 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
 
     def encode(self) -> bytes:
         """Encode as strict compact JSON with sorted keys."""
-        return fastjson.dumps(without_nulls(msgspec.to_builtins(self, str_keys=True)))
+        tree = msgspec.to_builtins(self, str_keys=True)
+        data = fastjson.dumps(tree)
+        # A look at the bytes is a tenth of a walk through a large tree.
+        return data if b"null" not in data else fastjson.dumps(without_nulls(tree))
 
     @classmethod
     def decode(cls, data: bytes) -> Self:

@@ -13,11 +13,11 @@ from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Hold, Reply, RunReply
 
 Outcome: TypeAlias = Reply | Hold | None
-"""What a handler returns: an answer, the wish to answer later, or no answer at all."""
+"""What a handler returns: an answer, a :class:`Hold` to answer later, or None to send no answer."""
 
 Handler: TypeAlias = Callable[[Peer, Request, bytes], Outcome | Awaitable[Outcome]]
 RunHandler: TypeAlias = Callable[[Peer, SendRun, int], RunReply | None]
-"""Handles sends of a run from a number on, as many as are common; None if the first is not, which is handled alone."""
+"""Handles sends of a run together, beginning at an index; None if the one there has to be handled by itself."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__handles__"
@@ -25,9 +25,10 @@ _RUN_MARK = "__handles_runs__"
 
 
 class Route(NamedTuple):
-    """A request code and what handles it.
+    """A request code and its handler.
 
-    ``lane`` names the limit an asynchronous handler runs under; ``run`` handles many such requests at once.
+    ``lane`` is the name of the lane whose limits apply. ``run`` handles many requests of this code at once; None if the
+    handler takes them only one by one.
     """
 
     code: RequestCode
@@ -45,8 +46,8 @@ class Route(NamedTuple):
 def handles(*codes: RequestCode, lane: str = "admin") -> Callable[[F], F]:
     """Mark a method as the handler of ``codes``.
 
-    The method takes ``(peer, request, body)``. A plain method answers within the read its request came with; an
-    ``async`` one runs as a task, as many at a time as the limit of its ``lane`` allows.
+    The method takes ``(peer, request, body)``. A plain method is called directly when its request is read. An ``async``
+    method runs as a task; while as many run as the limit of ``lane`` allows, further requests are refused.
     """
 
     def mark(method: F) -> F:
@@ -57,7 +58,7 @@ def handles(*codes: RequestCode, lane: str = "admin") -> Callable[[F], F]:
 
 
 def handles_runs(code: RequestCode) -> Callable[[F], F]:
-    """Mark a method of a handler object as the one for runs of its requests of ``code``; see :data:`RunHandler`."""
+    """Mark a method as the :data:`RunHandler` of ``code``; the same object must have the handler of single requests."""
 
     def mark(method: F) -> F:
         setattr(method, _RUN_MARK, code)
@@ -94,7 +95,7 @@ class Router:
         return tuple(self._routes[code] for code in self.codes)
 
     def route(self, code: int) -> Route | None:
-        """The route of a code, or None."""
+        """Return the route of a code; None if the code has no handler."""
         return self._routes.get(code)
 
 
