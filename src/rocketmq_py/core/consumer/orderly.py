@@ -172,7 +172,7 @@ def suspend_seconds(asked: float | None, default: float) -> float:
 
 
 class RunEnd(enum.Enum):
-    """Why a run ended."""
+    """Why an :class:`OrderlyRun` ended; the values describe the reasons."""
 
     EMPTY = "all messages consumed"
     ROLLBACK = "rolled back"
