@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -40,6 +41,16 @@ class Route(NamedTuple):
     def name(self) -> str:
         """``Class.method``, for tables and logs."""
         return getattr(self.method, "__qualname__", repr(self.method))
+
+
+class _Marked(NamedTuple):
+    """A marked method of a class, and the names of its methods for runs by code."""
+
+    name: str
+    codes: tuple[RequestCode, ...]
+    lane: str
+    is_async: bool
+    runs: dict[RequestCode, str]
 
 
 def handles(*codes: RequestCode, lane: str = "admin") -> Callable[[F], F]:
@@ -99,11 +110,23 @@ class Router:
 
 
 def _marked(handler: object) -> list[Route]:
-    routes = []
-    methods = inspect.getmembers(handler, inspect.ismethod)
-    runs = {getattr(method, _RUN_MARK): method for _, method in methods if hasattr(method, _RUN_MARK)}
-    for _, method in methods:
-        codes, lane = getattr(method, _MARK, ((), ""))
-        is_async = inspect.iscoroutinefunction(method)
-        routes += [Route(RequestCode(code), method, lane, is_async, runs.get(code)) for code in codes]
-    return routes
+    found = []
+    for name, codes, lane, is_async, runs in _marks(type(handler)):
+        method = getattr(handler, name)
+        found += [
+            Route(RequestCode(code), method, lane, is_async, getattr(handler, runs[code]) if code in runs else None)
+            for code in codes
+        ]
+    return found
+
+
+@functools.cache
+def _marks(of: type) -> tuple[_Marked, ...]:
+    """The marked methods of a class in order of their names; looked for once, since every broker makes a router."""
+    methods = inspect.getmembers(of, inspect.isfunction)
+    runs = {getattr(method, _RUN_MARK): name for name, method in methods if hasattr(method, _RUN_MARK)}
+    return tuple(
+        _Marked(name, *getattr(method, _MARK), inspect.iscoroutinefunction(method), runs)
+        for name, method in methods
+        if hasattr(method, _MARK)
+    )
