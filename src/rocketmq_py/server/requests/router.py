@@ -44,13 +44,12 @@ class Route(NamedTuple):
 
 
 class _Marked(NamedTuple):
-    """A marked method of a class, and the names of its methods for runs by code."""
+    """A marked method of a class; ``codes`` has each of its codes with the name of the method for runs, if any."""
 
     name: str
-    codes: tuple[RequestCode, ...]
-    lane: str
     is_async: bool
-    runs: dict[RequestCode, str]
+    lane: str
+    codes: tuple[tuple[RequestCode, str | None], ...]
 
 
 def handles(*codes: RequestCode, lane: str = "admin") -> Callable[[F], F]:
@@ -111,22 +110,23 @@ class Router:
 
 def _marked(handler: object) -> list[Route]:
     found = []
-    for name, codes, lane, is_async, runs in _marks(type(handler)):
+    handler_class: Any = type(handler)
+    for name, is_async, lane, codes in _marks(handler_class):
         method = getattr(handler, name)
-        found += [
-            Route(RequestCode(code), method, lane, is_async, getattr(handler, runs[code]) if code in runs else None)
-            for code in codes
-        ]
+        for code, run in codes:
+            found.append(Route(code, method, lane, is_async, getattr(handler, run) if run else None))
     return found
 
 
 @functools.cache
-def _marks(of: type) -> tuple[_Marked, ...]:
+def _marks(handler_class: type) -> tuple[_Marked, ...]:
     """The marked methods of a class in order of their names; looked for once, since every broker makes a router."""
-    methods = inspect.getmembers(of, inspect.isfunction)
+    methods = inspect.getmembers(handler_class, inspect.isfunction)
     runs = {getattr(method, _RUN_MARK): name for name, method in methods if hasattr(method, _RUN_MARK)}
-    return tuple(
-        _Marked(name, *getattr(method, _MARK), inspect.iscoroutinefunction(method), runs)
-        for name, method in methods
-        if hasattr(method, _MARK)
-    )
+    marked = []
+    for name, method in methods:
+        codes, lane = getattr(method, _MARK, ((), ""))
+        if codes:
+            handled = tuple((RequestCode(code), runs.get(code)) for code in codes)
+            marked.append(_Marked(name, inspect.iscoroutinefunction(method), lane, handled))
+    return tuple(marked)
