@@ -1,8 +1,8 @@
 """Exactly-once micro-batches: the decisions of the Spark sink, carried out by a driver that dies at any moment.
 
 ``Committer``, ``Decisions`` and ``verdict`` are those of the sink. What it sends through blocking sockets is sent here
-by the asynchronous producer: half messages, their ends, answers to checks. Spark's part is played, too: it retries tasks,
-writes a micro-batch again after a crash, and goes on only after the sink has committed.
+by the asynchronous producer: half messages, their ends, answers to checks. Spark's part is played, too: it retries
+tasks, writes a micro-batch again after a crash, and goes on only after the sink has committed.
 """
 
 from __future__ import annotations
@@ -145,8 +145,11 @@ class Driver(Client):
         while True:
             attempt = Attempt(_QUERY, f"{self.chance.getrandbits(64):016x}", topics=(TOPIC,))
             ends_at = self.chance.randrange(len(rows)) if self.chance.random() < 0.2 else len(rows)
-            for key in rows[:ends_at]:
+            pauses_at = self.chance.randrange(len(rows)) if self.chance.random() < 0.2 else -1
+            for at, key in enumerate(rows[:ends_at]):
                 await self._row(producer, batch, attempt, key)
+                if at == pauses_at:  # so long that brokers ask before anything is decided
+                    await asyncio.sleep(2.5)
             if ends_at == len(rows):
                 return attempt
 
@@ -160,6 +163,10 @@ class Driver(Client):
             except RocketMQError:
                 attempt.resent[key] = ""
                 await asyncio.sleep(_LOOK_SECONDS)
+                continue
+            if self.chance.random() < 0.1:  # as if its answer were lost
+                await transaction.leave_open()
+                attempt.resent[key] = ""
                 continue
             if key in attempt.resent:
                 attempt.resent[key] = transaction.message.properties[Property.UNIQUE_KEY]

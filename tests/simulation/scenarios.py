@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH, MessageStore
@@ -31,6 +31,8 @@ class Scenario:
     """
 
     orderly = False
+    is_long = False
+    """True if it plays for long, or with many servers."""
     commits = True
     has_power_loss = True
     failures = (0.0, 0.0, 0.05)
@@ -304,6 +306,8 @@ class Pair(Concurrent):
     a slave that has more than itself.
     """
 
+    is_long = True
+
     has_power_loss = False
 
     def add_servers(self) -> None:
@@ -354,6 +358,8 @@ class Pair(Concurrent):
 
 class Delayed(Concurrent):
     """Messages with delay levels and with delays of their own, which a timer wheel keeps."""
+
+    is_long = True
 
     def __init__(self, world: World, chance: random.Random) -> None:
         super().__init__(world, chance)
@@ -442,6 +448,8 @@ class Acting(Pair):
 class ExactlyOnce(Transactions):
     """Micro-batches of a Spark sink, whose driver is killed and started again."""
 
+    is_long = True
+
     def producers(self) -> list[Client]:
         batches = [
             [f"b{batch}.{row}" for row in range(self.chance.randint(1, 6))]
@@ -470,7 +478,7 @@ class ExactlyOnce(Transactions):
             self._with_driver()[-1].start()
 
 
-SCENARIOS: dict[str, Callable[[World, random.Random], Scenario]] = {
+SCENARIOS: dict[str, type[Scenario]] = {
     "concurrent": Concurrent,
     "orderly": Orderly,
     "lite-pull": LitePull,
