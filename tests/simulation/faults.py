@@ -195,6 +195,8 @@ class Faults:
             return
         process = self._members.pop(name)
         self._world.note(name, "is killed")
+        if not self._world.network.is_whole:  # what it has sent arrives after what its successor sends
+            self._ledger.offsets_may_fall = True
         process.kill()
         self._world.network.process_died(process, machine_too=False)
         self._ledger.member_died(name)

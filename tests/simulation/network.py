@@ -344,6 +344,11 @@ class Network:
         """True if nothing passes between two machines."""
         return bool(self._cuts) and frozenset((one.ip, other.ip)) in self._cuts
 
+    @property
+    def is_whole(self) -> bool:
+        """True if everything passes, and soon."""
+        return not self._cuts and self.loop.time() >= self.slow_until
+
     def _is_away(self, process: Process, ip: str) -> bool:
         return ip in self._gone or frozenset((process.ip, ip)) in self._cuts
 
