@@ -147,7 +147,7 @@ class InflightPops:
         return [one for bucket in buckets for one in self._due.pop(bucket).values()]
 
     def postpone(self, one: InflightPop, until_ms: int) -> None:
-        """Let :meth:`take_due` return a pop again at ``until_ms``; no effect if it was removed."""
+        """Let :meth:`take_due` return a pop again from time ``until_ms`` on; no effect if the pop was removed."""
         key = one.check_point.key
         if self._all.get(key) is one:
             self._file(key, one, until_ms)

@@ -167,14 +167,23 @@ class BrokerClock:
         self._ahead: float | None = None
 
     def observe(self, pop_time_ms: int, now: float) -> None:
-        """Record the pop time of a response, in milliseconds of the broker's clock, that was received at ``now``."""
+        """Record the time of a pop by the broker's clock, from its response.
+
+        :param pop_time_ms: milliseconds since the epoch.
+        :param now: time at which the response was received, in monotonic seconds.
+        """
         ahead = pop_time_ms / 1000 - now
         # The response with the shortest delay is the most exact; after a clock was set back, a new estimate begins.
         if self._ahead is None or ahead > self._ahead or ahead < self._ahead - _CLOCK_WAS_SET:
             self._ahead = ahead
 
     def overdue(self, receipt: ExtraInfo, now: float) -> float | None:
-        """Return the seconds since a receipt's invisible time ended, negative before; None without any response yet."""
+        """Return how many seconds ago a receipt's invisible time ended; negative if it has not ended.
+
+        None before the first :meth:`observe`.
+
+        :param now: current time in monotonic seconds.
+        """
         if self._ahead is None:
             return None
         return now + self._ahead - (receipt.pop_time + receipt.invisible_ms) / 1000
@@ -213,7 +222,10 @@ class PopQueue(ProcessQueue):
         return len(self._held)
 
     def take(self, popped: Sequence[PoppedMessage], visible_at: float) -> None:
-        """Add popped messages that become visible again at ``visible_at``."""
+        """Add popped messages.
+
+        :param visible_at: time at which they become visible to other clients, in monotonic seconds.
+        """
         self._held.update({message: _Held(receipt, visible_at) for message, receipt in popped})
         self.size += sum([len(message.body) for message, _ in popped])
 
@@ -226,7 +238,7 @@ class PopQueue(ProcessQueue):
         return held is not None and now < held.visible_at
 
     def ack(self, messages: Iterable[MessageExt]) -> int | None:
-        """Move consumed messages to those to ack (:meth:`to_ack`). Returns None: POP has no offset to commit."""
+        """Record messages as consumed, for the next :meth:`to_ack`. Returns None: POP has no offset to commit."""
         for message in messages:
             held = self._forget(message)
             if held is not None:
@@ -239,7 +251,10 @@ class PopQueue(ProcessQueue):
         return PoppedMessage(message, held.receipt) if held is not None and now < held.visible_at else None
 
     def to_ack(self) -> list[tuple[PoppedMessage, float]]:
-        """Return the messages to ack that were added since the last call, each with the end of its invisible time."""
+        """Return the messages that :meth:`ack` has added since the last call of this method.
+
+        :returns: each message with the end of its invisible time in monotonic seconds.
+        """
         done, self._done = self._done, []
         return done
 
@@ -248,7 +263,10 @@ class PopQueue(ProcessQueue):
         return [PoppedMessage(message, self._held[message].receipt) for message in messages if message in self._held]
 
     def renew(self, message: MessageExt, receipt: ExtraInfo, visible_at: float) -> None:
-        """Replace the receipt of a message after its invisible time was extended; ignored if it has a result."""
+        """Replace the receipt of a message after its invisible time was extended; ignored if it has a result.
+
+        :param visible_at: the new end of its invisible time, in monotonic seconds.
+        """
         if message in self._held:
             self._held[message] = _Held(receipt, visible_at)
 
@@ -268,7 +286,8 @@ class PopRun(OrderedQueue):
     The broker returns no later messages of the queue until all of them are acked or visible again.
 
     :param owner: the pop queue that has the receipts of the messages.
-    :param visible_at: time at which the messages become visible to other clients.
+    :param now: current time in monotonic seconds.
+    :param visible_at: time at which the messages become visible to other clients, in monotonic seconds.
     """
 
     __slots__ = ("_done", "owner", "visible_at")
@@ -309,7 +328,12 @@ class PopRun(OrderedQueue):
 
 
 def split_by_queue(owner: PopQueue, popped: Iterable[PoppedMessage], now: float, visible_at: float) -> list[PopRun]:
-    """Return one :class:`PopRun` for each queue from which an orderly pop returned messages."""
+    """Return one :class:`PopRun` for each queue from which an orderly pop returned messages.
+
+    :param owner: the pop queue that has the receipts of the messages.
+    :param now: current time in monotonic seconds.
+    :param visible_at: time at which the messages become visible to other clients, in monotonic seconds.
+    """
     by_queue: dict[MessageQueue, list[MessageExt]] = defaultdict(list)
     for message, _ in popped:
         by_queue[message.queue].append(message)

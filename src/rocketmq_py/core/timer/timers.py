@@ -67,10 +67,12 @@ def slot_of(deliver_ms: int, precision: int) -> int:
 def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) -> int:
     """Return the time at which a message is due, in milliseconds since the epoch.
 
-    It is the requested time if that lies in the message's slot. Otherwise it is the end of the slot: for example, a
-    delay counts from the first store time, which is not known after the message was written to the wheel again.
+    This is the time that its properties request if that lies in the message's slot, else the end of the slot. The time
+    is outside, for example, if a message with a delay was stored again, because delays count from ``stored_ms``.
 
-    :param out_ms: slot of the message. :param stored_ms: its store time.
+    :param out_ms: start of the message's slot, in milliseconds since the epoch.
+    :param stored_ms: its latest store time in milliseconds since the epoch.
+    :param precision: length of a slot in milliseconds.
     """
     end = out_ms + precision
     try:
@@ -173,7 +175,7 @@ class _Waiting:
 class Agenda:
     """The messages that are due soon, ordered by due time and then by arrival.
 
-    It also counts, for each slot, the entries that are not finished yet, so that the caller knows when a slot is.
+    It also counts the unfinished entries of each slot of the timer wheel: those not yet delivered or dropped.
     """
 
     def __init__(self) -> None:
@@ -199,7 +201,7 @@ class Agenda:
         waiting.add(entry)
 
     def hold(self, slot: int) -> None:
-        """Count one more unfinished entry of a slot, which is not complete before a matching :meth:`release`."""
+        """Count one more unfinished entry of a slot: :meth:`is_complete` is False until :meth:`release` is called."""
         self._open[slot] = self._open.get(slot, 0) + 1
 
     def release(self, slot: int, count: int = 1) -> None:
@@ -214,7 +216,7 @@ class Agenda:
 
         :param topic: topic of the message to cancel.
         :param key: its unique key, or topic, ``+`` and unique key.
-        :param entry: entry of the cancelling message.
+        :param entry: timer log entry of the message that requests the cancellation.
         """
         self._cancelled.setdefault(entry.slot, {})[topic, key] = entry
 
@@ -251,16 +253,16 @@ class Agenda:
             self.release(slot, count)
 
     def is_complete(self, slot: int) -> bool:
-        """Return True if a slot has no unfinished entries."""
+        """Return True if all entries of a slot are delivered or dropped."""
         return slot not in self._open
 
     def forget(self, slot: int) -> None:
-        """Remove what is recorded about a finished slot."""
+        """Remove a complete slot, with its cancellations, from memory."""
         self._begun.discard(slot)
         self._cancelled.pop(slot, None)
 
     def begun(self) -> list[int]:
-        """Return the slots, not removed yet, of which at least one entry was delivered or dropped; sorted."""
+        """Return the slots with at least one delivered or dropped entry, sorted, until :meth:`forget` removes them."""
         return sorted(self._begun)
 
     def rest(self, slot: int) -> Iterator[TimerEntry]:
