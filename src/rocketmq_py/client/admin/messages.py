@@ -180,9 +180,10 @@ class MessageAdmin(GroupAdmin):
     async def _newest_of(
         self, queue: MessageQueue, end: int, count: int, tags: str, sql: str | None
     ) -> list[MessageExt]:
-        """Read the newest ``count`` matching messages of a queue, backwards from ``end`` in growing ranges.
+        """Read the newest ``count`` messages of a queue that match the filter, in offset order.
 
-        Few messages may match the filter.
+        Reads ranges of offsets backwards from ``end`` (exclusive). Each range is larger than the one before, because
+        few messages may match.
         """
         first = await self.min_offset(queue)
         found: list[MessageExt] = []

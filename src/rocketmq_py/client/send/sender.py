@@ -96,7 +96,7 @@ class Options(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The queue and the broker of an attempt.
+    """Where an attempt sends the message: the queue, and the ``host:port`` (``address``) of its broker.
 
     :ivar queue: the queue with the namespace; it may be a logical one.
     :ivar shown: the queue in results: without the namespace, and with the name of the broker that stores the message,
@@ -116,7 +116,7 @@ class Target(NamedTuple):
 
 
 class SendPath(NamedTuple):
-    """The cached round robin and targets (by writable queue) of a topic, valid until its route changes."""
+    """Cached for one topic until its route changes: the round robin, and by writable queue where to send to."""
 
     route: TopicRoute
     turn: RoundRobin
@@ -126,7 +126,7 @@ class SendPath(NamedTuple):
 class Sender:
     """Sends messages for one producer group.
 
-    Plain methods above "sending, in the loop's thread" may be called from any thread, all others in the loop's only.
+    Call in the thread of its event loop, except the plain methods above the line "sending, in the loop's thread".
     """
 
     def __init__(self, group: str, instance: ClientInstance, options: Options) -> None:
@@ -307,7 +307,7 @@ class Sender:
         self._window.enter(len(delivery.outgoing.body))
 
     def leave(self, delivery: SendAttempts) -> None:
-        """Record the end of an admitted send, and admit waiting ones. May be called more than once for a send."""
+        """Record the end of a send that the limits admitted, and start waiting ones; a second call does nothing."""
         with self._lock:
             if delivery not in self._in_progress:
                 return
@@ -346,7 +346,7 @@ class Sender:
         self.start(delivery, future)
 
     def start(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send an admitted delivery; ``future`` gets the final result or error, or what a queue selector raises.
+        """Send a message that the limits admit; ``future`` gets the final result or error, or what a selector raises.
 
         If other sends wait for the topic's route, it waits behind them.
         """
@@ -382,7 +382,7 @@ class Sender:
                 self._write(delivery, target, connection, future)
 
     def _send_over_connection(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send a delivery that has waited for a connection; retry it if there is none."""
+        """Send a message that has waited for a connection to its broker; retry it if there is none."""
         target = self.target(delivery)
         connection = self.connections.ready(target.address) if target is not None else None
         if target is None or connection is None:
@@ -423,12 +423,12 @@ class Sender:
         resolve(send.future, send.delivery.stored or failure)
 
     def _start_again(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send a delivery that has waited until a broker of its topic could be reached again."""
+        """Send a message that has waited until a broker of its topic could be reached again."""
         delivery.begin(time.monotonic())
         self._send_over_route(delivery, future)
 
     def retry(self, delivery: SendAttempts, failure: RocketMQError | None, future: SendFuture) -> None:
-        """Run :meth:`deliver` in a task; ``future`` gets its result or error."""
+        """Run :meth:`deliver` with these arguments in a task; ``future`` gets its result or error."""
         task = asyncio.ensure_future(self.deliver(delivery, failure))
         self._tasks.add(task)
 
@@ -452,7 +452,7 @@ class Sender:
             self.connections.retire(connection)
 
     async def deliver(self, delivery: SendAttempts, failure: RocketMQError | None = None) -> SendResult:
-        """Send an admitted delivery with retries, until an attempt succeeds or no retry is allowed.
+        """Send a message that the limits admit, with retries, until an attempt succeeds or no retry is allowed.
 
         :param failure: the error of an attempt on the fast path; None if there was no attempt.
         """

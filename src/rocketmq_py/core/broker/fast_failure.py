@@ -35,5 +35,5 @@ class FastFailure:
         return {kind: waited for kind, limit in limits.items() if waited >= limit}
 
     def refused(self) -> None:
-        """Reset the recorded duration after an event loop iteration that refused requests: the next one serves again."""
+        """Reset the recorded duration after an event loop iteration that refused requests; the next one serves them."""
         self._before = 0

@@ -221,6 +221,10 @@ class PopCalls:
     ) -> tuple[list[PoppedMessage], bool]:
         """Pull a popped message by its offset, as its record in the pop answer is damaged.
 
+        :param queue: the queue of the pop request.
+        :param place: retry flag (which topic: the popped one or a retry topic) and queue id of the message.
+        :param offset: queue offset of the message.
+        :param response: header of the pop answer.
         :returns: the message in a list, and True. If the stored message is damaged, too: a stand-in to ack, and False.
             If the broker cannot be reached: an empty list and False; the message becomes visible again.
         """

@@ -82,7 +82,10 @@ class _WorkQueue:
         return self._requests[0] if self._requests else None
 
     def workers_to_wake(self, asleep: int) -> int:
-        """Count all sleeping workers as awake, so that they can see the queue is closed; returns their number."""
+        """Return the number of workers to wake after the queue was closed, so that they end: all, counted as awake now.
+
+        :param asleep: the number of sleeping workers.
+        """
         self.awake += asleep
         return asleep
 
@@ -167,7 +170,10 @@ class ThreadPool:
             self._work_queue.width.record(calls, spent)
 
     def _next(self, gate: threading.Lock, me: threading.Thread) -> ConsumeRequest | None:
-        """Return the next request, sleeping until there is one; None if the pool is closed."""
+        """Return the next request, sleeping until there is one; None if the pool is closed.
+
+        :param gate: a lock that the calling thread ``me`` blocks on to sleep; whoever wakes it releases the lock.
+        """
         while True:
             with self._lock:
                 request = self._work_queue.first()

@@ -82,7 +82,7 @@ class LitePullLoop:
         self._has_pulled = False
 
     def wake(self) -> None:
-        """End the pause of flow control and check it again."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self, delay: float, offset: int | None) -> None:

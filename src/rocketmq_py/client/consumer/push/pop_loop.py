@@ -29,8 +29,8 @@ Deliver = Callable[[PopQueue, PopAnswer, float], None]
 class PopLoop:
     """Pops the messages of one assignment.
 
-    :param deliver: gets the popped messages.
-    :param give_back: makes popped messages visible to other members that will not be consumed here.
+    :param deliver: called with the popped messages, to pass them to listeners.
+    :param give_back: called with popped messages that will not be consumed here; makes them visible to other members.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PopLoop:
         self._late: set[asyncio.Future[None]] = set()
 
     def wake(self) -> None:
-        """End the pause of flow control and check it again."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self) -> None:

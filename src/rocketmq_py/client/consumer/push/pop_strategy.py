@@ -44,7 +44,11 @@ class PopDelivery(Protocol):
         ...
 
     def settled(self, queue: ProcessQueue) -> PopQueue:
-        """Ack the messages that listeners have consumed since the last call; returns the assignment of ``queue``."""
+        """Ack the messages of ``queue`` that listeners have consumed since the last call.
+
+        :returns: the assignment (a topic at a broker) that the messages were popped for; ``queue`` itself, or the
+            owner of an orderly queue.
+        """
         ...
 
     async def close(self) -> None:

@@ -97,7 +97,7 @@ class PullLoop:
         self._pause = WakeUp()
 
     def wake(self) -> None:
-        """End the pause of flow control and check it again."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self, delay: float) -> None:
@@ -224,7 +224,10 @@ class PullLoop:
         return self._send(connection, offset, subscription, is_master=is_master)
 
     def _has_moved(self) -> bool:
-        """Return True once after another broker has become the queue's master: its lock must be acquired there."""
+        """Return True if another broker has become the queue's master since the last call.
+
+        If so, also report the lost connection: an orderly consumer must acquire the queue's lock at the new broker.
+        """
         broker = self._group.instance.routes.broker_of(self._queue.queue)
         known, self._broker = self._broker, broker
         if known == broker:
