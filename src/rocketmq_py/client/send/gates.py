@@ -22,7 +22,7 @@ from rocketmq_py.remoting.deadline_timer import DeadlineTimer
 _log = logging.getLogger(__name__)
 
 _SENDS_IN_A_TURN = 1000
-"""The most sends that continue in one iteration of the event loop: about 10 ms of work."""
+"""Maximum number of sends that continue in one iteration of the event loop: about 10 ms of work."""
 _BUSY_SECONDS = 0.05
 """Longest iteration of the event loop, in seconds, that counts against the timeout of sends that began in it."""
 

@@ -68,7 +68,7 @@ class StuckCallDetector:
         return self._since.get((queue, message))
 
     def stuck(self, now: float) -> list[StuckCall]:
-        """Return all stuck calls, longest first."""
+        """Return the calls that have been in progress for longer than the timeout, longest first. ``now``: seconds."""
         return sorted((StuckCall(key, now - self._since[key]) for key in self._reported), key=lambda one: -one.seconds)
 
 

@@ -233,7 +233,7 @@ class PopQueue(ProcessQueue):
         return message in self._held
 
     def is_fresh(self, message: MessageExt, now: float) -> bool:
-        """Return True if a message is still invisible to other clients and has no result yet."""
+        """Return True if a message has no result yet and is invisible to other clients at ``now`` (monotonic seconds)."""
         held = self._held.get(message)
         return held is not None and now < held.visible_at
 
@@ -246,7 +246,10 @@ class PopQueue(ProcessQueue):
         return None
 
     def release(self, message: MessageExt, now: float) -> PoppedMessage | None:
-        """Remove a message that was not consumed; return it with its receipt, None if its invisible time is over."""
+        """Remove a message that was not consumed; return it with its receipt, None if its invisible time is over.
+
+        :param now: current time in monotonic seconds.
+        """
         held = self._forget(message)
         return PoppedMessage(message, held.receipt) if held is not None and now < held.visible_at else None
 

@@ -82,6 +82,7 @@ class BrokerFaults:
         """Record that a send to ``broker`` ended after ``latency`` seconds.
 
         :param error: why the send failed; None if it succeeded. Errors that every broker would return are ignored.
+        :param now: current time in monotonic seconds.
         """
         refused = isinstance(error, BrokerError) and error.code in RETRY_CODES
         unreached = isinstance(error, NetworkError)

@@ -47,7 +47,7 @@ TIMEOUT = 5.0
 GRACE = 10.0
 """Seconds to wait for the answer to a pop or notification, beyond the time the broker may hold the request."""
 MOST_MESSAGES = 32
-"""The most messages that a broker returns for one pop."""
+"""Maximum number of messages that a broker returns for one pop."""
 
 _NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND})
 
@@ -143,7 +143,7 @@ class PopCalls:
     ) -> PopAnswer | None:
         """Pop messages; returns None if there are none.
 
-        :param most: the most messages, 1 to 32.
+        :param most: maximum number of messages, 1 to 32.
         :param invisible: seconds that the messages are invisible to all members.
         :param poll: seconds that the broker may hold the request until a message arrives (long polling).
         :param start: where a group without a committed offset starts.

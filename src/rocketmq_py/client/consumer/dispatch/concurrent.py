@@ -81,7 +81,7 @@ class Dispatcher(Protocol):
         ...
 
     def resize(self, threads: int) -> None:
-        """Change the most listeners that run at the same time."""
+        """Change how many listeners may run at the same time."""
         ...
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class Dispatcher(Protocol):
 class ConcurrentDispatcher:
     """Passes messages to listeners concurrently, in no order.
 
-    :param threads: the most listeners that run at the same time.
+    :param threads: maximum number of listeners that run at the same time.
     :param offsets: gets the offsets to commit.
     :param send_back: sends failed messages back to the broker.
     :param stats: returns the statistics of a topic.

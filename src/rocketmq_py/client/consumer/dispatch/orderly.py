@@ -67,7 +67,7 @@ class _QueueState:
 class OrderlyDispatcher:
     """Passes messages to listeners: those of one queue in order, different queues concurrently.
 
-    :param threads: the most listeners that run at the same time.
+    :param threads: maximum number of listeners that run at the same time.
     :param options: the consumer's options; used are ``max_reconsume_times`` and ``suspend_seconds``.
     :param offsets: gets the offsets to commit.
     :param dead_letter: sends messages without retries left to the dead-letter topic.

@@ -36,7 +36,7 @@ class Pool(Protocol):
         ...
 
     def resize(self, size: int) -> None:
-        """Change the most workers; surplus ones stop when the request they run has no pending call."""
+        """Change the maximum number of workers; surplus ones stop when the request they run has no pending call."""
         ...
 
     def workers_on(self, request: ConsumeRequest) -> Sequence[Worker]:
@@ -98,7 +98,7 @@ class _WorkQueue:
 class ThreadPool:
     """A pool of threads that run requests; threads are started as needed, and idle ones sleep.
 
-    :param size: the most threads.
+    :param size: maximum number of threads.
     :param completed: called in a worker's thread when all messages of a request have results.
     :param name: prefix of the threads' names.
     """
@@ -139,7 +139,7 @@ class ThreadPool:
         return [thread for thread, its in self._at.copy().items() if its is request]
 
     def resize(self, size: int) -> None:
-        """Change the most threads; surplus ones sleep when the request they run has no pending call."""
+        """Change the maximum number of threads; surplus ones sleep when the request they run has no pending call."""
         with self._lock:
             self._work_queue.width.limit = size
 
@@ -201,7 +201,7 @@ def post(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> Non
 class TaskPool:
     """A pool of tasks that run requests; tasks are started as needed and end when no request waits.
 
-    :param size: the most tasks.
+    :param size: maximum number of tasks.
     :param completed: called when all messages of a request have results.
     """
 
@@ -232,7 +232,7 @@ class TaskPool:
         return [task for task, its in self._at.items() if its is request]
 
     def resize(self, size: int) -> None:
-        """Change the most tasks; surplus ones end when the request they run has no pending call."""
+        """Change the maximum number of tasks; surplus ones end when the request they run has no pending call."""
         self._work_queue.width.limit = size
 
     def _start_workers(self, workers: int) -> None:

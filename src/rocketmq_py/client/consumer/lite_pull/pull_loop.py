@@ -148,7 +148,7 @@ class LitePullLoop:
             self._move(self._process, None)
 
     async def _start_offset(self) -> int:
-        """The offset to start at: committed in memory, else committed at the broker, else by ``consume_from``."""
+        """The offset to start at: the one in memory, else the one committed at the broker, else by ``consume_from``."""
         queue, offsets, options = self._process.queue, self._group.offsets, self._group.options
         stored = offsets.get(queue)
         if stored is None:

@@ -110,7 +110,10 @@ class PopAcks:
         return True
 
     async def dead_letter(self, popped: PoppedMessage, visible_at: float) -> None:
-        """Send a message to the dead-letter topic, and ack it if the broker has confirmed that."""
+        """Send a message to the dead-letter topic, and ack it if the broker has confirmed that.
+
+        :param visible_at: when it becomes visible to other members: seconds of the group's monotonic clock.
+        """
         if await self._dead_letter(popped.message):
             self.done([(popped, visible_at)])
 
