@@ -143,7 +143,7 @@ class ConsumerGroup:
             stats.sample(self.now())
 
     def is_pop_retry(self, topic: str) -> bool:
-        """True for the retry topic of a topic that this group has consumed by POP."""
+        """True if ``topic`` is a POP retry topic of this group, for messages that it popped and did not ack."""
         return topic.startswith(f"{self.retry_topic}_")
 
     def subscribe(self, topic: str, tags: str | None, sql: str | None = None) -> None:

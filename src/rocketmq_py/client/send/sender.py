@@ -609,7 +609,7 @@ class Sender:
         return delivery.next_queue(queues, self._turn(topic), self._routes.broker_of)
 
     async def _reach(self, queue: MessageQueue, delivery: SendAttempts) -> tuple[Target, Connection]:
-        """Get a connection to the broker of ``queue``; a failure is recorded as an attempt at that broker."""
+        """Get a connection to the master of ``queue``; record it as a failed attempt at that broker if there is none."""
         address = self._routes.queue_master(queue)
         began = time.monotonic()
         left = delivery.remaining(began)

@@ -111,7 +111,7 @@ def leader_map(detail: MappingDetail) -> dict[int, int]:
 
 
 def as_info(detail: MappingDetail) -> MappingInfo:
-    """Return the part of a broker's mapping that it registers with name servers."""
+    """Return the part of a broker's mapping to register with name servers: which queues it leads, without items."""
     return MappingInfo(
         topic=detail.topic, total_queues=detail.total_queues, bname=detail.bname, epoch=detail.epoch,
         curr_id_map=leader_map(detail),
@@ -251,9 +251,9 @@ def earliest_items(detail: MappingDetail) -> dict[int, MappingItem]:
 
 
 def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tuple[int, int]]) -> MappingDetail | None:
-    """Return the mapping without the first items (:func:`earliest_items`) that hold no messages any more.
+    """Return a mapping without those first items (physical queues) of logical queues that hold no messages any more.
 
-    None if there is nothing to remove.
+    None if there is nothing to remove. Only the items of :func:`earliest_items` are removed.
 
     :param extents: min and max offset of physical queues, by broker name and queue id; an item without an entry stays.
     """
@@ -277,9 +277,9 @@ def led_elsewhere(detail: MappingDetail) -> dict[int, str]:
 
 
 def outdated_queues(detail: MappingDetail, leaders: Mapping[int, str], others: Mapping[str, MappingDetail]) -> set[int]:
-    """Return the ids of logical queues whose items this broker may delete.
+    """Return the ids of the logical queues that a broker may delete from its mapping, because they have moved on.
 
-    These queues have a newer leader than the one in this broker's mapping, and the newer leader's mapping confirms it.
+    Their leader in the route is not the one that the broker's mapping names, and the leader's own mapping confirms it.
 
     :param detail: this broker's mapping.
     :param leaders: leader of each logical queue, from the route.

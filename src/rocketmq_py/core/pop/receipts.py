@@ -233,7 +233,7 @@ class PopQueue(ProcessQueue):
         return message in self._held
 
     def is_fresh(self, message: MessageExt, now: float) -> bool:
-        """Return True if a message has no result yet and is invisible to other clients at ``now`` (monotonic seconds)."""
+        """Return True if a message has no result yet and is invisible to other clients. ``now``: monotonic seconds."""
         held = self._held.get(message)
         return held is not None and now < held.visible_at
 

@@ -55,7 +55,7 @@ class RequestFutures(Generic[T]):
         return self._ended.pop(correlation_id, None)
 
     def abandon(self, now: float) -> list[T]:
-        """Call :meth:`end` for all waiting requests; return their waiters. ``now`` is in seconds."""
+        """End all waiting requests without a reply (:meth:`end`); return their waiters. ``now`` is in seconds."""
         waiters = [waiter for _, waiter in self._waiting.values()]
         for correlation_id in list(self._waiting):
             self.end(correlation_id, now)

@@ -117,7 +117,10 @@ def select_by_hash(queues: Sequence[MessageQueue], key: str | int) -> MessageQue
 
 
 class SendAttempts(msgspec.Struct, gc=False, eq=False):
-    """One message, and the state of the attempts to send it."""
+    """A send in progress: the encoded message (or batch), the limits of the send, and the state of its attempts.
+
+    Times are in monotonic seconds.
+    """
 
     outgoing: OutgoingMessage
     deadline: float

@@ -82,7 +82,7 @@ class LateEntries:
 class UndeliveredEntries:
     """Due messages that could not be delivered yet, because no broker accepts them.
 
-    :param most: maximum number of messages; all of them are listed in the broker's progress report.
+    :param most: maximum number of messages; each is listed in the progress report (:class:`DeliveryProgress`, ``waiting``).
     """
 
     def __init__(self, most: int = 1000) -> None:

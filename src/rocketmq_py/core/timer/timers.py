@@ -57,9 +57,9 @@ def requested_time(properties: Properties, now: int) -> int:
 
 
 def slot_of(deliver_ms: int, precision: int) -> int:
-    """Return the slot of a delivery time, the value of property TIMER_OUT_MS: the slot's start in milliseconds.
+    """Return the start of the slot of a delivery time, in milliseconds since the epoch: the property TIMER_OUT_MS.
 
-    :param precision: milliseconds of a slot.
+    :param precision: length of a slot in milliseconds.
     """
     return (deliver_ms - 1) // precision * precision
 
@@ -83,7 +83,10 @@ def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) 
 
 
 class TimerPosition(NamedTuple):
-    """The slot of a message's wheel entry; ``rolls`` is True if it must then be written to the wheel again."""
+    """The slot of the timer wheel to which a message is written.
+
+    ``rolls`` is True if its delivery time is later: when the slot is due, the message is written to the wheel again.
+    """
 
     slot: int
     rolls: bool
@@ -95,10 +98,10 @@ def wheel_position(out_ms: int, now: int, window_slots: int, precision: int) -> 
     A message beyond the window is written to an earlier slot and again when that is due (``rolls``). As in Java, the
     earlier slot is chosen so that the last wait is at least a third of the window.
 
-    :param out_ms: slot of the message's delivery.
-    :param now: current time in milliseconds.
-    :param window_slots: number of slots ahead that a message may be written.
-    :param precision: milliseconds of a slot.
+    :param out_ms: start of the slot of the message's delivery, in milliseconds since the epoch.
+    :param now: current time in milliseconds since the epoch.
+    :param window_slots: number of slots that the wheel covers from now on (the window).
+    :param precision: length of a slot in milliseconds.
     """
     window, written = window_slots * precision, now // precision * precision
     rest = out_ms - written - window
@@ -110,9 +113,9 @@ def wheel_position(out_ms: int, now: int, window_slots: int, precision: int) -> 
 
 
 def window_slots(configured: int) -> int:
-    """Return the number of slots ahead that a message may be written.
+    """Return how many slots from now on the timer wheel may use (the window).
 
-    :param configured: the broker's setting; an invalid value means the largest possible number.
+    :param configured: the broker's setting, a number of slots; an invalid one means the largest possible number.
     """
     longest = WHEEL_SLOTS - BLANK_SLOTS
     return configured if 2 <= configured <= longest else longest

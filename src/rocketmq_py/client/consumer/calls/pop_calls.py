@@ -330,7 +330,7 @@ class PopCalls:
         return with_namespace(self._namespace, message.topic)
 
     def _named(self, one: PoppedMessage) -> PoppedMessage:
-        """A popped message with the namespace in its topic; a copy unless the group has no namespace."""
+        """Return a copy of a popped message with the namespace in its topic; the message itself without a namespace."""
         if not self._namespace:
             return one
         message = copy.copy(one.message)

@@ -83,7 +83,9 @@ def begin_pull(
 ) -> PendingPull:  # fmt: skip
     """Send a pull and return without waiting for the answer.
 
+    :param subscription: kept in the result, to decode the answer.
     :param timeout: seconds after which the pull fails with RequestTimeout.
+    :param is_master: True if ``connection`` is to the queue's master.
     """
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
     now = monotonic()

@@ -123,7 +123,7 @@ class LitePullLoop:
         return self._cache.decide_pull(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pull, refresh the route if that may help; return the seconds to wait before the next pull."""
         queue = self._process.queue
         delay = failure_delay(error, self._group.options.pull_delay_after_error)
         if self._offset is None:

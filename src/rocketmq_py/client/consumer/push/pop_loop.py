@@ -134,7 +134,7 @@ class PopLoop:
             self._give_back(answer.popped)
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pop, refresh the route if that may help, and return the seconds to wait before the next pop."""
         delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
         _log.log(level, "popping %s failed%s, again in %g s: %s", queue, self._failures.duration, delay, error)

@@ -152,7 +152,7 @@ class PullLoop:
         )
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pull, refresh the route if that may help; return the seconds to wait before the next pull."""
         delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
         self._sent_commit = 0
