@@ -18,7 +18,7 @@ REASONS = frozenset({"count", "size", "span"})
 
 
 class FlowControlLog:
-    """Logs the flow control of one queue: pauses of more than a second, and again every minute.
+    """Logs that flow control has paused one queue: after more than a second, then once a minute, and at the end.
 
     :param group: the consumer group.
     :param level: the level of the log lines.

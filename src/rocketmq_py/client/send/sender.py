@@ -322,7 +322,7 @@ class Sender:
                 self.loop.call_soon_threadsafe(self._unpark)
 
     def _unpark(self) -> None:
-        """Start sends that waited for the limits, in order, while these admit them."""
+        """Start sends that wait for the limits of sends in progress, in order of arrival, until a limit is reached."""
         while self._parked and not self._window.is_full:
             delivery, future, since = self._parked.popleft()
             if not future.done():
@@ -609,7 +609,7 @@ class Sender:
         return delivery.next_queue(queues, self._turn(topic), self._routes.broker_of)
 
     async def _reach(self, queue: MessageQueue, delivery: SendAttempts) -> tuple[Target, Connection]:
-        """Get a connection to the master of ``queue``; record it as a failed attempt at that broker if there is none."""
+        """Get a connection to the master of ``queue``; if that fails, record a failed attempt at this broker."""
         address = self._routes.queue_master(queue)
         began = time.monotonic()
         left = delivery.remaining(began)
@@ -695,7 +695,7 @@ class Sender:
 
 
 class _Attempt(msgspec.Struct, gc=False, eq=False):
-    """Callback for the answer to an attempt of the fast path; a struct to be cheap, as every message needs one."""
+    """Callback for the answer to an attempt of the fast path: a struct, which is cheap, as every message needs one."""
 
     sender: Sender
     delivery: SendAttempts

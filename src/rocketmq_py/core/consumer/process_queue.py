@@ -53,8 +53,7 @@ class ProcessQueue:
     def span(self) -> int:
         """Distance from the smallest cached offset to the largest offset ever pulled; 0 if no message is cached.
 
-        It grows while one message is not consumed and later ones are. The later ones count, because they would be
-        consumed again after a rebalance.
+        Consumed messages after an unconsumed one count, because they would be consumed again after a rebalance.
         """
         return self.max_offset - self.min_offset if self._messages else 0
 

@@ -106,10 +106,11 @@ def attach_receipts(
 
 
 def missing_offsets(popped: Sequence[PoppedMessage], answer: PopResponse) -> list[tuple[Place, int]]:
-    """Return the positions of messages that the response header lists and ``popped`` lacks.
+    """Return which messages of a pop are missing in ``popped``: those that only the response header lists.
 
-    A position is retry flag and queue id, and the queue offset. Empty if the header does not list the messages.
+    Each is identified by ((retry flag, queue id), queue offset). Empty if the header does not list the messages.
 
+    :param popped: the messages that could be decoded.
     :param answer: header of the response.
     :raises BadHeader: the list in the header is malformed.
     """
@@ -284,7 +285,7 @@ class PopQueue(ProcessQueue):
 
 
 class PopRun(OrderedQueue):
-    """The messages that one orderly pop returned from one queue; they are consumed in order, and each is acked then.
+    """The messages that one orderly pop returned from one queue; each is acked after it was consumed, in order.
 
     The broker returns no later messages of the queue until all of them are acked or visible again.
 

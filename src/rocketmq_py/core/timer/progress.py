@@ -82,7 +82,8 @@ class LateEntries:
 class UndeliveredEntries:
     """Due messages that could not be delivered yet, because no broker accepts them.
 
-    :param most: maximum number of messages; each is listed in the progress report (:class:`DeliveryProgress`, ``waiting``).
+    :param most: maximum number of messages; each is listed in the broker's progress report (``waiting`` of
+        :class:`DeliveryProgress`).
     """
 
     def __init__(self, most: int = 1000) -> None:

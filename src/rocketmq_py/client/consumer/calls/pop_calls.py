@@ -351,7 +351,7 @@ class PopCalls:
 
 
 def _nothing(queue: MessageQueue, offset: int) -> MessageExt:
-    """An empty message with queue and offset, to ack a damaged one."""
+    """Return a message without content, with the queue and offset of a damaged message, to ack that."""
     head = RecordHead(0, 0, 0, queue.queue_id, 0, offset, 0, 0, 0, bytes(8), 0, bytes(8), 0, 0, 0)
     return MessageExt(tuple(head), queue.topic, b"", b"", queue.broker_name)
 

@@ -228,13 +228,13 @@ class PopStrategy:
         self._delivery.drop(queue)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Ack newly consumed messages, and check flow control again: fewer messages are in memory."""
+        """Ack newly consumed messages, and check flow control now, because messages were removed from memory."""
         loop = self._pop_loops.get(self._delivery.settled(queue))
         if loop is not None:
             loop.wake()
 
     def wake_all(self) -> None:
-        """Check flow control of all assignments again, after a resume."""
+        """Check flow control of all assignments now, because the application has resumed the suspended consumer."""
         for loop in self._pop_loops.values():
             loop.wake()
 

@@ -197,11 +197,11 @@ class MessageFetcher:
             self._pull.drop(queue)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Check flow control of a queue again: fewer of its messages are in memory."""
+        """Check flow control of a queue now, because messages of it were removed from memory."""
         (self._pop if queue.has_invisible_time else self._pull).wake(queue)
 
     def wake_all(self) -> None:
-        """Check flow control of all queues again, after a resume."""
+        """Check flow control of all queues now, because the application has resumed the suspended consumer."""
         self._pull.wake_all()
         self._pop.wake_all()
 
