@@ -254,8 +254,8 @@ class MemoryAdmin(Admin):
         wait: float = 0.0,
     ) -> Pulled:  # fmt: skip
         self.changes.append(("pull", queue, offset, tags, sql, wait))
-        self._check("pull")
         while True:
+            self._check("pull")
             found = [one for one in self.stored[queue] if one.queue_offset >= offset][:max_messages]
             if found or not wait:
                 break
