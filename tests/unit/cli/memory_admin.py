@@ -59,6 +59,9 @@ class MemoryAdmin(Admin):
         """What methods raise, by their names."""
         self.arrived = asyncio.Event()
 
+    def __repr__(self) -> str:
+        return "MemoryAdmin()"
+
     # -- filling
 
     def add_topic(self, topic: str, queues: int = 1, broker: str = "broker-a", **config: Any) -> TopicConfig:
@@ -229,7 +232,7 @@ class MemoryAdmin(Admin):
             raise ConfigError(f"{offset_msg_id} is no offset message id")
         found = next((one for one in self._all() if one.offset_msg_id == offset_msg_id), None)
         if found is None:
-            raise NotFound("no message there")
+            raise NotFound(22, "no message there")
         return found
 
     def _all(self) -> list[MessageExt]:
