@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TextIO
 
 from rocketmq_py.core.backoff import Backoff
@@ -32,20 +32,34 @@ _REMINDER_SECONDS = 10.0
 """Between two log lines about a process that takes long to stop."""
 
 
+async def _launch(command: Sequence[str]) -> asyncio.subprocess.Process:
+    """Start a process whose standard input and output are pipes; a signal to our group does not reach it."""
+    return await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+
+
 class ChildProcess:
     """A child process that prints a line READY when it works.
 
     :param name: for the log.
     :param command: returns the command line; called for each start.
     :param on_ready: called with the READY line.
+    :param launch: starts a command line.
     """
 
     def __init__(
-        self, name: str, command: Callable[[], Sequence[str]], on_ready: Callable[[str], None] = lambda _: None
+        self,
+        name: str,
+        command: Callable[[], Sequence[str]],
+        on_ready: Callable[[str], None] = lambda _: None,
+        *,
+        launch: Callable[[Sequence[str]], Awaitable[asyncio.subprocess.Process]] = _launch,
     ) -> None:
         self.name = name
         self._command = command
         self._on_ready = on_ready
+        self._launch = launch
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -53,9 +67,7 @@ class ChildProcess:
 
         :raises ConfigError: it ended before that. Its own error is on standard error.
         """
-        self._process = process = await asyncio.create_subprocess_exec(
-            *self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
+        self._process = process = await self._launch(self._command())
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
         if not line.startswith("READY"):
