@@ -110,9 +110,9 @@ class ChildProcess:
 
     @staticmethod
     async def _end(process: asyncio.subprocess.Process) -> int:
-        if process.stdin is not None:
-            process.stdin.close()
+        assert process.stdin is not None
         assert process.stdout is not None
+        process.stdin.close()
         while await process.stdout.readline():
             pass
         return await process.wait()

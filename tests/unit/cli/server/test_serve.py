@@ -323,6 +323,15 @@ def test_a_slave_has_its_number(run_serve, tmp_path):
     assert (namesrv, broker.broker_id, broker.is_slave) == (None, 2, True)
 
 
+ENFORCING = "--tls-cert c.pem --tls-ca a.pem --tls-mode enforcing"
+
+
+def test_a_broker_must_be_able_to_talk_to_its_own_name_server(run, run_serve, tmp_path):
+    refused = run(f"serve --store {tmp_path} {ENFORCING}")
+    assert (refused.exit_code, "set tls.client.certPath" in refused.output) == (2, True)
+    assert run_serve(f"--store {tmp_path} {ENFORCING} --namesrv n:1")
+
+
 def test_the_accelerators_in_use_are_logged(run_serve, tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         run_serve(f"--store {tmp_path}")
