@@ -160,7 +160,7 @@ class MemoryAdmin(Admin):
         brokers = [data for name, data in self.info.broker_addr_table.items() if name in configs]
         return TopicRoute(topic, TopicRouteData(queue_datas=queues, broker_datas=brokers))
 
-    async def create_topic(  # noqa: PLR0913 - the parameters of Admin
+    async def create_topic(
         self, topic: str, queues: int = 8, perm: int = 6, *, read_queues: int | None = None,
         write_queues: int | None = None, order: bool = False, attributes: Mapping[str, str | None] | None = None,
         cluster: str | None = None, brokers: Collection[str] | None = None,
@@ -228,7 +228,7 @@ class MemoryAdmin(Admin):
 
     async def message(self, offset_msg_id: str) -> MessageExt:
         self._check("message")
-        if len(offset_msg_id) != 32:  # noqa: PLR2004 - the digits of an offset message id
+        if len(offset_msg_id) != 32:
             raise ConfigError(f"{offset_msg_id} is no offset message id")
         found = next((one for one in self._all() if one.offset_msg_id == offset_msg_id), None)
         if found is None:
@@ -284,7 +284,7 @@ class MemoryAdmin(Admin):
         queues = await self.queues(topic)
         found = [message for queue in queues for message in self.stored[queue]]
         found.sort(key=lambda message: message.store_timestamp)
-        return found[len(found) - count:] if count else [], {queue: await self.max_offset(queue) for queue in queues}
+        return found[len(found) - count :] if count else [], {queue: await self.max_offset(queue) for queue in queues}
 
     # -- transactions
 

@@ -9,7 +9,7 @@ import pytest
 from rocketmq_py.cli import access
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
 
-ANN = UserInfo(username="ann", password="geheim", user_type="Super", user_status="enable")  # noqa: S106
+ANN = UserInfo(username="ann", password="geheim", user_type="Super", user_status="enable")
 BOB = UserInfo(username="bob", user_type="Normal", user_status="disable")
 ACL = AclInfo(
     subject="User:ann",

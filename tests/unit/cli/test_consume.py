@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sys
 import threading
+from itertools import pairwise
 from types import SimpleNamespace
 
 import click
@@ -166,9 +167,9 @@ def test_a_consumer_runs_until_it_is_interrupted(capsys):
 
     async def test():
         task = asyncio.ensure_future(consume._consume(consumer, supervised=False))
-        while not consumer.states:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
+        while not consumer.states:  # noqa: ASYNC110 - another thread appends
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
         assert consumer.states == ["started"]
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -229,7 +230,7 @@ def test_child_processes_have_the_same_command_line(supervised, run, monkeypatch
     assert (words[: len(start)], words[-1]) == (start, "--supervised")
     given = words[len(start) : -1]
     assert "listening_module:listener" in given
-    pairs = set(zip(given, given[1:], strict=False))
+    pairs = set(pairwise(given))
     for pair in [("--group", "g"), ("--topic", "t"), ("--topic", "u"), ("--namesrv", "h:1"), ("--batch", "7"),
                  ("--map", "a=b"), ("--map", "c=d")]:  # fmt: skip
         assert pair in pairs

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.namesrv import NamesrvConfig, NameServer, nameserver
+from rocketmq_py.namesrv import NameServer, NamesrvConfig, nameserver
 from rocketmq_py.namesrv.registry import MinIdChanged
 from rocketmq_py.protocol.codes import Version
 from rocketmq_py.protocol.headers.topic import GetRouteInfo

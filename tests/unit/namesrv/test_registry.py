@@ -613,10 +613,10 @@ def test_why_a_broker_left_is_logged(site, caplog):
     site.register()
     site.registry.expire(site.now + 120_001)
     ends = [(record.levelname, record.getMessage()) for record in caplog.records if "registered" not in record.msg]
+    lost = "broker broker-a (id 0) at 10.0.0.1:10911 is lost:"
     assert ends == [
-        ("WARNING", "broker broker-a (id 0) at 10.0.0.1:10911 is lost: its connection was lost: check whether it is "
-                    "running"),
-        ("WARNING", "broker broker-a (id 0) at 10.0.0.1:10911 is lost: no heartbeat in time: check whether it hangs"),
+        ("WARNING", f"{lost} its connection was lost: check whether it is running"),
+        ("WARNING", f"{lost} no heartbeat in time: check whether it hangs"),
     ]  # fmt: skip
 
 

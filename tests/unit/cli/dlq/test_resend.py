@@ -192,7 +192,7 @@ def test_messages_with_a_sharding_key_keep_their_order(dlq, sends, run):
 @pytest.mark.parametrize(
     ("gone", "options", "said"),
     [
-        ("topic", "", "topic bills, where dead letters of group g came from, no longer exists. no route of topic bills"),
+        ("topic", "", "topic bills, where dead letters of group g came from, no longer exists. no route of"),
         ("group", "--to group", "there is no consumer group g"),
     ],
 )  # fmt: skip
@@ -222,9 +222,7 @@ def test_a_dry_run_sends_nothing(dlq, sends, run):
 
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(("answer", "status", "count"), [("y", 0, 5), ("n", 1, 0)])
-@pytest.mark.parametrize(
-    ("to", "receivers"), [("topic", "every group of those topics"), ("group", "group g alone")]
-)
+@pytest.mark.parametrize(("to", "receivers"), [("topic", "every group of those topics"), ("group", "group g alone")])
 def test_dead_letters_are_sent_after_the_question_only(dlq, sends, run, to, receivers, answer, status, count):
     result = run(f"dlq resend g --to {to}", input=f"{answer}\n")
     assert (result.exit_code, len(sends.sent)) == (status, count)
@@ -245,7 +243,7 @@ def test_another_run_refuses_this_one(dlq, sends, run):
     [
         (NoRouteError("no route"), 3, "to orders was not sent: no route. The next run starts with it"),
         (ConnectError("refused"), 1, "to orders was not sent: refused. The next run starts with it"),
-        (RequestTimeout("late"), 1, "to orders was sent but not answered, and may have been stored: late. Find it with"),
+        (RequestTimeout("late"), 1, "to orders was sent but not answered, and may have been stored: late. Find it"),
     ],
 )  # fmt: skip
 def test_the_first_failure_ends_the_run(dlq, sends, run, error, status, said):

@@ -58,7 +58,7 @@ def test_a_lock_is_renewed_after_twenty_seconds(admin, lock, now):
 
 def test_another_run_refuses_this_one(admin, lock):
     admin.locked_elsewhere.add(Q1)
-    with pytest.raises(CommandFailure, match="another run is sending the dead letters of %DLQ%g. Wait for it") as e:
+    with pytest.raises(CommandFailure, match=r"another run is sending the dead letters of %DLQ%g\. Wait for it") as e:
         asyncio.run(lock.acquire())
     assert e.value.exit_code == 1
     asyncio.run(lock.release())

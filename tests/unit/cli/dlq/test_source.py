@@ -31,7 +31,9 @@ def test_the_extent_of_each_queue_is_found():
 
 
 def test_a_group_without_dead_letters_is_not_found():
-    with pytest.raises(CommandFailure, match="group g has no dead letters. 'rocketmq dlq ls' lists groups") as refused:
+    with pytest.raises(
+        CommandFailure, match=r"group g has no dead letters\. 'rocketmq dlq ls' lists groups"
+    ) as refused:
         asyncio.run(source.dead_letters(MemoryAdmin(), "g"))
     assert refused.value.exit_code == 3
 

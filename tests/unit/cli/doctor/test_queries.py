@@ -7,10 +7,10 @@ import pytest
 from rocketmq_py.cli.connect.connect import Target
 from rocketmq_py.cli.doctor import queries
 from rocketmq_py.errors import BrokerError, ConnectError
+from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.admin import HaStatus
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection
 from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo
-from rocketmq_py.model import MessageQueue
 from tests.unit.cli.memory_admin import MASTER, MemoryAdmin
 
 STATE = {

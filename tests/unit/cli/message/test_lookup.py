@@ -45,7 +45,7 @@ def test_a_message_that_is_not_there_is_not_found(cluster):
     with pytest.raises(CommandFailure, match=r"topic t has no message NIX\. New messages are indexed after") as unknown:
         found(cluster, "NIX", "t")
     assert unknown.value.exit_code == 3
-    with pytest.raises(CommandFailure, match="there is no message 0{32}: ") as gone:
+    with pytest.raises(CommandFailure, match=r"there is no message 0{32}: ") as gone:
         found(cluster, "0" * 32, None)
     assert gone.value.exit_code == 3
 

@@ -178,15 +178,17 @@ def sent_bodies(producer):
     return [message.body for message, _ in producer.sent]
 
 
-@pytest.mark.parametrize("order", [[], ["--queue", "broker-a:3"], ["--sharding-key", "s"]])
-def test_every_line_is_a_message(producer, run, order):
+@pytest.mark.parametrize(
+    ("order", "place", "pending"),
+    [([], None, 3), (["--queue", "broker-a:3"], QUEUE, 0), (["--sharding-key", "s"], "by key", 0)],
+)
+def test_every_line_is_a_message(producer, run, order, place, pending):
     result = run("message", "send", "t", "--lines", "-", "-t", "tag", *order, input=LINES)
     assert (result.exit_code, result.output) == (0, "sent 3 messages to t\n")
     assert sent_bodies(producer) == [b"a", b"b", b"c"]
     assert {message.tags for message, _ in producer.sent} == {"tag"}
-    assert {queue for _, queue in producer.sent} == {{"--queue": QUEUE, "--sharding-key": "by key"}.get(*order[:1], None)
-                                                     if order else None}  # fmt: skip
-    assert producer.most_pending == (0 if order else 3)
+    assert {queue for _, queue in producer.sent} == {place}
+    assert producer.most_pending == pending
 
 
 def test_results_of_lines_are_printed_in_order(producer, run):
@@ -234,9 +236,13 @@ def test_at_most_64_sends_are_pending(producer, run, count):
     [
         (NoRouteError("gone"), 3, "line 3: gone. Nothing after line 4 was sent; not sent: 3"),
         (ConnectError("refused"), 1, "line 3: refused. Nothing after line 4 was sent; not sent: 3"),
-        (RequestTimeout("late"), 1, "line 3: late. Nothing after line 4 was sent; not answered, may have been stored: 3"),
+        (
+            RequestTimeout("late"),
+            1,
+            "line 3: late. Nothing after line 4 was sent; not answered, may have been stored: 3",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_failure_of_a_pending_send_is_reported_with_its_line(producer, run, error, status, said):
     producer.failures[b"b"] = error
     result = run("message", "send", "t", "--lines", "-", input=LINES)

@@ -84,7 +84,8 @@ def traced(admin):
     admin.add_messages(message(encode_trace(ENTRIES), topic="RMQ_SYS_TRACE_TOPIC", KEYS="ID OTHER", UNIQ_KEY="T"))
     admin.consuming["t"] = ["g", "idle"]
     admin.connected["g"] = connected()
-    admin.connected["g"].connection_set = [ConnectionInfo(client_id="c", client_addr="h:1", language="JAVA", version=513)]
+    member = ConnectionInfo(client_id="c", client_addr="h:1", language="JAVA", version=513)
+    admin.connected["g"].connection_set = [member]
     admin.commit("g", Q0, 6, 6)
     admin.commit("g", MessageQueue("%RETRY%g", "broker-a", 0), 1, 1)
     return admin

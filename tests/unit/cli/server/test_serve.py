@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -281,7 +282,7 @@ def test_several_brokers_are_planned_from_the_first(run_serve, tmp_path):
     assert brokers == [
         PlannedBroker("broker-a", tmp_path, 100, 0), PlannedBroker("broker-b", tmp_path / "broker-b", 110, 0)
     ]  # fmt: skip
-    given = [word for flag, word in zip(command, command[1:], strict=False) if flag == "--set"]
+    given = [word for flag, word in pairwise(command) if flag == "--set"]
     assert sorted(given) == ["bindAddress=10.0.0.1", "brokerIP1=10.0.0.1", "fileReservedTime=7"]
 
 

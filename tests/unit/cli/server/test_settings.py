@@ -4,7 +4,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rocketmq_py.cli.server.settings import assigned, drain_option, ready, settings_options, tls_options, without_unknown
+from rocketmq_py.cli.server.settings import (
+    assigned,
+    drain_option,
+    ready,
+    settings_options,
+    tls_options,
+    without_unknown,
+)
 
 
 def given(decorator, *words):
