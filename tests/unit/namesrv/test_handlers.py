@@ -284,17 +284,22 @@ def test_requests_without_a_result_are_answered(desk, site):
         assert (answer.code, answer.body) == (0, b"")
 
 
-def test_a_heartbeat_and_a_query_of_the_version_keep_a_broker_alive(desk, site):
-    beat = BrokerHeartbeat(cluster_name="C", broker_addr="10.0.0.1:10911", broker_name="broker-a")
-    key = {"broker_name": "broker-a", "broker_addr": "10.0.0.1:10911", "cluster_name": "C", "broker_id": 0}
-    for method, header, body in (
-        (desk.brokers.heartbeat, beat, b""),
-        (desk.brokers.query_data_version, QueryDataVersion(**key), DataVersion(counter=1).encode()),
-    ):
-        desk.clock.advance(100)
-        assert desk.ask(method, header, body).code == 0
-        assert site.registry.expire(desk.clock()) == []
-    desk.clock.advance(120.001)
+BROKER_A = {"broker_name": "broker-a", "broker_addr": "10.0.0.1:10911", "cluster_name": "C"}
+
+
+@pytest.mark.parametrize(
+    ("method", "header", "body"),
+    [
+        ("heartbeat", BrokerHeartbeat(**BROKER_A), b""),
+        ("query_data_version", QueryDataVersion(**BROKER_A, broker_id=0), DataVersion(counter=1).encode()),
+    ],
+)
+def test_a_heartbeat_and_a_query_of_the_version_keep_a_broker_alive(desk, site, method, header, body):
+    desk.clock.advance(100)
+    assert desk.ask(getattr(desk.brokers, method), header, body).code == 0
+    desk.clock.advance(120)
+    assert site.registry.expire(desk.clock()) == []
+    desk.clock.advance(0.001)
     assert len(site.registry.expire(desk.clock())) == 1
 
 
