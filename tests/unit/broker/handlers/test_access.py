@@ -27,8 +27,8 @@ class Desk:
     def __init__(self) -> None:
         self.saved: list[Any] = []
         self.table = AccessTable(AccessSettings(), lambda: None, self.saved.append)
-        self.table.create_user(User(name="root", password="r", is_super=True))  # noqa: S106
-        self.table.create_user(User(name="ann", password="a"))  # noqa: S106
+        self.table.create_user(User(name="root", password="r", is_super=True))
+        self.table.create_user(User(name="ann", password="a"))
         self.handlers = AccessHandlers(self.table)
 
     def ask(self, name: str, header: Any, body: bytes = b"", code: int = 3001) -> Reply:
@@ -122,15 +122,15 @@ def test_only_super_users_change_or_make_super_users(desk: Desk, name: str, give
 
 def test_ordinary_users_are_changed_by_others(desk: Desk) -> None:
     desk.ask("create_user", by("root", "bob"), user(**NEW))
-    desk.ask("update_user", by("ann", "bob"), user(password="x"))  # noqa: S106
+    desk.ask("update_user", by("ann", "bob"), user(password="x"))
     bob = desk.table.user("bob")
     assert bob is not None
-    assert bob.password == "x"  # noqa: S105
+    assert bob.password == "x"
 
 
 def test_a_user_that_is_not_there_is_not_changed(desk: Desk) -> None:
     with pytest.raises(BrokerError, match="The user is not exist") as refused:
-        desk.ask("update_user", by("root", "nobody"), user(password="x"))  # noqa: S106
+        desk.ask("update_user", by("root", "nobody"), user(password="x"))
     assert refused.value.code == 16
 
 

@@ -76,7 +76,7 @@ def names(followed: FollowedAccess) -> list[str]:
 
 
 def created(root: Path, name: str) -> None:
-    open_access(AccessSettings(), root, "c").table.create_user(user_of(UserInfo(username=name, password="p")))  # noqa: S106
+    open_access(AccessSettings(), root, "c").table.create_user(user_of(UserInfo(username=name, password="p")))
 
 
 def test_changes_are_seen_after_a_second(tmp_path: Path, clock: Clock) -> None:
