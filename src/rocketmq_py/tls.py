@@ -131,7 +131,8 @@ def tls_fault(error: OSError, other: str = "server") -> str | None:
         hint = "; name its authority with the option ca" if trust and other == "server" else ""
         return f"TLS: the {other}'s certificate is not accepted: {refusal}{hint}"
     if isinstance(error, ssl.SSLError):
-        said = getattr(error, "reason", None) or str(error)  # only OpenSSL's own errors have one
+        # Only OpenSSL's own errors have a reason; the text of others is that of a tuple.
+        said = getattr(error, "reason", None) or error.strerror or " ".join(map(str, error.args))
         reason = said.upper().replace(" ", "_")
         if "UNEXPECTED_EOF" in reason:
             hint = "; it may not use TLS there" if other == "server" else ""
