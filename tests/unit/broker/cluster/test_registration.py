@@ -428,3 +428,16 @@ def test_permissions_are_those_of_the_broker_at_most(permission: int, perm: int)
     masked = registration.masked(topic, permission)
     assert (masked.topic_name, masked.read_queue_nums, masked.write_queue_nums, masked.perm) == ("t", 3, 2, perm)
     assert topic.perm == 6
+
+
+def test_a_change_in_between_does_not_put_off_the_next_full_registration(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        await asyncio.sleep(15)
+        subject.topics_changed(topics(1))
+        await asyncio.sleep(14)
+        servers.taken()
+        await asyncio.sleep(2)
+        assert where(servers.taken()) == BOTH
+
+    played(tmp_path, test)
