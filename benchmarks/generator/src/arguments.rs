@@ -25,6 +25,8 @@ options:
   --address [NAME@]HOST:PORT   a broker and its name [broker-a]; more of them share the work
   --count N                    requests; for pops the pops, for transactions the transactions
   --seconds S                  no further request after this time
+  --until-closed               no further request once the standard input has ended
+  --rate N                     so many requests a second; the time of each counts from when it was due
   --inflight N                 requests in flight at most, over all connections [1]
   --connections N              over all brokers [one per broker]
   --topic NAME                 [bench]
@@ -63,6 +65,8 @@ pub struct Arguments {
     pub targets: Vec<Target>,
     pub count: u64,
     pub duration: Option<Duration>,
+    pub until_closed: bool,
+    pub rate: Option<f64>,
     pub inflight: usize,
     pub connections: usize,
     pub topic: String,
@@ -109,6 +113,8 @@ impl Arguments {
             targets: vec![],
             count: 0,
             duration: None,
+            until_closed: false,
+            rate: None,
             inflight: 1,
             connections: 0,
             topic: "bench".into(),
@@ -129,15 +135,23 @@ impl Arguments {
     }
 
     fn set(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<()> {
-        if name == "verify" {
-            self.verify = true;
-            return Ok(());
+        match name {
+            "verify" => {
+                self.verify = true;
+                return Ok(());
+            }
+            "until-closed" => {
+                self.until_closed = true;
+                return Ok(());
+            }
+            _ => {}
         }
         let value = parser.value()?;
         match name {
             "address" => self.targets.push(parse_target(&value.string()?)),
             "count" => self.count = value.parse()?,
             "seconds" => self.duration = Some(seconds(value.parse()?)?),
+            "rate" => self.rate = Some(value.parse()?),
             "inflight" => self.inflight = value.parse()?,
             "connections" => self.connections = value.parse()?,
             "topic" => self.topic = value.string()?,
@@ -166,6 +180,12 @@ impl Arguments {
         let numbers = [self.count as usize, self.inflight, self.queues, self.run as usize, self.size, self.each];
         if numbers.contains(&0) || self.topics == Some(0) {
             fail!("--count, --inflight, --topics, --queues, --run, --size and --each are at least 1");
+        }
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e6)) {
+            fail!("--rate is more than 0 and at most 1,000,000 a second");
+        }
+        if self.rate.is_some() && !matches!(self.kind, Kind::Send | Kind::Batch) {
+            fail!("--rate is for send and batch");
         }
         if self.inflight < self.connections {
             fail!("{} requests in flight cannot use {} connections", self.inflight, self.connections);
@@ -261,6 +281,9 @@ mod tests {
             "send --address h:1 --count 1 --property A@=1",
             "send --address h:1 --count 1 --seconds 0",
             "send --address h:1 --count 1 --each 0",
+            "send --address h:1 --count 1 --rate 0",
+            "send --address h:1 --count 1 --rate NaN",
+            "pull --address h:1 --count 1 --rate 5",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

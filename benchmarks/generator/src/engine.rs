@@ -1,5 +1,6 @@
 //! The loop: one thread waits for all connections, reads, checks, refills and writes.
 
+use std::io::{self, Read};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
@@ -16,6 +17,8 @@ use crate::histogram::Histogram;
 use crate::loads::{Load, Writer};
 
 const EVENTS: usize = 256;
+/// The event of the standard input; connections have small numbers.
+const STDIN: u64 = u64::MAX;
 
 /// What a run has measured.
 pub struct Outcome {
@@ -32,6 +35,11 @@ pub struct Engine<'a> {
     born: [u8; BORN.len()],
     start: Instant,
     until: Option<Duration>,
+    /// Nanoseconds from one request to the next, when they have a rate.
+    interval: Option<f64>,
+    begun: u64,
+    /// No further request is written.
+    ended: bool,
     times: Histogram,
     /// Answers that are still to be decoded whole.
     whole: u64,
@@ -49,6 +57,9 @@ pub fn run(arguments: &Arguments, load: &mut dyn Load) -> Result<Outcome> {
         born: [b'0'; BORN.len()],
         start: Instant::now(),
         until: arguments.duration,
+        interval: arguments.rate.map(|rate| 1e9 / rate),
+        begun: 0,
+        ended: false,
         times: Histogram::new(),
         whole: if arguments.verify { u64::MAX } else { arguments.inflight as u64 },
         unanswered: 0,
@@ -57,6 +68,9 @@ pub fn run(arguments: &Arguments, load: &mut dyn Load) -> Result<Outcome> {
     let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
     for (index, connection) in engine.connections.iter().enumerate() {
         poll.add(&connection.stream, EpollEvent::new(interest, index as u64))?;
+    }
+    if arguments.until_closed {
+        poll.add(io::stdin(), EpollEvent::new(EpollFlags::EPOLLIN, STDIN))?;
     }
     let (own, servers) = (cpu::own_seconds()?, cpu::seconds_of(&arguments.pids)?);
     engine.drive(&poll, arguments.timeout)?;
@@ -87,27 +101,65 @@ impl Engine<'_> {
     fn drive(&mut self, poll: &Epoll, timeout: Duration) -> Result<()> {
         self.start = Instant::now();
         self.note_time();
-        for index in 0..self.connections.len() {
-            self.fill(index);
-            self.connections[index].write()?;
-        }
-        let limit = EpollTimeout::try_from(timeout).map_err(|_| Failure::new("--timeout is too long"))?;
+        self.fill_all()?;
         let mut events = [EpollEvent::empty(); EVENTS];
         let mut last_answer = Instant::now();
-        while self.unanswered > 0 {
-            let ready = match poll.wait(&mut events, limit) {
+        while self.unanswered > 0 || (self.interval.is_some() && !self.ended) {
+            let ready = match poll.wait(&mut events, self.wait(timeout)?) {
                 Err(Errno::EINTR) => 0,
                 ready => ready?,
             };
             self.note_time();
+            if self.unanswered == 0 {
+                last_answer = Instant::now();
+            }
             for event in &events[..ready] {
-                if self.serve(event.data() as usize)? {
+                if event.data() == STDIN {
+                    self.read_stdin(poll)?;
+                } else if self.serve(event.data() as usize)? {
                     last_answer = Instant::now();
                 }
             }
-            if last_answer.elapsed() >= timeout {
+            if self.interval.is_some() {
+                self.fill_all()?;
+            }
+            if self.unanswered > 0 && last_answer.elapsed() >= timeout {
                 fail!("{} requests have had no answer for {} s", self.unanswered, timeout.as_secs_f64());
             }
+        }
+        Ok(())
+    }
+
+    fn fill_all(&mut self) -> Result<()> {
+        for index in 0..self.connections.len() {
+            self.fill(index);
+            self.connections[index].write()?;
+        }
+        Ok(())
+    }
+
+    /// How long to wait for events: until the next request is due, unless requests have no rate.
+    fn wait(&self, timeout: Duration) -> Result<EpollTimeout> {
+        let has_room = self.connections.iter().any(|connection| connection.timed < connection.window);
+        let due = match self.due() {
+            Some(due) if has_room && !self.ended => Duration::from_nanos(due.saturating_sub(self.nanos())),
+            _ => timeout,
+        };
+        // Milliseconds, rounded up: a wait that is too short would be repeated.
+        let millis = due.min(timeout).as_nanos().div_ceil(1_000_000);
+        EpollTimeout::try_from(Duration::from_millis(millis as u64)).map_err(|_| Failure::new("--timeout is too long"))
+    }
+
+    /// When the next request is due, in nanoseconds from the start; None if requests have no rate.
+    fn due(&self) -> Option<u64> {
+        self.interval.map(|interval| (self.begun as f64 * interval) as u64)
+    }
+
+    /// Ends the load when the standard input has ended.
+    fn read_stdin(&mut self, poll: &Epoll) -> Result<()> {
+        if io::stdin().read(&mut [0; 256])? == 0 {
+            poll.delete(io::stdin())?;
+            self.ended = true;
         }
         Ok(())
     }
@@ -170,16 +222,23 @@ impl Engine<'_> {
     /// Writes as many requests as may be under way.
     fn fill(&mut self, index: usize) {
         let now = self.nanos();
-        if self.until.is_some_and(|until| now >= until.as_nanos() as u64) {
-            return;
-        }
-        let connection = &mut self.connections[index];
-        while connection.timed < connection.window {
+        self.ended |= self.until.is_some_and(|until| now >= until.as_nanos() as u64);
+        while !self.ended && self.connections[index].timed < self.connections[index].window {
+            let written_at = self.due().unwrap_or(now);
+            if written_at > now {
+                return;
+            }
+            let connection = &mut self.connections[index];
             let Some(opaque) = connection.number() else { return };
             let (target, stamp) = (connection.target, Stamp { opaque, born: &self.born });
             let mut writer = Writer { out: connection.output(), stamp, keys: &mut self.keys };
-            let Some(sent) = self.load.request(target, &mut writer) else { return };
-            connection.begin(opaque, sent, now);
+            let Some(sent) = self.load.request(target, &mut writer) else {
+                // None may also mean "not before an answer has come", so a rate needs a load that never waits for one.
+                self.ended |= self.interval.is_some();
+                return;
+            };
+            connection.begin(opaque, sent, written_at);
+            self.begun += 1;
             self.unanswered += 1;
         }
     }

@@ -42,29 +42,29 @@ _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
 _MAPPINGS_MS = 300_000
 _LAST_SECONDS = 3.0
-"""How long an orderly stop waits for slaves to copy the rest of the log. A Java broker sleeps as long."""
+"""How long an orderly stop waits for slaves to copy the rest of the log. A Java broker sleeps for the same time."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
           RequestCode.SEND_HALF_MESSAGES)  # fmt: skip
 
 
 def wall_clock() -> int:
-    """Milliseconds since the epoch."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class Broker:
     """A broker in this process.
 
-    :meth:`start` serves and registers at the name servers; :meth:`stop` leaves everything on disk. A stopped broker can
-    be started again, on the same port.
+    :meth:`start` serves requests and registers at the name servers; :meth:`stop` writes everything to disk. A stopped
+    broker can be started again, on the same port.
 
     :param config: see :class:`BrokerConfig`; port 0 picks a free port.
     :param store_config: see :class:`~rocketmq_py.store.StoreConfig`.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :param tls: TLS settings; None serves plain connections only.
     :param access: authentication and permissions; None opens the access file of the store with both switched off.
     :param fs: the file system; the operating system's by default.
-    :param workers: run blocking work on files; threads by default.
+    :param workers: executors for blocking work on files; threads by default.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Broker:
 
     @property
     def services(self) -> Services:
-        """The parts of the running broker.
+        """The services of the running broker.
 
         :raises ClosedError: the broker is not running.
         """
@@ -101,7 +101,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """``ip:port`` as it is announced to clients."""
+        """``ip:port`` that the broker registers for clients."""
         ip = self.config.broker_ip1
         return f"[{ip}]:{self.port}" if ":" in ip else f"{ip}:{self.port}"
 
@@ -166,7 +166,7 @@ class Broker:
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
 
     def _authorize(self, access: AuthDispatcher, services: Services) -> Authorize | None:
-        """The check of every request; None without access control."""
+        """Return the function that authorizes each request; None if access control is off."""
         if not access.enabled:
             return None
 
@@ -179,11 +179,14 @@ class Broker:
         return authorize
 
     def _limit(self, server: Server) -> None:
-        """Apply the current limits of requests to the server."""
+        """Apply the current settings for limits of requests to the server."""
         server.limit(lane_limits(self.config), self.config.os_page_cache_busy_time_out_mills)
 
     async def _listen_fast(self, server: Server) -> None:
-        """Listen two ports below, too, for clients' VIP channels and slaves; optional if the port was picked."""
+        """Also listen on ``port - 2``, for slaves and the VIP channels of clients.
+
+        :raises ConfigError: that port is not free; only logged if ``listen_port`` is 0 (a picked port).
+        """
         try:
             await server.listen(self.port - 2)
         except ConfigError as e:
@@ -251,7 +254,7 @@ class Broker:
 
 
 async def _resolved(host: str) -> str:
-    """The address of a host, an IPv4 one if it has any: stored messages hold addresses, not names.
+    """Resolve a host to an IP address, IPv4 if it has one: stored messages contain addresses, not names.
 
     :raises ConfigError: the name cannot be resolved.
     """
@@ -264,7 +267,7 @@ async def _resolved(host: str) -> str:
 
 
 def _free_port(host: str) -> int:
-    """A free port. Stored messages carry the port, so the store needs it before the broker listens."""
+    """Find a free port. Stored messages contain the port, so the store needs it before the broker listens."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

@@ -28,21 +28,24 @@ _ACTIONS = {
     Code.END_TRANSACTIONS: (Action.PUB,),
     Code.RESUME_CHECK_HALF_MESSAGE: (Action.UPDATE,),
 }  # fmt: skip
-"""One of these is needed on the topic of the record, the same as on the topic of the header."""
+"""By request code: actions of which one must be allowed on the topic of the record, as on the topic of the header."""
 
 _DEFERRED = frozenset(
     {names.HALF_TOPIC, names.CHECK_MAX_TIME_TOPIC, names.SCHEDULE_TOPIC, names.TIMER_TOPIC}
 )  # fmt: skip
-"""Topics of messages that wait for something; a property has their real topic. Clients cannot send to them."""
+"""Internal topics of half, delayed and timed messages, whose property REAL_TOPIC has the topic they were sent to.
+
+Clients cannot send to these topics.
+"""
 
 MOST_ENDS = 2048
-"""The most transactions that one request may end, so that it holds the event loop for a bounded time."""
+"""Maximum number of transactions that one request may commit or roll back; it bounds the time on the event loop."""
 
 
 class RecordPermissions:
-    """Finds out which permissions the records of a request need.
+    """Determines which permissions a request needs for the stored records that it names.
 
-    :param cluster: the broker's cluster, for records whose topic cannot be verified.
+    :param cluster: the broker's cluster; records whose topic cannot be verified need a permission on the cluster.
     """
 
     def __init__(self, store: MessageStore, cluster: str) -> None:
@@ -50,9 +53,9 @@ class RecordPermissions:
         self._unknown = Resource(Kind.CLUSTER, cluster)
 
     def required(self, request: Command) -> list[RequiredPermission]:
-        """The permissions for the records that a request names; none for requests that name none.
+        """Return the permissions needed for the records that a request names by offset or id; empty if it names none.
 
-        An offset without a record needs nothing: the handler refuses it.
+        An offset without a record needs no permission, since the handler refuses it.
 
         :raises BadHeader: the header is malformed.
         """
@@ -91,7 +94,7 @@ def _real_topic(record: StoredRecord) -> str:
 
 
 def _offsets(request: Command) -> Iterable[int]:
-    """The commit log offsets in a request, read as its handler reads them.
+    """Return the commit log offsets of the records that a request names, decoded as its handler decodes them.
 
     :raises BadHeader: the header is malformed.
     """

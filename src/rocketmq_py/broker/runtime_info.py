@@ -35,9 +35,9 @@ _NOT_MEASURED = {
 
 
 class RuntimeInfo:
-    """Builds the runtime table.
+    """Builds the table of runtime information.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RuntimeInfo:
         self._log_at_start = store.max_physical_offset
 
     def table(self) -> dict[str, str]:
-        """All keys with their values as text."""
+        """Return all keys with their values as text."""
         return {
             **_NOT_MEASURED,
             **self._identity(),
@@ -95,7 +95,7 @@ class RuntimeInfo:
             "getTransferredTps": three_rates(stats.got),
             "getFoundTps": three_rates(stats.pulls_found),
             "getMissTps": three_rates(stats.pulls_missed),
-            "getTotalTps": three_rates(stats.pulls_found),
+            "getTotalTps": three_rates(stats.pulls_found, stats.pulls_missed),
             "msgPutTotalYesterdayMorning": str(stats.put_day.yesterday_morning),
             "msgPutTotalTodayMorning": str(stats.put_day.today_morning),
             "msgPutTotalTodayNow": str(stats.put_day.now),
@@ -143,7 +143,7 @@ class RuntimeInfo:
         }
 
     def _waiting(self) -> dict[str, str]:
-        """Timed messages: seconds and messages behind, how many wait, rates."""
+        """Timed messages: lag in seconds and in messages, number of undelivered ones, rates per second."""
         timers = self._timers
         return {
             "timerReadBehind": str(timers.behind_ms // 1000),

@@ -1,6 +1,6 @@
-"""The map of the broker's parts: which part is built from which others, and which events go where.
+"""Creates the services of a broker, connects them with each other, and passes events to them.
 
-No sockets here: a request given to the handlers of :meth:`Services.router` goes all the way to the store and back.
+It opens no sockets: tests can pass requests to the handlers of :meth:`Services.router`, which use a real store.
 """
 
 from __future__ import annotations
@@ -101,13 +101,13 @@ class Services:
     """All parts of a broker except its listener and its periodic jobs.
 
     :param port: the port that the broker listens on; it is part of every stored message.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :param call_soon: runs a callback in the next turn of the event loop.
     :param new_rpc_client: creates a client for requests to other servers.
     :param fs: the file system.
     :param tls: TLS settings, for replication.
     :param store_ip: the address that stored messages hold; ``brokerIP1`` by default, which may be a name.
-    :param workers: run blocking work on files; threads by default.
+    :param workers: executors for blocking work on files; threads by default.
     """
 
     def __init__(  # noqa: PLR0913 - what a broker is made of
@@ -248,7 +248,7 @@ class Services:
         self.role.add_acting_listener(self.pop.acting_changed)
 
     def _make_cluster(self) -> None:
-        """The parts that send requests to other brokers and to name servers."""
+        """Create the services that send requests to other brokers and to name servers."""
         config, clock, register_again = self._config, self._clock, self.registration.renew
         self.route_client = self._new_rpc_client()
         self.membership = Membership(config, self.role, self._new_rpc_client(), self.address, register_again)
@@ -269,7 +269,7 @@ class Services:
         )  # fmt: skip
 
     def router(self, *others: object) -> Router:
-        """A router with the handlers of all requests of this broker, and with ``others``."""
+        """Create a router with the handlers of all requests of this broker, and the handlers ``others``."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(
             self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns
@@ -364,7 +364,7 @@ class Services:
             raise
 
     async def take_back(self) -> None:
-        """Continue, as a starting master, where the slave that acted for it has got to."""
+        """On the start of a master, take over the progress of the slave that acted as master meanwhile, if any."""
         if self.role.is_slave or not self._config.enable_slave_acting_master:
             return
         if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
@@ -381,11 +381,11 @@ class Services:
         self.transaction_check.tick(now)
 
     def tick_delays(self) -> bool:
-        """Deliver messages whose delay level is due; True if there are more. Called several times a second."""
+        """Deliver due messages with delay levels; return True if more are due. Called several times a second."""
         return not self.role.is_slave and self.delay.deliver(self._clock())
 
     def tick_timers(self) -> bool:
-        """Deliver timed messages that are due; True if there are more. Called many times a second."""
+        """Deliver due timed messages; return True if there may be more. Called many times a second."""
         return self.timers.tick(self._clock())
 
     def clean_store(self) -> None:
@@ -399,7 +399,7 @@ class Services:
             self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
-        """Write journaled tables as a whole after a burst of changes; called every second."""
+        """Write the complete files of topics and groups if changes postponed it; called every second."""
         self.topics.catch_up()
         self.groups.catch_up()
 
@@ -412,7 +412,7 @@ class Services:
         self.stats.tick(now)
 
     def sweep(self) -> None:
-        """Wake pulls that missed an arrival; called every few seconds."""
+        """Answer held pulls whose queue has messages, in case an arrival was missed; called every few seconds."""
         self.pull_request_hold.sweep()
 
     def close(self) -> None:
@@ -436,7 +436,7 @@ class Services:
     # -- events
 
     def keep_hold(self, hold: Hold, responder: Responder) -> None:
-        """Hold a request until it can be answered."""
+        """Give a request that cannot be answered yet to the service that answers it later."""
         if isinstance(hold, TranslatedHold):
             responder = TranslatingResponder(responder, hold.translate)
         if hold.key == COLD:
@@ -451,11 +451,11 @@ class Services:
             self.pull_request_hold.keep(hold, responder)
 
     def full_lanes(self) -> tuple[str, ...]:
-        """The lanes whose requests are refused for now, because too many wait."""
+        """Return the names of the lanes whose requests are refused for now, because too many of them wait."""
         return ("send",) if len(self.waiting_sends) >= self._config.send_thread_pool_queue_capacity else ()
 
     def disconnected(self, peer: Peer) -> None:
-        """Drop everything that belongs to a closed connection."""
+        """Drop held requests and registered clients of a closed connection."""
         self.pull_request_hold.disconnected(peer)
         self.cold_pulls.disconnected(peer)
         self.pop.disconnected(peer)
@@ -470,12 +470,12 @@ class Services:
         self.pop.offset_reset(group, topic, queue_id)
 
     def _master_is(self, master: Master) -> None:
-        """Send the consumers on hold at a slave back to a master that is back."""
+        """Answer all pulls on hold at this slave when the master is back, so that consumers return to the master."""
         if master.address is not None:
             self.pull_request_hold.wake_all()
 
     def _settings_changed(self, keys: frozenset[str]) -> None:
-        """Apply changed settings; another permission is registered at the name servers at once."""
+        """Apply changed settings; a changed ``brokerPermission`` is registered at the name servers at once."""
         self.store.reload_limits()
         self.sender.apply_settings()
         if "brokerPermission" in keys:

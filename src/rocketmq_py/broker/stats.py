@@ -28,7 +28,10 @@ SENT_BACK_NUMS, SENT_BACK_TO_DLQ_TIMES = "SNDBCK_PUT_NUMS", "SNDBCK2DLQ_TIMES"
 
 
 class Meter:
-    """A growing count with samples of its recent past."""
+    """A counter with samples of its recent values, from which rates are computed.
+
+    :param kept: the maximum number of samples.
+    """
 
     __slots__ = ("_samples", "count")
 
@@ -40,7 +43,7 @@ class Meter:
         self._samples.append((now_ms, self.count))
 
     def rate(self, window_ms: int) -> float:
-        """The rate per second over the last ``window_ms``, or over the time that samples cover."""
+        """Return the rate per second over the last ``window_ms``, or since the oldest sample if that is more recent."""
         if len(self._samples) < 2:
             return 0.0
         last_ms, last = self._samples[-1]
@@ -65,7 +68,7 @@ class Day:
 
 
 class _Flow(NamedTuple):
-    """The counters of one direction: messages and bytes."""
+    """Counters of messages and bytes, in or out of a topic; ``of_users`` is False for a system topic."""
 
     nums: StatsItem
     size: StatsItem
@@ -75,9 +78,9 @@ class _Flow(NamedTuple):
 class Stats:
     """The broker's counters.
 
-    :param now_ms: when the broker started.
+    :param now_ms: the start time of the broker, in milliseconds since the epoch.
     :param cluster: the cluster's name, which is the key of the broker's own counters.
-    :param is_system: whether a topic is a system topic; daily totals leave these out.
+    :param is_system: returns True for a system topic; daily totals leave these out.
     """
 
     def __init__(self, now_ms: int, cluster: str, is_system: Callable[[str], bool]) -> None:
@@ -91,7 +94,7 @@ class Stats:
         self._clock = StatsClock(now_ms)
         self._items: dict[tuple[str, str], StatsItem] = {}
         self._keys: TopicGroupIndex[tuple[str, str]] = TopicGroupIndex()
-        """Keys of the items about a topic or a group."""
+        """Index of the keys of ``_items`` by topic and by group."""
         self._puts: dict[str, _Flow] = {}
         self._gets: dict[tuple[str, str], _Flow] = {}
         self._all_puts, self._user_puts = self._totals(BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS)
@@ -168,7 +171,7 @@ class Stats:
         return flow
 
     def item(self, name: str, key: str) -> StatsItem:
-        """The counter of a name and key, created when missing."""
+        """Return the counter of a name and key; create it if it does not exist."""
         found = self._items.get((name, key))
         if found is None:
             found = self._items[name, key] = StatsItem(self._clock)
@@ -178,7 +181,7 @@ class Stats:
         return found
 
     def find(self, name: str, key: str) -> StatsItem | None:
-        """The counter of a name and key; None if nothing was counted."""
+        """Return the counter of a name and key; None if nothing was counted."""
         return self._items.get((name, key))
 
     # -- time
@@ -223,12 +226,12 @@ class Stats:
 
 
 def next_morning(now_ms: int) -> int:
-    """The next local midnight."""
+    """Return the next local midnight after ``now_ms``, both in milliseconds since the epoch."""
     today = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().date()
     midnight = datetime.datetime.combine(today + datetime.timedelta(days=1), datetime.time.min).astimezone()
     return int(midnight.timestamp() * 1000)
 
 
-def three_rates(meter: Meter) -> str:
-    """Rates over 10 s, 1 min and 10 min, as Java prints them."""
-    return " ".join(f"{meter.rate(window)}" for window in _WINDOWS_MS)
+def three_rates(*meters: Meter) -> str:
+    """Return the rates over 10 s, 1 min and 10 min, summed over the meters, separated by spaces as Java prints them."""
+    return " ".join(f"{sum(meter.rate(window) for meter in meters)}" for window in _WINDOWS_MS)

@@ -39,11 +39,11 @@ class Ticker:
         self._failing: set[int] = set()
 
     def start(self) -> None:
-        """Start; each job first runs after its ``first_ms``, or else after its interval."""
+        """Start running the jobs; each one runs first after its ``first_ms``, or without one after its interval."""
         self._work.start(self._run())
 
     async def stop(self) -> None:
-        """Stop. Does nothing if stopped already."""
+        """Stop running jobs. Does nothing if stopped already."""
         await self._work.stop()
 
     async def _run(self) -> None:
@@ -60,7 +60,7 @@ class Ticker:
                         due[index] = now
 
     def _run_guarded(self, index: int, job: Job) -> bool:
-        """Run a job; True if it has more to do."""
+        """Run a job and log if it fails; return True if it has more to do."""
         name = getattr(job.run, "__qualname__", str(job.run))
         has_more = False
         begin = time.monotonic()

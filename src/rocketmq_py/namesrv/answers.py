@@ -1,4 +1,4 @@
-"""The name server's JSON bodies in the two dialects that clients read; Java writes some maps with bare integer keys."""
+"""Encode the name server's JSON bodies: as strict JSON, or with unquoted integer keys in some maps as Java does."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from rocketmq_py.wire import fastjson
 
 
 def encode_route(route: TopicRouteData, *, strict: bool) -> bytes:
-    """A route as strict JSON, or with the bare broker ids (``{0:"ip:port"}``) that clients before 4.9.4 expect."""
+    """Encode a route as strict JSON, or with the unquoted broker ids (``{0:"ip:port"}``) that clients before 4.9.4
+    expect.
+    """
     return route.encode() if strict else _with_bare_ids(route)
 
 
 def encode_cluster_info(info: ClusterInfo) -> bytes:
-    """All brokers, always with bare broker ids as Java answers."""
+    """Encode the list of all brokers, always with unquoted broker ids as Java does."""
     return _with_bare_ids(info)
 
 
 def encode_members(members: BrokerMemberGroupData) -> bytes:
-    """The addresses behind a broker name, with bare broker ids."""
+    """Encode the addresses of the brokers of one name, with unquoted broker ids."""
     return b'{"brokerMemberGroup":' + _with_bare_ids(members) + b"}"
 
 
@@ -31,7 +33,7 @@ def _with_bare_ids(body: Body) -> bytes:
 
 
 def _bare(value: Any) -> Any:
-    """Members sorted, the keys of every ``brokerAddrs`` bare."""
+    """Copy a JSON value with all members sorted and the keys of every ``brokerAddrs`` unquoted."""
     if isinstance(value, dict):
         return {key: _bare_keys(member) if key == "brokerAddrs" else _bare(member)
                 for key, member in sorted(value.items())}  # fmt: skip

@@ -16,20 +16,20 @@ from rocketmq_py.namesrv.java_keys import CONTROLLER_KEYS, JAVA_DEFAULTS
 UNSUPPORTED: dict[str, tuple[str, str]] = {
     "enableControllerInNamesrv": ("false", "this name server is no controller: run Apache RocketMQ's controller"),
 }
-"""Per key of a feature this name server does not have: the value that is accepted, and why others are refused."""
+"""Keys of features that this name server does not have: the accepted value, and the reason for refusing others."""
 
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Intervals are milliseconds unless a name says seconds.
+    """Settings of a name server. Intervals are in milliseconds unless the name says seconds.
 
     :param listen_port: 0 picks a free port.
     :param bind_address: the address to listen on.
-    :param kv_config_path: where the key-value table is kept; empty keeps it in memory only.
-    :param config_store_path: the file to which settings that requests change are written; empty: changes are lost at
-        the end.
+    :param kv_config_path: the file of the key-value table; empty keeps the table in memory only.
+    :param config_store_path: the file to which settings that requests change are written; empty: changes are lost
+        when the name server stops.
     :param ignored: settings of a namesrv.conf that have no effect here.
     :param need_wait_for_service: answer no routes in the first ``wait_seconds_for_service``, while brokers register.
-    :raises ConfigError: a value that can never work.
+    :raises ConfigError: a value is out of range.
     """
 
     listen_port: int = 9876
@@ -65,7 +65,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def keys(cls) -> frozenset[str]:
-        """All keys that have an effect, as they are written in files and requests."""
+        """All keys that have an effect here, in the spelling of namesrv.conf and of requests."""
         return frozenset(_kinds())
 
     @classmethod
@@ -75,7 +75,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def checked(cls, settings: Mapping[str, str]) -> NamesrvConfig:
-        """The configuration of a namesrv.conf; keys that have no effect here are in ``ignored``.
+        """Build a configuration from the settings of a namesrv.conf; Java's keys without effect go to ``ignored``.
 
         :raises ConfigError: unknown keys, each with the nearest known one; values of the wrong kind; a setting that
             requires a feature this name server does not have.
@@ -92,7 +92,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return cls().updated(settings)
 
     def updated(self, settings: Mapping[str, str]) -> NamesrvConfig:
-        """This configuration with some keys changed; keys that are not known are ignored, as Java ignores them.
+        """Return a copy with these settings changed; unknown keys are skipped, as in Java.
 
         :raises ConfigError: a value of the wrong kind.
         """
@@ -113,19 +113,19 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             raise ConfigError(f"name server: {e}") from e
 
     def forbidden(self, settings: Mapping[str, str]) -> set[str]:
-        """Return the keys that requests cannot change."""
+        """Return which of these keys requests cannot change."""
         return settings.keys() & {"configBlackList", *java_config.PATH_KEYS, *self._black_list()}
 
     def _black_list(self) -> list[str]:
         return self.config_black_list.split(";")
 
     def lines(self) -> str:
-        """The text form: ``key=value`` lines of the keys that have an effect."""
+        """Return a ``key=value`` line for each key that has an effect."""
         settings = msgspec.to_builtins(self)
         return "".join(f"{key}={_text(settings[key])}\n" for key in _kinds())
 
     def table(self) -> dict[str, str]:
-        """Every key of Java's and of ours with its value."""
+        """Return all keys of Java's name server and of this one with their values as text."""
         settings = msgspec.to_builtins(self)
         return {**JAVA_DEFAULTS, **self.ignored, **{key: _text(settings[key]) for key in _kinds()}}
 
@@ -138,7 +138,7 @@ def _kinds() -> dict[str, type]:
 
 
 def read_lines(lines: Iterable[str]) -> dict[str, str]:
-    """The settings of ``key=value`` lines, as java.util.Properties reads them."""
+    """Parse ``key=value`` lines as java.util.Properties does; return the settings by key."""
     return java_config.read_properties(lines, strict=False)
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 - every handler is called with the same three arguments
-"""The requests that a name server answers, from the registry and the key-value table."""
+"""Handlers of the name server's requests; they read and change the registry and the key-value table."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from rocketmq_py.server.sliced_work import in_slices
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], int]
-"""Milliseconds since the epoch."""
+"""Returns the current time in milliseconds since the epoch."""
 
 
 class RouteHandlers:
-    """What clients ask: the routes of topics.
+    """Requests of clients: the routes of topics.
 
-    :param clock: the current time; the first call is the start of the name server.
+    :param clock: returns the current time; the constructor takes the start time of the name server from it.
     """
 
     def __init__(self, registry: Registry, kv: KvConfig, settings: NamesrvSettings, clock: Clock) -> None:
@@ -81,7 +81,7 @@ class RouteHandlers:
 
 
 class BrokerHandlers:
-    """What brokers say and ask: registration, heartbeats, their group."""
+    """Requests of brokers: registration, heartbeats, and the addresses of brokers."""
 
     def __init__(self, registry: Registry, kv: KvConfig, settings: NamesrvSettings, clock: Clock) -> None:
         self._registry = registry
@@ -89,7 +89,7 @@ class BrokerHandlers:
         self._settings = settings
         self._clock = clock
         self._one_by_one = asyncio.Lock()
-        """Held by a registration: a large one takes many turns of the loop, and another must not come in between."""
+        """Serializes registrations: a large one takes many turns of the event loop, and others must wait for it."""
 
     @handles(RequestCode.REGISTER_BROKER)
     async def register(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -144,7 +144,7 @@ class BrokerHandlers:
 
 
 class TopicHandlers:
-    """What administrators ask about topics, and what they change."""
+    """Requests of administrators that list, register and delete topics, and change write permissions."""
 
     def __init__(self, registry: Registry, settings: NamesrvSettings) -> None:
         self._registry = registry
@@ -215,7 +215,7 @@ class TopicHandlers:
 
 
 class ConfigHandlers:
-    """The key-value table and the name server's own settings."""
+    """Requests that read and change the key-value table and the name server's settings."""
 
     def __init__(self, kv: KvConfig, settings: NamesrvSettings) -> None:
         self._kv = kv

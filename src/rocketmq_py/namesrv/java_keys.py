@@ -1,6 +1,6 @@
-"""Every key a namesrv.conf of Apache RocketMQ may hold (5.5.0), with Java's default.
+"""Every key that a namesrv.conf of Apache RocketMQ 5.5.0 may contain, with Java's default.
 
-A key that is here and not in our own configuration is accepted and has no effect. Only names and defaults are here.
+A key that is listed here but is no field of ``NamesrvConfig`` is accepted and has no effect.
 """
 
 from __future__ import annotations
@@ -31,4 +31,4 @@ CONTROLLER_KEYS = frozenset(
     processReadEvent scanInactiveMasterInterval
 """)
 )
-"""Keys of Java's controller, which it reads from the same file. Without effect: a name server is no controller here."""
+"""Keys that Java's controller reads from the same file. They have no effect: this name server is no controller."""

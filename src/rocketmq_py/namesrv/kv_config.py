@@ -13,7 +13,7 @@ from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.os_files import OsFileSystem
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
-"""The namespace brokers and clients read: the queues of globally ordered topics."""
+"""The namespace that brokers and clients read; its values are the queues of globally ordered topics, by topic."""
 
 
 class _File(Body, kw_only=True):
@@ -21,10 +21,11 @@ class _File(Body, kw_only=True):
 
 
 class KvConfig:
-    """Values by namespace and key.
+    """The key-value table: text values by namespace and key.
 
     :param path: the file, written at every change; None keeps the table in memory only.
-    :raises ConfigError: the file is there but cannot be understood.
+    :param fs: the file system; the operating system's by default.
+    :raises ConfigError: the file exists but cannot be decoded.
     """
 
     def __init__(self, path: Path | None = None, fs: FileSystem | None = None) -> None:
@@ -36,14 +37,14 @@ class KvConfig:
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> KvTable | None:
-        """All keys of a namespace, None when it never had any."""
+        """Return the keys and values of a namespace; None if no key was ever set in it."""
         table = self._table.get(namespace)
         return None if table is None else KvTable(table=table)
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Set a value.
 
-        :raises OSError: it could not be written; it is set nevertheless.
+        :raises OSError: the file could not be written; the value is set in memory nevertheless.
         """
         self._table.setdefault(namespace, {})[key] = value
         self._save()

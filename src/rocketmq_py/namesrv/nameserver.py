@@ -1,4 +1,4 @@
-"""The running name server: registry, handlers, listener and the scan for dead brokers put together."""
+"""The running name server: it connects registry, handlers and listener, and removes dead brokers periodically."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 def wall_clock() -> int:
-    """Milliseconds since the epoch."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class Access(Protocol):
-    """Decides which requests are admitted; see :class:`~rocketmq_py.server.access_control.AuthDispatcher`."""
+    """Decides which requests are admitted; see :class:`~rocketmq_py.server.access.auth_dispatcher.AuthDispatcher`."""
 
     @property
     def enabled(self) -> bool: ...
@@ -43,7 +43,7 @@ class NameServer:
 
     :param tls: TLS settings; None serves plain connections only.
     :param access: authentication and permissions; None admits all requests.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :raises ConfigError: the file of the key-value table cannot be understood, or a certificate cannot be used.
     """
 
@@ -80,29 +80,29 @@ class NameServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on; the real one once started."""
+        """The port it listens on; before :meth:`start`, the configured one, which may be 0."""
         return self._server.port
 
     @property
     def address(self) -> str:
-        """``host:port`` for clients on this machine; of all addresses it is the loopback one."""
+        """``host:port`` for clients on this machine; the loopback address if the server listens on all addresses."""
         host = self.config.bind_address
         return format_address(_LOOPBACK.get(host, host), self.port)
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """What handles which request, for tables."""
+        """Every request code with its handler; the documentation's table of requests is made from it."""
         return self._router.routes
 
     @property
     def connections(self) -> tuple[Peer, ...]:
-        """The peers that are connected."""
+        """The open connections of clients and brokers."""
         return self._server.connections
 
     async def start(self) -> None:
-        """Listen.
+        """Listen for requests, and start to remove brokers whose heartbeats stay out.
 
-        :raises ConfigError: the port cannot be listened on.
+        :raises ConfigError: the port is not free.
         """
         await self._server.start()
         ignored = self.config.ignored
@@ -112,7 +112,7 @@ class NameServer:
         self._scan_brokers()
 
     async def stop(self) -> None:
-        """End all connections and stop listening. Harmless when stopped already."""
+        """Stop listening and close all connections. Does nothing if stopped already."""
         if self._scan is not None:
             self._scan.cancel()
             self._scan = None
@@ -120,7 +120,7 @@ class NameServer:
         await self._notifier.close()
 
     def _disconnected(self, peer: Peer) -> None:
-        if self._scan is not None:  # otherwise it is this name server that ends
+        if self._scan is not None:  # it is None while this name server stops: brokers stay registered then
             self.registry.disconnected({peer})
 
     def _min_id_changed(self, change: MinIdChanged) -> None:

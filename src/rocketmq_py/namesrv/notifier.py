@@ -1,6 +1,6 @@
 """Notify brokers that another broker of their name has the smallest id now (notifyMinBrokerIdChanged).
 
-The notification goes to the address that a broker serves at.
+Notifications go to the addresses that the brokers registered for clients.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _CONNECT_SECONDS = 3.0
 
 
 class Notifier:
-    """Notifies brokers, each as soon as it can be reached. Brokers also detect changes themselves, but later.
+    """Sends notifications to brokers in the background. Failed ones are logged and not repeated: brokers also detect
+    the change themselves, but later.
 
-    :param tls: the context of connections to them; None goes without TLS.
+    :param tls: TLS context of connections to brokers; None connects without TLS.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
@@ -32,7 +33,7 @@ class Notifier:
         self._telling = Background()
 
     def notify(self, change: MinIdChanged) -> None:
-        """Notify all brokers of the change in the background."""
+        """Send the change to all brokers in ``change.notify``, in the background."""
         log.info("of broker %s, id %d at %s is the smallest now", change.broker_name, change.min_id, change.min_address)
         header = NotifyMinBrokerIdChange(
             min_broker_id=change.min_id, broker_name=change.broker_name, min_broker_addr=change.min_address,

@@ -20,11 +20,11 @@ from rocketmq_py.wire import fastjson
 
 MIB = 1024 * 1024
 MAX_INFLATED = 32 * MIB
-"""Limit of a decompressed body in bytes: about half a million topics."""
+"""Maximum size of a decompressed body in bytes, enough for about half a million topics."""
 MAX_AT_ONCE = 128 * 1024
-"""Bytes of JSON that is decoded at once, whatever its dialect; more must be standard JSON."""
+"""Largest JSON body in bytes that is decoded in one step, in any dialect; a larger one must be standard JSON."""
 _PIECE = MIB
-"""Bytes that are decompressed in one step."""
+"""Maximum number of bytes that one step decompresses."""
 
 Steps = Generator[None, None, RegisterBrokerBody]
 
@@ -35,10 +35,10 @@ _I32 = Struct(">i")
 def decode_registration(body: bytes, version: int) -> Steps:
     """Decode the topics and filter servers of a registration; the result is the value that the generator returns.
 
-    Whether a body is compressed is read off its first byte: Java brokers say ``compressed=false`` even when it is.
+    The first byte shows whether the body is compressed, since Java brokers send ``compressed=false`` in any case.
 
-    :param version: of the broker, as its request says.
-    :raises BadHeader: the body cannot be understood.
+    :param version: the version of the broker, from its request.
+    :raises BadHeader: the body cannot be decoded, or is too large.
     """
     registration = yield from _decode(body, version)
     _check_mappings(registration.topic_config_serialize_wrapper.topic_queue_mapping_info_map or {})
@@ -46,9 +46,9 @@ def decode_registration(body: bytes, version: int) -> Steps:
 
 
 def _check_mappings(mappings: dict[str, Any]) -> None:
-    """Check the part of static topics that the registry reads: the name of the broker that each mapping is of.
+    """Check the one field of queue mappings that the registry reads: ``bname``, the broker's name.
 
-    :raises BadHeader: it is of the wrong type.
+    :raises BadHeader: a mapping is no object, or its ``bname`` is no string.
     """
     for topic, mapping in mappings.items():
         if not isinstance(mapping, dict) or not isinstance(mapping.get("bname", ""), str):
@@ -71,9 +71,9 @@ def _decode(body: bytes, version: int) -> Steps:
 
 
 def _decode_large(body: bytes, *, is_old: bool) -> Steps:
-    """Decode standard JSON, topic by topic.
+    """Decode standard JSON in steps of one topic or one queue mapping.
 
-    :param is_old: the body is the table of topics alone.
+    :param is_old: the body is only the table of topics (brokers before 3.0.11).
     """
     try:
         outer = {"topicConfigSerializeWrapper": msgspec.Raw(body)} if is_old else _members(body)
@@ -106,14 +106,14 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw] | None).decode
 
 
 def _members(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """The members of an object, not decoded yet; none for null."""
+    """Split a JSON object into its members, whose values are not decoded yet; null has no members."""
     return _decode_members(text) or {}
 
 
 def _values(members: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    """Decoded members.
+    """Decode the values of the members of a JSON object.
 
-    :raises BadHeader: they are too long to be decoded at once.
+    :raises BadHeader: together they are longer than ``MAX_AT_ONCE`` bytes.
     """
     size = sum(len(bytes(value)) for value in members.values())
     if size > MAX_AT_ONCE:
@@ -122,7 +122,7 @@ def _values(members: dict[str, msgspec.Raw]) -> dict[str, Any]:
 
 
 def checksum(body: bytes) -> int:
-    """The CRC a registration carries."""
+    """Return the CRC-32 of a registration's body without its highest bit, as brokers send it in the header."""
     return zlib.crc32(body) & 0x7FFFFFFF
 
 
@@ -165,7 +165,7 @@ def _decode_compressed(raw: bytes, *, with_mappings: bool) -> Steps:
 
 
 class _Blocks:
-    """Numbers and length-prefixed blocks, one after the other."""
+    """Reads the 32-bit numbers and length-prefixed blocks of a decompressed registration in order."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -185,7 +185,7 @@ class _Blocks:
 
 
 def _topic(text: str) -> TopicConfig:
-    """A topic as ``name read write perm filterType {attributes}``."""
+    """Parse a topic from ``name readQueues writeQueues perm filterType {attributes}``."""
     fields = text.split(" ", 5)
     if len(fields) < 5:
         raise ValueError(f"{text!r} is no topic: name, read and write queues, perm and filter type are expected")
@@ -197,7 +197,7 @@ def _topic(text: str) -> TopicConfig:
 
 
 def _mapping(block: bytes) -> tuple[str, dict[str, Any]]:
-    """The queue mapping of a static topic, by its topic."""
+    """Decode the queue mapping of a static topic; return the topic and the mapping."""
     mapping = fastjson.loads(block)
     if not isinstance(mapping, dict) or not isinstance(mapping.get("topic"), str):
         raise BadHeader("a queue mapping of a registration names no topic")
@@ -212,7 +212,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _filters(block: bytes) -> list[str]:
-    """The filter servers of a broker."""
+    """Decode the JSON list of a broker's filter servers."""
     filters: Any = fastjson.loads(block) or []
     if not isinstance(filters, list) or not all(isinstance(one, str) for one in filters):
         raise ValueError("the filter servers are no list of texts")

@@ -1,6 +1,6 @@
 """Brokers, clusters and topics of a name server, with the rules of RocketMQ's RouteInfoManager.
 
-The time is an argument. A connection (``owner``) is any hashable value.
+The current time is an argument of its methods. ``owner`` stands for a broker's connection; any hashable value will do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SYNC_MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 class BrokerKey(NamedTuple):
-    """The identity of one broker process."""
+    """The identity of one broker process: its cluster and its address for clients."""
 
     cluster: str
     address: str
@@ -54,7 +54,7 @@ class BrokerKey(NamedTuple):
 
 @dataclass(slots=True)
 class LiveBroker:
-    """A registered broker at its last registration or heartbeat."""
+    """State of a registered broker; it expires ``expiry_ms`` after ``seen_ms``, its last registration or heartbeat."""
 
     seen_ms: int
     expiry_ms: int
@@ -73,7 +73,11 @@ class Leaving(NamedTuple):
 
 
 class MinIdChanged(NamedTuple):
-    """Another broker has the smallest id of its name; ``notify``: addresses of the brokers to inform."""
+    """The broker with the smallest id of a broker name has changed.
+
+    ``notify`` has the addresses of the brokers to notify; ``offline_address`` is the removed broker, if one was
+    removed; ``ha_address`` is the replication address of the broker with the smallest id, if it has just registered.
+    """
 
     broker_name: str
     min_id: int
@@ -84,14 +88,17 @@ class MinIdChanged(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """The reply to a registration: the master of the broker name and its replication address; None for a master."""
+    """Reply to a registration: address and replication address of the master of this broker name.
+
+    Both are None if the broker is the master itself, or the master is not registered.
+    """
 
     master_address: str | None = None
     ha_address: str | None = None
 
 
 class Registry:
-    """All tables of a name server.
+    """The registered brokers, clusters, topics and filter servers of a name server.
 
     :param support_acting_master: show the slave with the smallest id as the master if the master is missing.
     :param delete_missing_topics: a registration also removes topics of its broker that it does not contain.
@@ -112,7 +119,7 @@ class Registry:
         self._clusters: dict[str, set[str]] = {}
         self._live: dict[BrokerKey, LiveBroker] = {}
         self._owned: dict[Hashable, set[BrokerKey]] = {}
-        """The brokers whose latest registration came over each connection."""
+        """By connection: the brokers whose latest registration came over it."""
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._filters: dict[BrokerKey, list[str]] = {}
         self._mappings: dict[str, dict[str, Any]] = {}
@@ -124,8 +131,8 @@ class Registry:
     ) -> Generator[None, None, Registered | None]:
         """Register a broker and its topics, in steps; the result is the value that the generator returns.
 
-        It is None to refuse a broker that is not registered and sends a single topic (it must send all topics first),
-        or that leaves meanwhile.
+        It is None if the registration is refused: a broker that is not registered sent a single topic (it must send
+        all topics first), or the broker was removed between two steps.
 
         :raises BrokerError: SYSTEM_ERROR, too many brokers are registered, in total or over this connection.
         """
@@ -171,7 +178,7 @@ class Registry:
             raise BrokerError(ResponseCode.SYSTEM_ERROR, f"more than {MAX_BROKERS} brokers are registered")
 
     def _is_outdated(self, broker: BrokerData, broker_id: int, key: BrokerKey, version: DataVersion) -> bool:
-        """Whether another live broker holds the same id with a newer state."""
+        """True if another live broker is registered with the same id and a newer ``state_version``."""
         held_by = broker.broker_addrs.get(broker_id)
         holder = self._live.get(BrokerKey(key.cluster, held_by)) if held_by and held_by != key.address else None
         return holder is not None and holder.data_version.state_version > version.state_version
@@ -191,7 +198,7 @@ class Registry:
         broker = self._brokers[header.broker_name]
         for topic in table.topic_config_table.values():
             if self._brokers.get(header.broker_name) is not broker:
-                return  # it has left meanwhile
+                return  # the broker was removed since the last step
             fault = topic_queues_fault(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums)
             if fault is not None:
                 first_fault, faults = first_fault or fault, faults + 1
@@ -231,7 +238,7 @@ class Registry:
         return Registered(master, live.ha_address)
 
     def heartbeat(self, cluster: str, address: str, now_ms: int) -> None:
-        """Note that a broker is alive; ignored if it is not registered."""
+        """Record a heartbeat of a broker; ignored if the broker is not registered."""
         live = self._live.get(BrokerKey(cluster, address))
         if live is not None:
             live.seen_ms = now_ms
@@ -242,15 +249,15 @@ class Registry:
         return None if live is None else live.data_version
 
     def has_changed(self, key: BrokerKey, version: DataVersion) -> bool:
-        """Whether a broker's topics differ from what was registered last."""
+        """True if ``version`` differs from the broker's last registered one, or the broker is not registered."""
         return self.data_version(key) != version
 
     # -- removal of brokers
 
     def unregister(self, leaving: Iterable[Leaving], lost: str | None = None) -> None:
-        """Remove brokers, and names and queues without a broker.
+        """Remove brokers; also broker names without any broker left, with their queues.
 
-        :param lost: the reason for the log if the brokers did not unregister themselves.
+        :param lost: for the log, why the brokers are removed; None if they unregistered themselves.
         """
         gone, left = set[str](), set[str]()
         changed: list[MinIdChanged] = []
@@ -308,7 +315,7 @@ class Registry:
         self._remove(lost, "its connection was lost: check whether it is running")
 
     def expire(self, now_ms: int) -> list[Hashable]:
-        """Remove brokers without a heartbeat in time; return their connections, which should be closed."""
+        """Remove brokers whose last heartbeat is too old; return their connections, which the caller should close."""
         late = {key: live for key, live in self._live.items() if live.seen_ms + live.expiry_ms < now_ms}
         self._remove(late, "no heartbeat in time: check whether it hangs")
         return [live.owner for live in late.values()]
@@ -328,7 +335,7 @@ class Registry:
         self.unregister(leaving, why)
 
     def _drop(self, key: BrokerKey) -> None:
-        """Remove a broker from the live ones."""
+        """Remove the state of a live broker; its addresses and topics stay."""
         live = self._live.pop(key, None)
         if live is not None:
             owned = self._owned[live.owner]
@@ -404,14 +411,14 @@ class Registry:
         return {key.address: self._filters[key] for key in keys if key in self._filters}
 
     def cluster_info(self) -> ClusterInfo:
-        """Return all brokers, by name and by cluster."""
+        """Return the addresses of all brokers by name, and the broker names of each cluster."""
         return ClusterInfo(
             broker_addr_table=self._brokers,
             cluster_addr_table={cluster: sorted(names) for cluster, names in self._clusters.items()},
         )
 
     def members(self, cluster: str, broker_name: str) -> BrokerMemberGroupData:
-        """Return the addresses of the brokers of one name."""
+        """Return the addresses of the brokers of one name by broker id; none if the name is unknown."""
         broker = self._brokers.get(broker_name)
         addresses = broker.broker_addrs if broker is not None else {}
         return BrokerMemberGroupData(cluster=cluster, broker_name=broker_name, broker_addrs=addresses)
@@ -429,7 +436,7 @@ class Registry:
         return TopicList(topic_list=names, broker_addr=next(addresses, None))
 
     def topics_by_flag(self, wanted: Callable[[int], bool]) -> TopicList:
-        """Return the topics whose first queue has a wanted system flag (UNIT_FLAG, UNIT_SUB_FLAG)."""
+        """Return the topics for which ``wanted`` is true of the system flag that their first broker registered."""
         first = {topic: next(iter(by_broker.values())) for topic, by_broker in self._topics.items()}
         return TopicList(topic_list=[topic for topic, queue in first.items() if wanted(queue.topic_sys_flag)])
 

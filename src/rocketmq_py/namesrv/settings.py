@@ -1,4 +1,4 @@
-"""The settings in force, which an administrator may change while the name server runs."""
+"""The current settings of a running name server, which administrators can change by requests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from rocketmq_py.store.fs.os_files import OsFileSystem
 
 
 class NamesrvSettings:
-    """Holds the current configuration.
+    """The current configuration (``current``), and its changes by requests.
 
     :param on_change: called with each new configuration.
+    :param fs: the file system; the operating system's by default.
     """
 
     def __init__(
@@ -30,10 +31,10 @@ class NamesrvSettings:
         self._fs = fs or OsFileSystem()
 
     def update(self, text: str) -> None:
-        """Take over ``key=value`` lines, and write them to ``configStorePath`` if there is one.
+        """Apply the settings of ``key=value`` lines, and write them to ``configStorePath`` if that is set.
 
-        :raises BrokerError: NO_PERMISSION, requests cannot change a key.
-        :raises ConfigError: a value of the wrong kind; nothing is changed.
+        :raises BrokerError: NO_PERMISSION, one of the keys cannot be changed by requests; nothing is changed.
+        :raises ConfigError: a value has the wrong type; nothing is changed.
         """
         changes = read_lines(split_lines(text))
         if self.current.forbidden(changes):

@@ -1,6 +1,6 @@
 """The connection of a client, for handlers: addresses, state, and requests from the server to the client.
 
-Bytes are written by a function that is an argument, so a handler's test needs no connection.
+Bytes are written by a function that the constructor takes, so that tests of handlers need no connection.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ from rocketmq_py.wire.record import pack_host
 Address = tuple[str, int]
 
 
+def _drop(_: bytes) -> None:
+    """Discard a frame: the ``write`` of a peer without a connection."""
+
+
+def _do_nothing() -> None:
+    """Do nothing: the ``close`` of a peer without a connection."""
+
+
 class Peer:
     """The remote end of one connection; compared and hashed by identity.
 
@@ -36,8 +44,8 @@ class Peer:
         self,
         remote: Address = ("127.0.0.1", 0),
         local: Address = ("127.0.0.1", 0),
-        write: Callable[[bytes], None] = lambda _: None,
-        close: Callable[[], None] = lambda: None,
+        write: Callable[[bytes], None] = _drop,
+        close: Callable[[], None] = _do_nothing,
     ) -> None:
         self.address: str = format_address(*remote)
         """``ip:port`` of the remote end."""
@@ -98,6 +106,8 @@ class Peer:
     def lost(self) -> None:
         """Mark the connection as closed and fail all pending requests with ConnectionLost."""
         self.closed = True
+        # The functions given to the constructor may refer to the connection: without them no reference cycle is left.
+        self._write, self._close = _drop, _do_nothing
         for waiter in self.calls.abandon():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} disconnected before it answered"))
@@ -119,7 +129,7 @@ class Responder:
 
     @property
     def alive(self) -> bool:
-        """Whether the request is unanswered and its connection open."""
+        """True if the request is not answered yet and its connection is open."""
         return not self._answered and not self.peer.closed
 
     def reply(self, reply: Reply) -> None:

@@ -24,17 +24,17 @@ _TICK_SECONDS = 0.1
 _TRY_AGAIN_SECONDS = 1.0
 
 Part = Callable[[int], Awaitable[int]]
-"""Sends due messages to other masters; returns how many."""
+"""Sends the messages that are due at a time (ms) to other masters; returns the number of processed messages or pops."""
 
 
 class ActingMaster:
     """Sends delayed, timed, transactional and popped messages to masters of other names when they are due.
 
-    The progress is kept in the offsets of this slave, which the master takes over when it returns. Until then, or if it
-    does not, the master delivers again what was delivered here.
+    The progress is stored in the offsets of this slave, which the master copies when it starts again. If it cannot copy
+    them, it delivers messages again that were delivered here.
 
     :param timers: sends the timed messages; None for a broker that never acts as master.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ActingMaster:
         self._work = Background()
 
     def watch(self, role: Role) -> None:
-        """Start and stop together with the slave's acting as master."""
+        """Send messages whenever this slave acts as master, if ``enableRemoteEscape`` is on."""
         role.add_acting_listener(self._acting_changed)
 
     def _acting_changed(self, is_acting: bool) -> None:
@@ -64,7 +64,7 @@ class ActingMaster:
         self._work.replace(*work)
 
     async def stop(self) -> None:
-        """Stop. May be called twice."""
+        """Stop sending messages and close the connections to other brokers. Does nothing if stopped already."""
         await self._work.stop()
         self._escape.close()
 
@@ -82,7 +82,7 @@ class ActingMaster:
                 await asyncio.sleep(_TICK_SECONDS)
 
     async def _try(self, what: str, part: Part) -> int | None:
-        """Send what is due; None if that failed."""
+        """Run one part and return its result; None if it failed, which is logged once."""
         try:
             sent = await part(self._clock())
         except RocketMQError as e:
@@ -129,7 +129,10 @@ class ActingMaster:
         return sent
 
     async def _bring_back(self, one: InflightPop) -> int:
-        """Send the messages of a pop. A crash sends them again, because the revive log has no ack of them."""
+        """Send the unacked messages of a pop to retry topics at other masters; return 1, for the pop.
+
+        A crash sends them again, because the revive log has no ack of them.
+        """
         ck = one.check_point
         found, failure = await self._pop.remote_fetcher.read(one)
         for offset, raw in found.items():

@@ -1,4 +1,4 @@
-"""Escape of timed messages: a slave that acts as master sends them to masters of other names when they are due."""
+"""A slave that acts as master sends timed messages to masters of other names when they are due (escape)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _RETRY_MS = 1_000
 
 
 class TimerEscape:
-    """Sends due timed messages to other masters; a topic that no master takes does not delay other topics.
+    """Sends due timed messages to other masters; a topic that no master accepts does not delay other topics.
 
-    A message that no master takes is tried again every second; a Java slave tries three times and drops it.
+    A message that no master accepts is sent again every second; a Java slave tries three times and drops it.
 
-    :param revive_log: gets the check-points of pops that a Java master stored in its timer.
-    :param clock: the time in milliseconds.
+    :param revive_log: receives the check-points and acks that a Java master stored in its timer.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class TimerEscape:
         self._is_failing = False
 
     async def run(self) -> None:
-        """Send due messages until cancelled."""
+        """Act as master for timed messages: send due ones until the task is cancelled."""
         self._timers.start_acting()
         self._retry_at_ms = 0
         try:
@@ -53,7 +53,7 @@ class TimerEscape:
             self._timers.stop_acting()
 
     async def send_due(self, now: int) -> bool:
-        """Send some of the due messages; True if there may be more."""
+        """Send up to 64 due messages, and once a second those not accepted before; return True if more may be due."""
         entries = self._timers.due(now, _AT_ONCE)
         has_more = len(entries) == _AT_ONCE
         if now >= self._retry_at_ms:
@@ -99,7 +99,7 @@ class TimerEscape:
                 self._mark_untaken(entry)
 
     async def _send(self, entry: TimerEntry, message: EscapedMessage) -> bool:
-        """Send a message; False if no master has its topic."""
+        """Send a message to another master; return False if no other message of its topic should be tried now."""
         try:
             await self._escape.put(message.record, message.key)
         except RocketMQError as e:

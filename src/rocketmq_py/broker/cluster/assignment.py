@@ -35,7 +35,7 @@ _RULES: dict[str | None, Allocation] = {rule.name: rule for rule in (Average(), 
 
 
 class _CachedQueues(NamedTuple):
-    """Cached queues of a topic, when they expire, and how many of them are this broker's."""
+    """Cached queues of a topic, their expiry time in milliseconds, and the number of this broker's queues."""
 
     queues: list[MessageQueue] | None
     until_ms: int
@@ -45,7 +45,7 @@ class _CachedQueues(NamedTuple):
 class QueueAssignments:
     """Assigns queues to the clients of groups.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -66,7 +66,11 @@ class QueueAssignments:
         self._known: dict[str, _CachedQueues] = {}
 
     async def query(self, request: QueryAssignmentRequest) -> QueryAssignmentResponse:
-        """The assignment of a client. Without assignments in the response the client keeps its queues."""
+        """Return the queues assigned to a client.
+
+        A response without assignments makes the client keep its queues. It is given if the topic does not exist, the
+        group has no members, or the strategy is unknown.
+        """
         mode = self._modes.get(request.topic, request.consumer_group)
         queues = await self._queues(request.topic)
         mine = None if queues is None else self._share(request, mode, queues)
@@ -103,7 +107,7 @@ class QueueAssignments:
     # -- queues
 
     async def _queues(self, topic: str) -> list[MessageQueue] | None:
-        """All readable queues of a topic, sorted; None if the topic does not exist."""
+        """Return the readable queues of a topic at all brokers, sorted; None if the topic does not exist."""
         own = self._own(topic)
         known = self._known.get(topic)
         if not self._config.namesrv_addresses:
@@ -126,6 +130,6 @@ class QueueAssignments:
         return [MessageQueue(topic, self._config.broker_name, queue) for queue in range(found.read_queue_nums)]
 
     async def _read_queues(self, topic: str) -> list[MessageQueue] | None:
-        """The queues from the name servers; empty for an unknown topic, None if no name server answers."""
+        """Query a topic's queues at the name servers; empty for an unknown topic, None if no name server answers."""
         route = await query_route(self._config, self._rpc_client, topic)
         return None if route is None else route.read_queues

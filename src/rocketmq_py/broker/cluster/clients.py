@@ -39,7 +39,7 @@ MAX_SUBSCRIPTIONS = 5_000
 class Clients:
     """The connected consumers and producers.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     :param slices: runs the notifications.
     """
 
@@ -63,10 +63,10 @@ class Clients:
         self.producers = ProducerRegistry()
         self._notifier = MemberNotifier(self.consumers, slices, clock)
         self._refused: set[Peer] = set()
-        """Connections with a refused heartbeat."""
+        """Connections with a refused heartbeat, which is logged once."""
 
     def heartbeat(self, peer: Peer, request: Request, data: HeartbeatData) -> bool:
-        """Register the groups of a heartbeat; True if the client must send its subscriptions with the next one.
+        """Register the groups of a heartbeat; return True if the client must send its subscriptions with the next one.
 
         :raises BrokerError: the connection would exceed its limit of groups or client ids.
         """
@@ -162,7 +162,7 @@ class Clients:
             self._left(group)
 
     def tick(self, now_ms: int) -> None:
-        """Notify groups of changes that came too soon after the last one; called several times a second."""
+        """Send postponed notifications, at most one per group in 100 ms; called several times a second."""
         self._notifier.tick(now_ms)
 
     def expire(self) -> None:
@@ -183,7 +183,7 @@ class Clients:
         self._notify(group)
 
     def _notify(self, group: ConsumerGroup) -> None:
-        """Notify the members of a group that its members changed, unless the configuration says otherwise."""
+        """Notify the members of a group that its members changed, unless ``notifyConsumerIdsChangedEnable`` is off."""
         config = self._groups.get(group.name)
         wanted = config is None or config.notify_consumer_ids_changed_enable
         if not group.is_broadcasting and wanted and self._config.notify_consumer_ids_changed_enable:

@@ -36,13 +36,13 @@ _QUEUES = 4
 _PULLED = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
            ResponseCode.PULL_OFFSET_MOVED)  # fmt: skip
 _DONE = ("DELAY", Property.REAL_TOPIC, Property.REAL_QUEUE_ID)
-"""Properties that would make a message wait again, or be taken for a half message."""
+"""Properties to remove before the send: with them another broker delays the message or treats it as a half message."""
 
 
 class EscapeBridge:
     """Sends messages to masters of other names, and reads messages there.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:
@@ -58,7 +58,8 @@ class EscapeBridge:
 
         :param key: messages with the same key go to the same master, while the same masters have the topic.
         :raises NoRouteError: no other broker has the topic, or none may be written to.
-        :raises BrokerError: the send is refused. :raises NetworkError: no answer; the message may have been stored.
+        :raises BrokerError: the send is refused.
+        :raises NetworkError: no answer; the message may have been stored.
         """
         route = await self._routes.get(record.topic)
         own = self._config.broker_name
@@ -87,13 +88,12 @@ class EscapeBridge:
             raise BrokerError.of(reply.code, reply.remark, address)
 
     async def get(self, broker_name: str, topic: str, queue_id: int, offset: int) -> bytes | None:
-        """Read a message of another broker, as it is stored there; None if it is gone.
+        """Read a record from the master of a broker name, from a slave if no master is registered.
 
-        The master is asked, or a slave if no master is known. A queue that ends before the offset may be that of a
-        slave that lags.
-
-        :raises NoRouteError: no name server knows that this broker has the topic.
-        :raises OffsetIllegal: the queue ends before the offset. :raises BrokerError: the request is refused.
+        :returns: the record as it is stored there; None if it was deleted.
+        :raises NoRouteError: at the name servers, the broker does not exist or does not have the topic.
+        :raises OffsetIllegal: the queue ends before the offset, for example at a slave that lags.
+        :raises BrokerError: the request is refused.
         :raises NetworkError: no answer within ten seconds.
         """
         ids = (await self._routes.get(topic)).brokers.get(broker_name)
@@ -128,7 +128,7 @@ class EscapeBridge:
 
 
 def _at_one_broker(route: TopicRoute, queues: list[MessageQueue], key: str) -> list[MessageQueue]:
-    """The queues that are at the broker chosen for a key."""
+    """Return the queues of the broker that the hash of a key selects."""
     brokers = sorted({route.broker_of(queue) for queue in queues})
     chosen = brokers[string_hash(key) % len(brokers)]
     return [queue for queue in queues if route.broker_of(queue) == chosen]

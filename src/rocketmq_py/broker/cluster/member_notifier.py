@@ -21,7 +21,7 @@ INTERVAL_MS = 100
 class MemberNotifier:
     """Notifies the members of changed groups.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(self, consumers: ConsumerRegistry, slices: SlicedWork, clock: Callable[[], int]) -> None:
@@ -29,12 +29,12 @@ class MemberNotifier:
         self._slices = slices
         self._clock = clock
         self._notified_ms: dict[str, int] = {}
-        """When groups were notified last, for those notified within the interval."""
+        """By group: the time in milliseconds of its last notification; only groups notified within the interval."""
         self._changed: dict[str, None] = {}
-        """Groups that have changed since."""
+        """Groups of ``_notified_ms`` that have changed since their notification."""
 
     def changed(self, group: str) -> None:
-        """Notify a group, in the next turn of the event loop or at the end of its interval."""
+        """Notify the members of a group soon; at the end of the interval if they were notified within it."""
         if group in self._notified_ms:
             self._changed[group] = None
         else:

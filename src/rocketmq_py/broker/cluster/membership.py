@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Membership:
-    """Sends a heartbeat to the name servers every second, and queries the broker's member group every second.
+    """Sends heartbeats to the name servers and queries the brokers of this name, each every second by default.
 
     :param address: this broker's registered address.
     :param renew: registers this broker again soon; the response contains the master's address.
@@ -45,7 +45,7 @@ class Membership:
         self._is_failing = False
 
     def start(self) -> None:
-        """Start, if ``enableSlaveActingMaster`` is on."""
+        """Start sending heartbeats and queries; does nothing unless ``enableSlaveActingMaster`` is on."""
         if not self._config.enable_slave_acting_master:
             return
         self._work.start(
@@ -54,7 +54,7 @@ class Membership:
         )
 
     async def stop(self) -> None:
-        """Stop. Does nothing if stopped already."""
+        """Stop heartbeats and queries, and close the connections. Does nothing if stopped already."""
         await self._work.stop()
         self._rpc_client.close()
 
@@ -68,7 +68,7 @@ class Membership:
             self._renew()
 
     async def members(self) -> dict[int, str]:
-        """Addresses of the brokers of this name by id, from the first name server that answers; empty if none does."""
+        """Query the name servers for the addresses of this name's brokers, by id; empty if none has an answer."""
         header = BrokerMemberGroup(cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name)
         command = Command(RequestCode.GET_BROKER_MEMBER_GROUP, ext=header.to_ext())
         failures: list[RocketMQError] = []

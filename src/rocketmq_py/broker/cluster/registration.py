@@ -32,13 +32,13 @@ _RETRY_SECONDS = 1.0
 _FLUSH_SECONDS = 3.0
 _UNREGISTER_SECONDS = 0.5
 _AT_ONCE = 32
-"""Topics that are registered one by one at the same time."""
+"""Maximum number of topics whose single registrations are sent at the same time."""
 
 
 class Registration:
     """Registers this broker and its topics at the name servers.
 
-    :param mappings: the queue mappings of those topics that are static.
+    :param mappings: returns the queue mappings of the static ones among some topics.
     :param address: this broker's address for clients.
     :param role: receives the master's address from the responses.
     """
@@ -67,12 +67,12 @@ class Registration:
         self._has_started = False
         self._encoded: tuple[tuple[DataVersion, int, dict[str, MappingInfo]], bytes] | None = None
         self._next: asyncio.Task[None] | None = None
-        """Registers the topics changed since, once the request before it is answered."""
+        """The task that will register the topics in ``_changed``, as soon as the current registration is answered."""
         self._running: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
 
     async def start(self) -> None:
-        """Register at every name server, then periodically."""
+        """Register all topics at every name server, and start to repeat that every ``registerNameServerPeriod``."""
         await self._register(self._config.namesrv_addresses, self._all_topics(), _FLUSH_SECONDS)
         self._has_started = True
         self._work.start(self._run())
@@ -80,7 +80,7 @@ class Registration:
     async def refuse_writes(self) -> None:
         """Withdraw the write permission at the name servers, so that clients send to other brokers."""
         if self._role.is_slave:
-            return  # it has none
+            return  # a slave has registered no write permission
         self._leaving = True
         self._topics.announce_all()
         await self.flush()
@@ -90,7 +90,7 @@ class Registration:
         return self._config.broker_permission & (~PERM_WRITE if self._leaving else PERM_RW)
 
     async def stop(self) -> None:
-        """Stop, and unregister at the name servers that answer within half a second."""
+        """Stop registering, and unregister at all name servers; wait at most half a second for their answers."""
         if self._has_started:
             self._has_started = False
             await self._work.stop()
@@ -108,17 +108,14 @@ class Registration:
         self._wake.set()
 
     def renew(self) -> None:
-        """Schedule a registration at all name servers within a second.
-
-        Their answers, such as the address of the master, may have changed.
-        """
+        """Schedule a registration at all name servers within a second, to get the current address of the master."""
         self._failing |= set(self._config.namesrv_addresses)
         self._wake.set()
 
     async def flush(self) -> None:
         """Register changed topics and wait until the name servers have answered.
 
-        Topics that change while a request is under way are collected and registered together with the next one.
+        Topics that change while a registration waits for its answer are registered together by the next one.
         """
         if self._changed and self._next is None:
             self._next = asyncio.create_task(self._register_changed())
@@ -141,7 +138,7 @@ class Registration:
             await self._register(self._config.namesrv_addresses, self._encode(topics.values()), _FLUSH_SECONDS)
 
     async def _register_topic(self, topic: TopicConfig) -> None:
-        """Register one topic alone. A name server that does not know this broker yet gets all topics later."""
+        """Register one topic alone. A name server where this broker is not registered yet gets all topics later."""
         registered = masked(topic, self._registered_permission)
         queues = QueueData(
             broker_name=self._config.broker_name, perm=registered.perm, read_queue_nums=registered.read_queue_nums,
@@ -180,7 +177,7 @@ class Registration:
         await asyncio.gather(*(self._register_at(address, command, timeout) for address in addresses))
 
     def _all_topics(self) -> bytes:
-        """The body with all topics, encoded again only after a change: it may be megabytes."""
+        """Return the encoded body with all topics; it may be megabytes, so it is encoded again only after a change."""
         mappings = dict(self._mappings(set(self._topics.table)))
         state = self._topics.version, self._registered_permission, mappings
         if self._encoded is None or self._encoded[0] != state:
@@ -229,7 +226,7 @@ class Registration:
         self._failing.discard(address)
 
     def _retry(self, address: str) -> None:
-        """Register at a name server again soon: it failed, or its connection broke."""
+        """Register at a name server again within a second, because a registration failed or its connection broke."""
         self._failing.add(address)
         self._wake.set()
 
@@ -252,7 +249,10 @@ class Registration:
 
 
 def masked(topic: TopicConfig, permission: int) -> TopicConfig:
-    """A topic with its permission reduced to the broker's."""
+    """Return a topic with its permission limited to the broker's ``permission``.
+
+    If the broker lacks one, the result has only the topic's name, numbers of queues and limited permission.
+    """
     if permission & PERM_RW == PERM_RW:
         return topic
     return TopicConfig(

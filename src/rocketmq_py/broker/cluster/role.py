@@ -14,7 +14,8 @@ _log = logging.getLogger(__name__)
 class Master(NamedTuple):
     """The addresses of a slave's master; None if unknown.
 
-    :param address: for requests. :param ha_address: for the commit log.
+    :param address: the address for requests.
+    :param ha_address: the address for replication.
     """
 
     address: str | None = None
@@ -38,11 +39,11 @@ class Role:
     def __init__(self, config: BrokerConfig, port: int) -> None:
         self._config = config
         self.ha_port = config.ha_listen_port or port + 1
-        """The port at which slaves fetch the log."""
+        """The port at which slaves copy this broker's commit log."""
         self._reports: dict[str, Master] = {}
         self._watchers: list[Callable[[Master], None]] = []
         self.master = Master(None, config.ha_master_address or None) if self.is_slave else NO_MASTER
-        """The known master; :data:`NO_MASTER` at a master."""
+        """The addresses of the master of a slave, as last reported; :data:`NO_MASTER` at a master."""
         self.alive_replicas = config.total_replicas
         """The number of brokers of this name that are alive, this one included; before the first report, the configured
         number.
@@ -87,7 +88,7 @@ class Role:
         self._on_acting.append(watcher)
 
     def update_smallest_id(self, broker_id: int, address: str | None) -> bool:
-        """Update which broker of this name has the smallest id; True if it has changed.
+        """Update which live broker of this name has the smallest id; return True if it has changed.
 
         Ignored at a master and at a slave that may not act as master.
         """

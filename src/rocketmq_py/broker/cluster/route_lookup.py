@@ -1,4 +1,4 @@
-"""Queries of the name servers, one after the other, until one answers; route queries among them."""
+"""Queries to the name servers, sent to one after the other until one answers, and a cache of topic routes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROUTE_MS = 5_000
 async def ask_name_servers(
     config: BrokerConfig, ask: Callable[[str], Awaitable[T | None]], failed: Callable[[str, RocketMQError], None]
 ) -> T | None:
-    """The answer of the first name server that has one; None if none has.
+    """Query the name servers one after the other; return the first answer, None if no name server has one.
 
     :param ask: queries the name server at an address; returns None if it has no answer.
     :param failed: called for a name server that does not answer, refuses, or answers with a malformed body.
@@ -43,7 +43,7 @@ async def ask_name_servers(
 
 
 async def query_route(config: BrokerConfig, rpc_client: RpcClient, topic: str) -> TopicRoute | None:
-    """The route of a topic; without queues if the name server does not know the topic; None if none answers."""
+    """Query the route of a topic; it has no queues if the topic is unknown; None if no name server answers."""
     request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=GetRouteInfo(topic=topic).to_ext())
 
     async def ask(address: str) -> TopicRoute:
@@ -60,9 +60,9 @@ async def query_route(config: BrokerConfig, rpc_client: RpcClient, topic: str) -
 
 
 class RouteCache:
-    """Routes of topics, each for five seconds.
+    """A cache of routes by topic, each valid for five seconds.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:
@@ -74,7 +74,7 @@ class RouteCache:
     async def get(self, topic: str, *, max_age_ms: int = ROUTE_MS) -> TopicRoute:
         """Return the route of a topic.
 
-        :param max_age_ms: how old it may be.
+        :param max_age_ms: the maximum age of a cached route; an older one is queried again.
         :raises NoRouteError: no name server answers.
         """
         route, since_ms = self._known.get(topic, (None, 0))

@@ -40,10 +40,10 @@ _MOST = {
 
 
 def range_faults(settings: Mapping[str, str], kinds: Mapping[str, type]) -> list[str]:
-    """One sentence for each whole number that cannot work.
+    """Return an error message for each integer that is out of range.
 
-    :param settings: keys and values, well-formed ones.
-    :param kinds: what the keys hold; keys that are not here are not looked at.
+    :param settings: values by key; each integer must be well-formed.
+    :param kinds: the type of each key's value; keys that are missing here are not checked.
     """
     faults = []
     for key, text in settings.items():

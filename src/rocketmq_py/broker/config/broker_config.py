@@ -31,7 +31,7 @@ _ODD_KEYS = {
     "broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2", "check_crc_on_recover": "checkCRCOnRecover",
     "skip_when_ck_re_put_reach_max_times": "skipWhenCKRePutReachMaxTimes",
 }  # fmt: skip
-"""Keys that do not follow the rule from snake_case to camelCase."""
+"""Keys of fields that :func:`java_key` cannot derive from the field's name, by field."""
 
 OTHER_KEYS = TIERED_STORE_KEYS | CONTROLLER_KEYS
 """Keys of other parts of Java's broker in the same file; they have no effect here."""
@@ -101,8 +101,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         5.1.4 on (60 s in earlier versions).
     :param transaction_time_out: age from which on a half message without an immunity time of its own is checked.
     :param transaction_check_max: number of checks after which a half message is dropped.
-    :param transaction_op_batch_interval: interval at which ends of transactions are written together; 0 writes each
-        immediately. After a crash in between, the broker checks these transactions again.
+    :param transaction_op_batch_interval: interval at which commits and rollbacks of transactions are recorded together;
+        0 records each immediately. After a crash in between, the broker checks these transactions again.
     :param transaction_op_msg_max_size: maximum size in bytes of such a write.
     :raises ConfigError: a value is invalid.
     """
@@ -278,7 +278,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
 
     @property
     def namesrv_addresses(self) -> tuple[str, ...]:
-        """The name servers one by one."""
+        """The addresses of the name servers, as ``host:port``."""
         return tuple(filter(None, (part.strip() for part in re.split("[;,]", self.namesrv_addr))))
 
     @property
@@ -286,7 +286,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         return Path(self.store_path_root_dir).expanduser()
 
     def ignored_text(self) -> str:
-        """The settings without effect for a log line, sorted by key; the values of secrets are left out."""
+        """Return the settings without effect for a log line, sorted by key; values of secrets are left out."""
         return ", ".join(
             java_config.escape_controls(key if _SECRET.search(key) else f"{key}={text}")
             for key, text in sorted(self.ignored.items())
@@ -294,19 +294,19 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str] | Iterable[str], **overrides: Any) -> Self:
-        """The broker's part of a broker.conf, given as a mapping or as lines. See :func:`read_properties`."""
+        """Build the broker's configuration from a broker.conf as a mapping or as lines; see :func:`configure`."""
         broker, _ = configure(properties, **overrides)
         return typing.cast("Self", broker)
 
 
 def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -> tuple[BrokerConfig, StoreConfig]:
-    """Both configurations of a broker.conf, given as a mapping or as lines.
+    """Build the configurations of the broker and of its store from a broker.conf, given as a mapping or as lines.
 
     Keys of Apache RocketMQ that have no meaning here are accepted without effect; they are in ``BrokerConfig.ignored``.
 
-    :param overrides: fields by their Python names, which win.
-    :raises ConfigError: unknown keys, each named with the nearest known one; values of the wrong kind; settings that
-        ask for a place of data or a kind of safety this broker does not have (:mod:`~.unsupported`).
+    :param overrides: fields by their Python names; they take precedence over the broker.conf.
+    :raises ConfigError: unknown keys, each with the nearest known one; values of the wrong type or out of range;
+        settings that select a storage or a durability feature which this broker does not have (:mod:`~.unsupported`).
     """
     settings = dict(properties) if isinstance(properties, Mapping) else read_properties(properties)
     faults = [fault for key, text in settings.items() if (fault := setting_fault(key, text))]
@@ -324,7 +324,7 @@ def configure(properties: Mapping[str, str] | Iterable[str], **overrides: Any) -
 
 
 def setting_fault(key: str, text: str) -> str | None:
-    """What is wrong with one setting of a broker.conf, in words, or None."""
+    """Return an error message if a key is unknown or its value has the wrong type, otherwise None."""
     kind = own_keys().get(key)
     if kind is None:
         if key in OTHER_KEYS:
@@ -343,17 +343,17 @@ def is_known(key: str) -> bool:
 
 @cache
 def own_keys() -> dict[str, type]:
-    """The keys that have an effect here, and what they hold."""
+    """Return the keys that have an effect here, with the types of their values."""
     return {key: _types(cls)[name] for cls in (BrokerConfig, StoreConfig) for key, name in _fields(cls).items()}
 
 
 def java_key(field: str) -> str:
-    """The key of a field in a broker.conf."""
+    """Return the broker.conf key of a field of ``BrokerConfig`` or ``StoreConfig``."""
     return _ODD_KEYS.get(field) or re.sub("_([a-z0-9])", lambda found: found[1].upper(), field)
 
 
 def java_settings(config: msgspec.Struct) -> dict[str, str]:
-    """A configuration as keys of a broker.conf and their values."""
+    """Return all fields of a configuration as keys of a broker.conf and values as text."""
     return {key: _text(getattr(config, name)) for key, name in _fields(type(config)).items()}
 
 

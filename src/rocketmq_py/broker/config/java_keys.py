@@ -1,8 +1,8 @@
-"""Every key a broker.conf of Apache RocketMQ may hold (5.5.0, and those only 5.3 has), with Java's default.
+"""Every key that a broker.conf of Apache RocketMQ may contain (5.5.0, and those that only 5.3 has), with its default.
 
-A key that is here and not in our own configuration is accepted and has no effect, so that a broker.conf works
-unchanged; one that is in neither is a typing mistake. Knows names and defaults only; numbers of threads and paths,
-which Java takes from its machine, are those of one with few cores and empty.
+A key that is listed here but is no setting of this broker is accepted and has no effect, so that a broker.conf works
+unchanged; a key that is neither is refused as a typing mistake. Where Java derives a default from its machine, numbers
+of threads are those of a machine with few cores, and paths are empty.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ TIERED_STORE_KEYS = frozenset(
     tieredStoreMaxGroupCommitCount tieredStoreMaxPendingLimit
 """)
 )
-"""Keys of Java's tiered store, which it reads from the same file. Without effect: ``messageStorePlugIn`` is refused."""
+"""Keys that Java's tiered store reads from the same file. They have no effect: ``messageStorePlugIn`` is refused."""
 
 CONTROLLER_KEYS = frozenset(
     parse_defaults("""
@@ -190,4 +190,4 @@ CONTROLLER_KEYS = frozenset(
     processReadEvent scanInactiveMasterInterval scanNotActiveBrokerInterval
 """)
 )
-"""Keys of Java's controller, which may be in the same file. Without effect: ``enableControllerMode`` is refused."""
+"""Keys that Java's controller reads from the same file. They have no effect: ``enableControllerMode`` is refused."""

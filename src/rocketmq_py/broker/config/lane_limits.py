@@ -1,6 +1,6 @@
-"""How much of each kind of request this broker takes, and how long requests may wait, under Java's own keys.
+"""How many requests of each lane may be in flight, and how long they may wait, from settings with Java's names.
 
-Maps settings to lanes. Handlers name their lanes; the server enforces the limits.
+A lane is a kind of requests with a limit of its own. Handlers declare their lane; the server enforces the limits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from rocketmq_py.server import LaneLimit
 
 
 def lane_limits(config: BrokerConfig) -> dict[str, LaneLimit]:
-    """The limits by lane. Without ``brokerFastFailureEnable``, requests wait as long as it takes."""
+    """Return the limits by lane. Without ``brokerFastFailureEnable`` the waiting time is unlimited."""
     limits = {
         "send": LaneLimit(config.send_thread_pool_queue_capacity, config.wait_time_mills_in_send_queue),
         "pull": LaneLimit(config.pull_thread_pool_queue_capacity, config.wait_time_mills_in_pull_queue),

@@ -56,16 +56,17 @@ AT_START = frozenset({
     "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
     "timer_flush_interval_ms", "mapped_file_size_timer_log",
 })  # fmt: skip
-"""Fields read once; a change of them waits for the next start."""
+"""Fields that are read only at the start; a change takes effect at the next start."""
 
 
 class LiveSettings:
-    """The settings in force.
+    """Reads and changes the settings of a running broker.
 
-    :param broker: changed in place. :param store: changed in place, too.
-    :param port: where the broker listens.
-    :param clock: the time in milliseconds, for the version.
-    :param on_change: called with the keys that have been changed.
+    :param broker: the configuration of the broker; changed in place.
+    :param store: the configuration of its store; changed in place.
+    :param port: the port that the broker listens on.
+    :param clock: returns the time in milliseconds, for the version of the settings.
+    :param on_change: called with the changed keys, except those whose change waits for the next start.
     """
 
     def __init__(
@@ -89,13 +90,14 @@ class LiveSettings:
 
     @property
     def path(self) -> Path:
-        """The file changes are kept in."""
+        """The file to which changes are written."""
         return kept_in(self._broker.broker_config_path, self._broker.store_root)
 
     def table(self) -> dict[str, str]:
-        """Every key of Java's and of ours with its value: the one in force, or the one from the next start on.
+        """Return all keys of Java's broker and of this one with their values as text.
 
-        A key without effect has Java's default, whatever a file says.
+        A changed key of ``AT_START`` has its new value, which takes effect at the next start. A key without effect has
+        Java's default, whatever the broker.conf says.
         """
         config = self._broker
         found = {
@@ -112,11 +114,11 @@ class LiveSettings:
         return {**java_settings(self._broker), **java_settings(self._store)}
 
     def update(self, text: str) -> frozenset[str]:
-        """Take over ``key=value`` lines and keep them.
+        """Apply the settings of ``key=value`` lines, and write them to :attr:`path`.
 
-        :returns: the keys that wait for the next start.
-        :raises BrokerError: NO_PERMISSION, requests cannot change a key; INVALID_PARAMETER, a key that is not
-            known or a value it cannot have: nothing is changed then.
+        :returns: the keys whose change takes effect at the next start.
+        :raises BrokerError: NO_PERMISSION, one of the keys cannot be changed by requests; INVALID_PARAMETER, an unknown
+            key or an invalid value. Nothing is changed then.
         """
         changes = read_properties(split_lines(text), strict=False)
         if any(is_kept_from(key, self._broker.config_black_list) for key in changes):
@@ -142,7 +144,7 @@ class LiveSettings:
 
     @staticmethod
     def _take_over(target: msgspec.Struct, source: msgspec.Struct, changes: Mapping[str, str]) -> set[str]:
-        """Change what may change while running; the keys that may not."""
+        """Copy changed fields to ``target``, except fields of ``AT_START``; return the keys of these."""
         later = set()
         for name in target.__struct_fields__:
             if java_key(name) not in changes:
@@ -163,5 +165,5 @@ class LiveSettings:
 
 
 def kept_in(config_path: str, store_root: Path) -> Path:
-    """The file that keeps the settings of a broker an administrator has changed."""
+    """Return the file of the settings that administrators have changed; by default in the store."""
     return Path(config_path).expanduser() if config_path else store_root / "config" / "broker.properties"

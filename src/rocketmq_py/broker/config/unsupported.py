@@ -1,4 +1,4 @@
-"""Keys of a Java broker that decide where data is or what is safe, and that have no effect in this broker.
+"""Settings of a Java broker that select where or how safely data is stored, and that this broker does not support.
 
 A broker that ignored such a key would write messages to another place, or store them less safely, than configured.
 Therefore only the default value is accepted; any other value stops the start.
@@ -29,7 +29,7 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {
     "fetchNamesrvAddrByAddressServer": ("false", _FIND_NAMESRV),
     "fetchNameSrvAddrByDnsLookup": ("false", _FIND_NAMESRV),
 }
-"""Per key: the value that is accepted, and why any other is refused."""
+"""By key: the only accepted value, and the reason for refusing any other."""
 
 
 def unsupported_settings(settings: Mapping[str, str]) -> list[str]:

@@ -26,18 +26,18 @@ from rocketmq_py.store import MessageStore
 _log = logging.getLogger(__name__)
 
 _BURST = 1024 * 1024
-"""The most bytes sent to one slave before other slaves and requests get their turn."""
+"""Maximum number of bytes sent to one slave before other slaves and requests get their turn."""
 _HIGH_WATER = 1024 * 1024
 _MOST_LINKS = 128
-"""The most slaves connected at once, whatever they are."""
+"""Maximum number of connected slaves."""
 _LOOK_SECONDS = 0.1
-"""How often to check whether flow control lets more bytes go out, in seconds."""
+"""Interval of checks whether flow control permits to send more bytes, in seconds."""
 _GATHER_SECONDS = 0.002
-"""How long new messages are gathered before they are sent if no send waits for slaves, in seconds."""
+"""Delay before new messages are sent together to slaves, unless sends wait for slaves (SYNC_MASTER), in seconds."""
 
 
 class SlaveLink(asyncio.Protocol):
-    """The connection of one slave."""
+    """The connection of a master to one slave."""
 
     _transport: asyncio.Transport
 
@@ -52,7 +52,7 @@ class SlaveLink(asyncio.Protocol):
         self.address = ""
         self.host = ""
         self.acknowledged = -1
-        """The end of the slave's log, as it reported; -1 before its first report."""
+        """The end offset of the slave's log in its last report; -1 before its first report."""
         self.next = -1
         """The offset of the next byte to send; -1 before the first report."""
         self._is_paused = False
@@ -123,7 +123,7 @@ class SlaveLink(asyncio.Protocol):
         return True
 
     def pump(self) -> None:
-        """Send what the slave does not have, up to a limit; more follows in the next turn of the event loop."""
+        """Send bytes of the log that the slave lacks, up to a limit; more follow in the next turn of the event loop."""
         if self.next < 0 or self._is_paused or self._transport.is_closing():
             return
         config, now = self._config, self._master.clock()
@@ -143,8 +143,9 @@ class SlaveLink(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self.pump)
 
     def tick(self, now: int) -> None:
-        """Send what flow control held back, send heartbeats, and close silent connections; called several times a
-        second.
+        """Send bytes that flow control has delayed, send heartbeats, and close the connection if the slave is silent.
+
+        Called several times a second.
         """
         config = self._config
         if now - self._read_ms > config.ha_housekeeping_interval:
@@ -173,7 +174,7 @@ class SlaveLink(asyncio.Protocol):
 class HaMaster:
     """Listens for slaves and sends the log to those that are connected.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     :param tls: the broker's TLS settings. With a certificate, slaves may connect with TLS; in enforcing mode they must.
     """
 
@@ -193,10 +194,10 @@ class HaMaster:
         self._moved = asyncio.Event()
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen for slaves; returns the port.
+        """Listen for slaves, and return the port.
 
         :param port: 0 picks a free port.
-        :raises ConfigError: the port cannot be listened on.
+        :raises ConfigError: the port is not free, or a certificate cannot be used.
         """
         try:
             is_enforcing = self._tls is not None and self._tls.server_mode is TlsMode.ENFORCING
@@ -232,7 +233,7 @@ class HaMaster:
     # -- the log
 
     def written(self) -> None:
-        """Send what was appended to the log; at once if sends wait for slaves."""
+        """Send new bytes of the log to all slaves: at once at a SYNC_MASTER, otherwise after two milliseconds."""
         if not self.links:
             return
         if self.config.broker_role == SYNC_MASTER:
@@ -246,20 +247,20 @@ class HaMaster:
             link.pump()
 
     def tick(self) -> None:
-        """Serve the timeouts of all connections; called several times a second."""
+        """Call :meth:`SlaveLink.tick` of all connections; called several times a second."""
         now = self.clock()
         for link in tuple(self.links):
             link.tick(now)
 
     def acknowledged_offset(self, slaves: int) -> int:
-        """The offset up to which at least ``slaves`` slaves have the log; -1 if there are fewer slaves."""
+        """Return the log offset that at least ``slaves`` slaves have acknowledged; -1 if there are fewer slaves."""
         return acknowledged_offset([link.acknowledged for link in self.links], slaves)
 
     async def hand_over(self, seconds: float) -> list[SlaveLink]:
-        """Wait until the slaves that are in sync have all of the log.
+        """Wait until the slaves that are in sync have the complete log.
 
-        :param seconds: the longest wait.
-        :returns: the slaves that still do not have it.
+        :param seconds: the timeout.
+        :returns: the in-sync slaves that do not have the complete log after the timeout.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
@@ -278,23 +279,23 @@ class HaMaster:
         return [link for link in self.links if link.acknowledged < end and self.is_in_sync(link, end)]
 
     def is_in_sync(self, link: SlaveLink, log_end: int) -> bool:
-        """True if a slave is not too far behind (haMaxGapNotInSync)."""
+        """True if a slave lags behind ``log_end`` by less than ``haMaxGapNotInSync`` bytes."""
         return log_end - link.acknowledged < self.config.ha_max_gap_not_in_sync
 
     def add_progress_listener(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever a slave has more of the log."""
+        """Call ``listener`` whenever a slave has acknowledged more of the log."""
         self._progress_listeners.append(listener)
 
     # -- events of connections
 
     def progressed(self) -> None:
-        """Report that a slave has more of the log."""
+        """Notify listeners that a slave has acknowledged more of the log."""
         self._moved.set()
         for listener in self._progress_listeners:
             listener()
 
     def refusal(self, host: str) -> str | None:
-        """Why a slave at an address may not connect; None if it may."""
+        """Return the reason why a slave with this IP address may not connect; None if it may."""
         if not is_allowed_slave(host, parse_allowed_slaves(self.config.ha_allowed_slaves)):
             return "its address is not in haAllowedSlaves"
         if len(self.links) >= _MOST_LINKS:
@@ -318,7 +319,7 @@ class HaMaster:
         _log.info("the slave %s has disconnected: %s", link.address, why or "connection closed")
 
     def log_problem(self, host: str, what: str) -> None:
-        """Log a problem with the slave at a host, once until it is over."""
+        """Log a problem with the slave at a host, once until :meth:`log_recovered`."""
         if host not in self._problems:
             self._problems.add(host)
             _log.error(what)

@@ -1,6 +1,6 @@
-"""What a master takes over at its start from a slave that may have acted for it (BrokerPreOnlineService).
+"""At its start, a master copies offsets from a slave that may have acted as master (BrokerPreOnlineService).
 
-Only values that are ahead of the master's are taken, so asking a slave that has not acted does no harm.
+Only values larger than the master's are copied, so a slave that has not acted as master changes nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from rocketmq_py.wire.fastjson import load_object
 _log = logging.getLogger(__name__)
 
 _SECONDS = 10.0
-"""How long to wait for a slave's answer, in seconds; what it does not report is delivered twice."""
+"""The timeout for a slave's answer, in seconds. Messages that it delivered and cannot report are delivered twice."""
 
 
 async def take_back(
     membership: Membership, rpc_client: RpcClient, offsets: ConsumerOffsets, delay: DelayService, timers: Timers
 ) -> bool:
-    """Take over consumer offsets, delay level offsets and timer progress from the slave with the smallest id.
+    """Copy consumer offsets, delay level offsets and timer progress from the slave with the smallest id.
 
-    :returns: True if there was one that answered. Without, messages may be delivered twice; none is lost.
+    :returns: True if there is a slave and it returned the offsets. Otherwise messages may be delivered twice, but none
+        is lost.
     """
     members = await membership.members()
     slaves = sorted(members.keys() - {MASTER_ID})

@@ -1,6 +1,6 @@
-"""Replication of one broker in either role: the HA port for its slaves, and the link to its master.
+"""Replication of one broker in either role: the HA port for its slaves, and the connection to its master.
 
-Also the status that tools ask for (HARuntimeInfo, ExchangeHAInfo).
+Also the status of replication for tools (HARuntimeInfo, ExchangeHAInfo).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Replication:
     """Sends the log to slaves; a slave also fetches the log of its master.
 
     :param address: this broker's address for clients.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     :param tls: the broker's TLS settings; None for a broker without TLS.
     """
 
@@ -51,15 +51,15 @@ class Replication:
         self.slave: HaSlave | None = None
 
     def open(self) -> None:
-        """Prepare for :meth:`start`; the store is open."""
+        """Prepare for :meth:`start`; the store must be open."""
         self._end_at_start = self._store.max_physical_offset
         if self._role.is_slave:
             self.slave = HaSlave(self._config, self._store, self._clock, self._tls)
 
     async def start(self) -> None:
-        """Listen for slaves, and follow the master.
+        """Listen for slaves; a slave also begins to fetch its master's log.
 
-        :raises ConfigError: ``haListenPort`` is set and cannot be listened on.
+        :raises ConfigError: ``haListenPort`` is set and not free.
         """
         host = self._config.bind_address
         try:
@@ -80,30 +80,33 @@ class Replication:
             self.slave.follow(address)
 
     async def hand_over(self, seconds: float) -> None:
-        """Send the rest of the log to the slaves before this master stops.
+        """Send the rest of the log to in-sync slaves before this master stops; log those that do not receive it.
 
-        :param seconds: the longest wait.
+        :param seconds: the timeout.
         """
         for link in await self.master.hand_over(seconds):
             lacks = self._store.max_physical_offset - max(link.acknowledged, 0)
             _log.warning("the slave %s lacks the last %d bytes of the log, and this master stops", link.address, lacks)
 
     async def stop(self) -> None:
-        """Close all connections. May be called twice."""
+        """Stop listening and close all connections. Does nothing if stopped already."""
         if self.slave is not None:
             await self.slave.stop()
         self.master.close()
 
     def tick(self) -> None:
-        """Serve timeouts; called several times a second."""
+        """Send heartbeats and close silent connections; called several times a second."""
         self.master.tick()
         if self.slave is not None:
             self.slave.tick()
 
     def slaves_wanted(self) -> int | None:
-        """How many slaves must have a message before its send is answered; None if too few slaves are there.
+        """Return the number of slaves that must have a message before its send is answered.
 
-        The number of replicas alive is known only with slave acting master enabled.
+        None if too few slaves are in sync.
+
+        It is 0 unless this is a SYNC_MASTER. Without ``enableSlaveActingMaster`` the number of live brokers is unknown:
+        it is ``inSyncReplicas`` - 1 then, never None.
         """
         config = self._config
         if config.broker_role != SYNC_MASTER:
@@ -117,14 +120,14 @@ class Replication:
         return None if replicas is None else replicas - 1
 
     def in_sync_slaves(self) -> int:
-        """How many slaves are connected and in sync."""
+        """Return the number of slaves that are connected and in sync."""
         end = self._store.max_physical_offset
         return sum(self.master.is_in_sync(link, end) for link in self.master.links)
 
     # -- status
 
     def exchange(self, info: ExchangeHaInfo) -> ExchangeHaInfo:
-        """Answer EXCHANGE_BROKER_HA_INFO (906): a broker of the same name reports the master, or asks for it."""
+        """Answer EXCHANGE_BROKER_HA_INFO (906): a broker of the same name reports the master, or requests it."""
         if info.master_ha_address is not None:
             self._role.update_master("a broker of its name", info.master_address, info.master_ha_address)
             return ExchangeHaInfo()
@@ -136,12 +139,12 @@ class Replication:
         )  # fmt: skip
 
     def master_flushed(self, offset: int | None) -> None:
-        """Note the flushed offset of the master's log (RESET_MASTER_FLUSH_OFFSET, 908)."""
+        """Store the flushed offset of the master's log for :meth:`status` (RESET_MASTER_FLUSH_OFFSET, 908)."""
         if self.slave is not None and offset is not None:
             self._master_flushed = offset
 
     def status(self) -> dict[str, object]:
-        """The status for tools (GET_BROKER_HA_STATUS, 907)."""
+        """Return the status of replication for tools, under Java's names (GET_BROKER_HA_STATUS, 907)."""
         slave, end = self.slave, self._store.max_physical_offset
         links = self.master.links if slave is None else []
         return {
@@ -152,7 +155,7 @@ class Replication:
         }  # fmt: skip
 
     def _slave_status(self, slave: HaSlave | None, end: int) -> dict[str, object]:
-        """The status of this slave; zeros at a master."""
+        """Return the status of this slave; zeros at a master."""
         if slave is None:
             return dict.fromkeys(_OF_SLAVE, 0)
         address = {} if slave.address is None else {"masterAddr": slave.address}
@@ -163,7 +166,7 @@ class Replication:
         }  # fmt: skip
 
     def _link_status(self, link: SlaveLink, end: int) -> dict[str, object]:
-        """The status of one slave of this master."""
+        """Return the status of one slave of this master."""
         return {
             "addr": link.address, "diff": end - link.acknowledged, "inSync": self.master.is_in_sync(link, end),
             "slaveAckOffset": link.acknowledged, "transferFromWhere": link.next,

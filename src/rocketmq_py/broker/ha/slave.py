@@ -1,6 +1,6 @@
-"""The slave's side of replication: fetches the master's log and reports how far it has come (DefaultHAClient).
+"""The slave's side of replication: fetches the master's log and reports the end of its own log (DefaultHAClient).
 
-The bytes go to the store's replica.
+The bytes are appended to the store's replica.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ _log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 3.0
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Delays between connection attempts, in seconds: a restarted master is found soon, a missing one costs little."""
+"""Delays before successive connection attempts, in seconds; the last one repeats."""
 
 
 class MasterLink(asyncio.Protocol):
-    """One connection to the master; ``fault`` is why this side has closed it."""
+    """The connection of a slave to its master.
+
+    ``done`` is resolved when the connection is closed, and ``fault`` is the reason then, whichever side has closed it.
+    """
 
     _transport: asyncio.Transport
 
@@ -68,7 +71,7 @@ class MasterLink(asyncio.Protocol):
             self.done.set_result(None)
 
     def report(self) -> None:
-        """Report the end of this log to the master."""
+        """Send the end offset of this slave's log to the master."""
         self._reported = self._replica.end
         self._slave.written_ms = self._slave.clock()
         self._transport.write(pack_report(self._reported))
@@ -88,12 +91,12 @@ class MasterLink(asyncio.Protocol):
 
 
 class HaSlave:
-    """Follows a master; the master may change.
+    """Fetches the log of a master, which may change.
 
     :param store: the slave's store.
-    :param clock: the time in milliseconds.
-    :param tls: the broker's TLS settings. If it speaks TLS to others (tls.enable), it does so here. A master without
-        TLS on its HA port, such as Java's, is then reached without TLS, except in enforcing mode.
+    :param clock: returns the time in milliseconds.
+    :param tls: the broker's TLS settings. If it uses TLS for outgoing connections (tls.enable), it does so here. A
+        master without TLS on its HA port, such as Java's, is then reached without TLS, except in enforcing mode.
     """
 
     def __init__(
@@ -117,7 +120,7 @@ class HaSlave:
         self._attempts = 0
 
     def follow(self, address: str | None) -> None:
-        """Fetch the log from this address from now on; None to stop."""
+        """Fetch the log from this address, ``host:port``, from now on; None to stop fetching."""
         if address == self.address:
             return
         self.address = address
@@ -127,15 +130,15 @@ class HaSlave:
         self._changed.set()
 
     def start(self) -> None:
-        """Start; connects as soon as a master is known."""
+        """Start to fetch the log; waits until :meth:`follow` has an address."""
         self._work.start(self._run())
 
     async def stop(self) -> None:
-        """Stop. May be called twice."""
+        """Stop fetching the log, and close the connection. Does nothing if stopped already."""
         await self._work.stop()
 
     def tick(self) -> None:
-        """Serve timeouts; called several times a second."""
+        """Send heartbeats, and close a silent connection; called several times a second."""
         if self._link is not None:
             self._link.tick(self.clock())
 
@@ -154,7 +157,7 @@ class HaSlave:
             await self._pause()
 
     async def _connect(self, address: str) -> None:
-        """Connect, and fetch until the connection ends."""
+        """Connect, and fetch the log until the connection is closed; log failures."""
         self.read_ms = self.clock()
         try:
             link = await self._open(address, None if address == self._plain_address else self._context)
@@ -186,7 +189,7 @@ class HaSlave:
         return link
 
     def _log_failure(self, address: str, why: object) -> None:
-        """Log once that the log cannot be fetched; as an error if the logs do not match."""
+        """Log once that the master's log cannot be fetched; as an error if it contradicts this slave's log."""
         level = logging.ERROR if isinstance(why, ReplicaRefused) else logging.WARNING
         problem = f"the log of the master cannot be fetched from {address}: {why}"
         if self._logged != problem:
@@ -194,14 +197,14 @@ class HaSlave:
             _log.log(level, "%s; trying again every few seconds", problem)
 
     def received_valid(self) -> None:
-        """Reset the delay between attempts after a valid piece of the log."""
+        """Reset the delay between connection attempts, because valid bytes of the log have arrived."""
         self._attempts = 0
         if self._logged is not None:
             self._logged = None
             _log.warning("fetching the log of the master from %s again", self.address)
 
     async def _pause(self) -> None:
-        """Wait before the next attempt, unless the master changes."""
+        """Wait before the next connection attempt; return early if the master changes."""
         seconds = _RETRY_SECONDS[min(self._attempts, len(_RETRY_SECONDS) - 1)]
         self._attempts += 1
         try:

@@ -40,11 +40,13 @@ _TICK_SECONDS = 3.0
 _TIMEOUT_SECONDS = 30.0
 _PAGE = 2000
 _MOST_PAGES = 10_000
-"""The most pages of a table: one that changes faster than it can be read is skipped until the next interval."""
+"""Maximum number of pages of a table. A table that changes faster than it can be read is skipped until the next
+interval.
+"""
 
 
 class Tables(NamedTuple):
-    """The tables of a slave."""
+    """The tables that a slave copies from its master."""
 
     topics: TopicConfigs
     mappings: TopicQueueMappings
@@ -58,11 +60,11 @@ class Tables(NamedTuple):
 class SlaveSync:
     """Keeps the tables of a slave equal to its master's.
 
-    Everything is fetched when a master becomes known, then every ``slave_sync_interval``, and when the log brings an
-    unknown topic; the timer checkpoint every three seconds. A part that fails does not keep the others from being
-    fetched, unless the master is unreachable.
+    All tables are fetched when the master's address becomes known, then every ``slave_sync_interval``, and when the log
+    has messages of an unknown topic; the timer checkpoint every three seconds. If one table cannot be copied, the
+    others are still fetched, unless the master is unreachable.
 
-    :param address: this broker's address; a broker that became master does not follow itself.
+    :param address: this broker's address; if the name servers return it as the master's, nothing is copied.
     :param on_lost: called when the master is unreachable.
     """
 
@@ -83,20 +85,20 @@ class SlaveSync:
         self._unknown_topics: set[str] = set()
         self._work = Background()
         self.completed = 0
-        """How often everything has been copied."""
+        """The number of times that all tables have been copied."""
 
     def start(self) -> None:
-        """Start; nothing happens while no master is known."""
+        """Start to copy tables; waits until the master's address is known."""
         self._work.start(self._run())
         self._role.add_master_listener(self._master_changed)
 
     async def stop(self) -> None:
-        """Stop. May be called twice."""
+        """Stop copying and close the connections. Does nothing if stopped already."""
         await self._work.stop()
         self._rpc_client.close()
 
     def arrived(self, topics: Iterable[str]) -> None:
-        """Fetch the tables now if the log brought messages of unknown ``topics``.
+        """Fetch the tables soon if this slave does not have one of ``topics``, whose messages the log has brought.
 
         Consumers read from a slave when the master is down, so the topic must exist here. Each name triggers this once
         per interval, since the master may have deleted the topic.
@@ -138,7 +140,7 @@ class SlaveSync:
     # -- one turn
 
     async def _turn(self, master: str, *, is_full: bool) -> bool:
-        """Fetch what is due; True if all of it came."""
+        """Fetch the tables that are due; return True if all of them were copied."""
         parts: list[Callable[[str], Awaitable[None]]] = []
         if is_full:
             parts += [self._topics, self._offsets, self._delay, self._groups, self._modes]
@@ -168,7 +170,7 @@ class SlaveSync:
         return True
 
     def _unreachable(self, master: str, error: NetworkError) -> None:
-        """Ask the name servers for the master, at growing intervals."""
+        """Count a failed attempt; call ``on_lost`` after the first, second, fourth, eighth … one in a row."""
         if not self._failures:
             _log.warning("master %s cannot be reached: %s", master, error)
         self._failures += 1
@@ -244,5 +246,5 @@ class SlaveSync:
 
 
 def _as_text(version: DataVersion | None) -> str:
-    """A version as a header field; empty for none, as a Java slave sends it."""
+    """Encode a version as a header field; None becomes an empty text, as a Java slave sends it."""
     return "" if version is None else version.encode().decode()

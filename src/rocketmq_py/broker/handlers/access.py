@@ -17,7 +17,7 @@ from rocketmq_py.wire import fastjson
 
 
 class AccessHandlers:
-    """Handlers of the codes 3001 to 3010."""
+    """Handlers of the request codes 3001 to 3010."""
 
     def __init__(self, access: AccessTable) -> None:
         self._access = access

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdminHandlers:
-    """Handlers of the codes 25, 26, 28, 45, 306, 316 and 329."""
+    """Handlers of the request codes 25, 26, 28, 45, 306, 316 and 329."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class AdminHandlers:
 
     @handles(Code.GET_ALL_DELAY_OFFSET)
     def delay_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return the delivered offsets of all delay levels, for slaves."""
+        """Return the delivery offset of each delay level as JSON, for slaves."""
         del peer, request, body
         return Reply(body=dumps_java(self._delay.tree()))
 
@@ -110,7 +110,7 @@ class AdminHandlers:
 
 
 class BrokerHandlers:
-    """Handlers of the codes 905 to 908, which name servers and other brokers send."""
+    """Handlers of the request codes 905 to 908, which name servers and other brokers send."""
 
     def __init__(self, replication: Replication, membership: Membership) -> None:
         self._replication = replication
@@ -118,7 +118,7 @@ class BrokerHandlers:
 
     @handles(Code.NOTIFY_MIN_BROKER_ID_CHANGE)
     def min_broker_id(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Handle the news that another broker of this name has the smallest id now."""
+        """Handle a name server's notification that another broker of this name has the smallest id now."""
         del peer, body
         self._membership.notified(request.header)
         return Reply()
@@ -131,7 +131,7 @@ class BrokerHandlers:
 
     @handles(Code.GET_BROKER_HA_STATUS)
     def ha_status(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return the state of replication."""
+        """Return the status of replication: of the connected slaves at a master, of this broker at a slave."""
         del peer, request, body
         return Reply(body=dumps_java(self._replication.status()))
 

@@ -19,16 +19,19 @@ BODY_LIMITS = {
     Code.UPDATE_AND_CREATE_TOPIC_LIST: 4 * MIB,
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: 4 * MIB,
 }  # fmt: skip
-"""Bytes by request code. Lists of topics and groups come from administrators and may be longer."""
+"""Maximum body size in bytes by request code. Lists of topics and groups come from administrators and may be longer."""
 
 
 DIALECT_LIMIT = 128 * 1024
-"""Bytes of a JSON body in fastjson's dialect, which is read character by character: 128 KiB take some 60 ms."""
+"""Maximum size in bytes of a JSON body in fastjson's dialect.
+
+Such a body is decoded character by character: 128 KiB take some 60 ms.
+"""
 _NOT_JSON = frozenset({Code.UPDATE_BROKER_CONFIG})
 
 
 def body_fault(code: int, body: bytes) -> str | None:
-    """Why a body is too long for its request; None if it is not."""
+    """Return an error message if a body is too long for its request, otherwise None."""
     limit = BODY_LIMITS.get(code)  # type: ignore[call-overload]
     if limit is None or len(body) <= DIALECT_LIMIT:
         return None
@@ -41,9 +44,9 @@ def body_fault(code: int, body: bytes) -> str | None:
 
 
 def checked(code: int, body: bytes) -> bytes:
-    """A body that may be decoded.
+    """Return the body if it is short enough to be decoded.
 
-    :raises BrokerError: it is too long.
+    :raises BrokerError: INVALID_PARAMETER, it is too long.
     """
     fault = body_fault(code, body)
     if fault is not None:

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientHandlers:
-    """Handlers of the codes 34, 35, 38, 41, 42, 46, 203, 204 and 328."""
+    """Handlers of the request codes 34, 35, 38, 41, 42, 46, 203, 204 and 328."""
 
     def __init__(self, config: BrokerConfig, clients: Clients, locks: LockTable, clock: Callable[[], int]) -> None:
         self._config = config
@@ -47,7 +47,7 @@ class ClientHandlers:
         self._locks = locks
         self._clock = clock
 
-    @handles(Code.HEART_BEAT, lane="heartbeat")
+    @handles(Code.HEART_BEAT, lane="heartbeat", sliced=True)
     def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Register a client: its producer groups, its consumer groups and their subscriptions."""
         try:
@@ -80,7 +80,7 @@ class ClientHandlers:
             raise BrokerError.of(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(e)) from None
         return Reply()
 
-    @handles(Code.GET_CONSUMER_LIST_BY_GROUP, lane="consumer")
+    @handles(Code.GET_CONSUMER_LIST_BY_GROUP, lane="consumer", sliced=True)
     def consumer_list(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """List the client ids of a group's members, which share the queues."""
         del peer, body
@@ -159,7 +159,7 @@ def _connection(member: RegisteredClient) -> ConnectionInfo:
 
 
 class AssignmentHandlers:
-    """Handlers of the codes 400, 401 and 402."""
+    """Handlers of the request codes 400, 401 and 402."""
 
     def __init__(self, assignments: QueueAssignments, modes: RequestModes) -> None:
         self._assignments = assignments

@@ -31,7 +31,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class GroupHandlers:
-    """Handlers of the codes 200, 201, 207, 208, 225, 300, 314, 343, 345, 352 and 353.
+    """Handlers of the request codes 200, 201, 207, 208, 225, 300, 314, 343, 345, 352 and 353.
 
     :param address: this broker's address for clients.
     """
@@ -112,7 +112,7 @@ class GroupHandlers:
 
     @handles(Code.GET_SUBSCRIPTIONGROUP_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return one group."""
+        """Return the configuration of one group."""
         del peer, body
         group = self._groups.find(request.header.group)
         if group is None:
@@ -146,8 +146,11 @@ class GroupHandlers:
         return [topic for topic in asked if self._clients.consumers.may_consume(group, topic)]
 
     def _progress(self, group: str, topic: str, queue_id: int) -> dict[str, int]:
-        """The progress in a physical queue; -1 in one of a static topic that the group has no offset in: tools look for
-        the last one that has.
+        """Return a group's progress in a queue: end of the queue, committed offset, pulled offset, and the store time
+        (ms) of the last consumed message.
+
+        Without a committed offset ``consumerOffset`` is 0, but -1 in a queue of a static topic: tools use the latest
+        physical queue that has an offset.
         """
         _, end = self._store.queue_range(topic, queue_id)
         consumed = self._offsets.query(group, topic, queue_id)
@@ -171,7 +174,7 @@ class GroupHandlers:
 
     @handles(Code.UPDATE_AND_GET_GROUP_FORBIDDEN)
     def forbid(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Forbid a group to read a topic, allow it again, or return which of the two holds."""
+        """Forbid or allow a group to read a topic, if the header has ``readable``; return whether it may read."""
         del peer, body
         header: GroupForbidden = request.header
         if header.readable is not None:

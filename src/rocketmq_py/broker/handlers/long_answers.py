@@ -9,7 +9,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 def members(pairs: Iterable[tuple[object, object]]) -> Iterator[bytes]:
-    """The members of a JSON object, one by one, in Java's dialect."""
+    """Encode the members of a JSON object one by one in Java's dialect, with commas and without the braces."""
     separator = b""
     for key, value in pairs:
         yield separator + dumps_java({key: value})[1:-1]
@@ -17,7 +17,7 @@ def members(pairs: Iterable[tuple[object, object]]) -> Iterator[bytes]:
 
 
 def items(values: Iterable[object]) -> Iterator[bytes]:
-    """The items of a JSON array, one by one, in Java's dialect."""
+    """Encode the items of a JSON array one by one in Java's dialect, with commas and without the brackets."""
     separator = b""
     for value in values:
         yield separator + dumps_java(value)
@@ -25,7 +25,7 @@ def items(values: Iterable[object]) -> Iterator[bytes]:
 
 
 async def assemble(slices: SlicedWork, *parts: bytes | Iterator[bytes]) -> bytes:
-    """A body from parts; iterators are advanced in slices."""
+    """Join parts to a body; iterators are consumed in slices, so that the event loop serves others in between."""
     return b"".join(await slices.run(_pieces(parts)))
 
 

@@ -1,4 +1,4 @@
-"""Requests about messages: sends, batches, send-backs, pulls, replies, ends of transactions."""
+"""Requests about messages: sends, batches, send-backs, pulls, replies, commits and rollbacks of transactions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Puller(Protocol):
 
 
 class SendHandlers:
-    """Handlers of the codes 10, 36, 310, 320 and 300320."""
+    """Handlers of the request codes 10, 36, 310, 320 and 300320."""
 
     def __init__(self, sender: Sender, send_back: SendBackService) -> None:
         self._send = sender.send
@@ -51,7 +51,7 @@ class SendHandlers:
 
     @handles_runs(Code.SEND_MESSAGE_V2)
     def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
-        """Store many messages at once."""
+        """Store consecutive plain sends of a run from index ``begin`` on; None if that one needs :meth:`send`."""
         return self._send_run(peer, run, begin)
 
     @handles(Code.SEND_BATCH_MESSAGE, lane="send")
@@ -66,14 +66,14 @@ class SendHandlers:
 
     @handles(Code.CONSUMER_SEND_MSG_BACK, lane="send")
     def send_back(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Store a message again that a consumer sent back."""
+        """Store a message that a consumer failed to process again, for a retry or as a dead letter."""
         del peer, body
         self._send_back.take(request.header, request.version)
         return Reply()
 
 
 class SlaveSendHandlers:
-    """Handlers of the codes 10, 36, 310, 320 and 300320 of a slave, which refuse.
+    """Handlers of the request codes 10, 36, 310, 320 and 300320 of a slave, which refuse.
 
     With ``enableSlaveActingMaster`` the response codes are others, as in Java.
     """
@@ -101,7 +101,7 @@ class SlaveSendHandlers:
 
 
 class PullHandlers:
-    """Handlers of the codes 11 and 361."""
+    """Handlers of the request codes 11 and 361."""
 
     def __init__(self, pull_service: Puller) -> None:
         self._pull = pull_service.pull
@@ -114,7 +114,7 @@ class PullHandlers:
 
 
 class ReplyHandlers:
-    """Handlers of the codes 324 and 325."""
+    """Handlers of the request codes 324 and 325."""
 
     def __init__(self, replies: ReplyService) -> None:
         self._replies = replies
@@ -126,14 +126,14 @@ class ReplyHandlers:
 
 
 class TransactionHandlers:
-    """Handlers of the codes 37, 323 and 300037."""
+    """Handlers of the request codes 37, 323 and 300037."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     @handles(Code.END_TRANSACTION, lane="transaction")
     def end(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
-        """Commit or roll back a transaction; one still unknown to the producer is not answered."""
+        """Commit or roll back a transaction; no answer to a oneway request, or if the producer sent UNKNOWN."""
         del body
         if request.flag & ONEWAY_FLAG:
             self._transactions.end_oneway(request.header, peer.address)
@@ -142,7 +142,7 @@ class TransactionHandlers:
 
     @handles(Code.END_TRANSACTIONS, lane="transaction")
     def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Commit or roll back many transactions."""
+        """Commit or roll back up to ``MOST_ENDS`` transactions."""
         try:
             places, offsets = decode_half_positions(body)
         except CorruptRecord as e:
@@ -156,7 +156,7 @@ class TransactionHandlers:
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)
     def resume(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Resume the checks of a half message that were given up."""
+        """Resume the transaction checks of a half message after the broker gave them up."""
         del peer, body
         self._transactions.resume(request.header.msg_id or "")
         return Reply()

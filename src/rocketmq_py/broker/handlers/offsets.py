@@ -39,11 +39,11 @@ _SECONDS = 5.0
 
 Queue = tuple[tuple[str, object], ...]
 _LARGEST = 2**63 - 1
-"""The offset of a queue in which the compared group is behind (Long.MAX_VALUE)."""
+"""Long.MAX_VALUE: the correction offset of a queue in which the compared group is behind."""
 
 
 class OffsetHandlers:
-    """Handlers of the codes 14, 15, 29 to 32, 43 and 308."""
+    """Handlers of the request codes 14, 15, 29 to 32, 43 and 308."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class OffsetHandlers:
 
     @handles(Code.QUERY_CONSUMER_OFFSET, lane="consumer")
     def query(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return the offset of a group. A new group of a small young queue gets its beginning."""
+        """Return a group's committed offset in a queue; 0 for a new group if message 0 is still in memory."""
         del peer, body
         header: QueryConsumerOffset = request.header
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
@@ -70,7 +70,11 @@ class OffsetHandlers:
         return Reply(header=OffsetResponse(offset=offset))
 
     def _first(self, header: QueryConsumerOffset) -> int:
-        """0 if message 0 is stored and recent enough to be in memory, else QUERY_NOT_FOUND."""
+        """Return 0 as the offset of a new group.
+
+        :raises BrokerError: QUERY_NOT_FOUND, message 0 is deleted or no longer in memory, or ``setZeroIfNotFound`` is
+            false.
+        """
         if header.set_zero_if_not_found is False:
             remark = "Not found, do not set to zero, maybe this group boot first"
             raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
@@ -111,7 +115,7 @@ class OffsetHandlers:
 
     @handles(Code.SEARCH_OFFSET_BY_TIMESTAMP)
     def search(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return the offset of a store time."""
+        """Return the offset of the first message stored at a time or later; ``upper``: of the last not after it."""
         del peer, body
         header: SearchOffset = request.header
         boundary = Boundary.UPPER if (header.boundary_type or "").lower() == "upper" else Boundary.LOWER
@@ -135,8 +139,8 @@ class OffsetHandlers:
     def corrections(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return the smallest offset that groups have committed in each queue of a topic.
 
-        A queue in which the compared group is behind it has Long.MAX_VALUE. Unlike Java's broker, this one does not
-        delete the offsets of the filtered groups, but only leaves them out.
+        Instead, it is Long.MAX_VALUE in a queue in which the compared group has committed a smaller one. Unlike Java's
+        broker, this one does not delete the offsets of the filtered groups, but only leaves them out.
         """
         del peer, body
         header: QueryCorrectionOffset = request.header
@@ -153,7 +157,7 @@ class OffsetHandlers:
 
 
 class ResetHandlers:
-    """Handlers of the codes 222 and 223."""
+    """Handlers of the request codes 222 and 223."""
 
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups,
@@ -203,7 +207,7 @@ class ResetHandlers:
         return {header.queue_id: header.offset}
 
     def _at(self, topic: str, queue_id: int, timestamp: int) -> int:
-        """The offset of a time; the end of the queue for a negative time."""
+        """Return the offset of a store time in milliseconds; the end of the queue for a negative time."""
         if timestamp < 0:
             return self._store.queue_range(topic, queue_id)[1]
         return self._store.offset_by_time(topic, queue_id, timestamp)
@@ -239,7 +243,7 @@ class ResetHandlers:
         return Reply(body=table)
 
     def _moved(self, header: ResetOffset, topic: TopicConfig) -> dict[int, int]:
-        """The new offset of each queue; larger than the committed one only if forced."""
+        """Return the new offset of each queue; without ``is_force`` it is never larger than the committed offset."""
         moved = {}
         for queue_id in range(topic.write_queue_nums):
             consumed = self._offsets.query(header.group, header.topic, queue_id)
@@ -286,9 +290,9 @@ class ResetHandlers:
 
 
 def _offsets_of(body: bytes) -> dict[Queue, Any]:
-    """The offsets by queue of a consumer's answer.
+    """Decode a consumer's answer to offsets by queue.
 
-    :raises BadHeader: the answer has another form.
+    :raises BadHeader: the answer cannot be decoded.
     """
     try:
         tree = loads(body)

@@ -17,7 +17,7 @@ from rocketmq_py.server import Hold, Peer, Reply, handles
 
 
 class PopHandlers:
-    """Handlers of the codes 200050 to 200055 and 200151."""
+    """Handlers of the request codes 200050 to 200055 and 200151."""
 
     def __init__(self, pop: PopServices) -> None:
         self._pop_service = pop.pop_service
@@ -73,7 +73,7 @@ class PopHandlers:
 
 
 def _answered(nothing: Header, answer: Callable[[], Reply | Hold]) -> Reply | Hold:
-    """The answer of ``answer``; a refusal carries the header of an empty answer, as in Java."""
+    """Return the result of ``answer()``; if it raises BrokerError, a refusal with header ``nothing``, as in Java."""
     try:
         return answer()
     except BrokerError as e:

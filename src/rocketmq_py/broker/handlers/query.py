@@ -24,7 +24,7 @@ _BY_TAG = "T"
 
 
 class QueryHandlers:
-    """Handlers of the codes 12, 33 and 321."""
+    """Handlers of the request codes 12, 33 and 321."""
 
     def __init__(self, store: MessageStore, clients: Clients) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class QueryHandlers:
 
     @handles(Code.QUERY_MESSAGE, lane="query")
     def by_key(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return the messages of a key or a tag, and of other keys of the topic with the same hash."""
+        """Return a topic's messages with a key or a tag; also those whose key only has the same hash."""
         del peer, body
         header: QueryMessage = request.header
         limit = _BY_UNIQUE_KEY if header.unique_key_query else header.max_num
@@ -79,7 +79,10 @@ class QueryHandlers:
         return Reply(body=dumps_java(answer))
 
     def _filter(self, header: QueryConsumeQueue) -> dict[str, object]:
-        """The subscription of a group. Queues have no bit maps of SQL filters here, so none are returned."""
+        """Return the fields of the answer about a group's subscription; none if the header names no group.
+
+        Queues have no bit maps of SQL filters here, so none are returned.
+        """
         if header.consumer_group is None:
             return {}
         found = self._clients.consumers.subscription(header.consumer_group, header.topic)
@@ -89,7 +92,7 @@ class QueryHandlers:
 
 
 def _of_topic(records: bytes, topic: str) -> bytes:
-    """The records of one topic: the index finds those of another topic, too, if their keys have the same hash."""
+    """Keep the records of one topic: the index also finds those of other topics whose keys have the same hash."""
     found = [records[at : at + size] for at, size in record_sizes(records)]
     kept = [record for record in found if read_stored(record).topic == topic]
     return records if len(kept) == len(found) else b"".join(kept)

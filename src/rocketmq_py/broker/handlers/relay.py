@@ -20,7 +20,7 @@ _SECONDS = 10.0
 
 
 class RelayHandlers:
-    """Handlers of the codes 307 and 309."""
+    """Handlers of the request codes 307 and 309."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ Queue = tuple[tuple[str, object], ...]
 
 
 class StatisticsHandlers:
-    """Handlers of the codes 303, 315 and 317.
+    """Handlers of the request codes 303, 315 and 317.
 
     :param address: this broker's address for clients.
     """
@@ -103,7 +103,7 @@ class StatisticsHandlers:
         return Reply(body=body + dumps_java(totals)[1:])
 
     def _groups_progress(self, is_order: bool, totals: dict[str, int]) -> Iterator[bytes]:
-        """The items of ``consumeStatsList``, in pieces; adds to ``totals``."""
+        """Encode the items of ``consumeStatsList`` in parts; add the lags of all queues to ``totals``."""
         for number, group in enumerate(sorted(self._groups.table)):
             yield (b"," if number else b"") + b"{" + dumps_java(group) + b":["
             for index, topic in enumerate(self._topics_of(group, is_order)):
@@ -136,6 +136,6 @@ class StatisticsHandlers:
 
 
 def _local(time_ms: int) -> str:
-    """A time in the format of Java's tools."""
+    """Format a time in milliseconds as local time, in the format of Java's tools."""
     local = datetime.datetime.fromtimestamp(time_ms // 1000).astimezone()
     return f"{local:%Y-%m-%d#%H:%M:%S}:{time_ms % 1000:03}"

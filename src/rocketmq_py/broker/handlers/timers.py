@@ -13,7 +13,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class TimerHandlers:
-    """Handlers of the codes 60, 61 and 370."""
+    """Handlers of the request codes 60, 61 and 370."""
 
     def __init__(self, timers: Timers, recalls: RecallService, region: str) -> None:
         self._timers, self._recalls = timers, recalls
@@ -21,7 +21,7 @@ class TimerHandlers:
 
     @handles(Code.RECALL_MESSAGE, lane="send")
     def recall(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Recall a timed message."""
+        """Cancel a timed message that is not delivered yet; the answer has its unique key."""
         del body
         try:
             key = self._recalls.recall(request.header, peer.host)
@@ -40,7 +40,7 @@ class TimerHandlers:
 
     @handles(Code.GET_TIMER_METRICS)
     def metrics(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return how many timed messages of each topic wait."""
+        """Return the number of undelivered timed messages of each topic."""
         del peer, request, body
         if not self._timers.is_enabled:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "The timer message store is null")

@@ -31,7 +31,7 @@ from rocketmq_py.wire.fastjson import dumps_java
 
 
 class TopicHandlers:
-    """Handlers of the codes 17, 18, 21, 202, 215, 305 and 351."""
+    """Handlers of the request codes 17, 18, 21, 202, 215, 305 and 351."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class TopicHandlers:
 
     @handles(Code.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Create or change several topics; their attributes are changes, named with a ``+`` or ``-``."""
+        """Create or change several topics; attribute names with ``+`` set an attribute, those with ``-`` remove it."""
         del peer
         wanted = TopicConfigList.decode(checked(request.code, body)).topic_config_list
         for topic in wanted:
@@ -117,7 +117,7 @@ class TopicHandlers:
 
     @handles(Code.GET_TOPIC_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return one topic."""
+        """Return the configuration of one topic."""
         del peer, body
         topic = self._topics.get(request.header.topic)
         if topic is None:
@@ -183,7 +183,10 @@ class TopicHandlers:
 
 
 def check_numbers(topic: str, read: int, write: int, perm: int) -> None:
-    """Refuse impossible queue numbers and permissions of a topic."""
+    """Check the numbers of queues and the permission of a topic.
+
+    :raises BrokerError: INVALID_PARAMETER, one of them is out of range.
+    """
     fault = topic_queues_fault(topic, read, write) or perm_fault(topic, perm)
     if fault is not None:
         raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)

@@ -20,16 +20,16 @@ _log = logging.getLogger(__name__)
 FILE = "access.json"
 
 _LOOK_SECONDS = 1.0
-"""Between two looks at a file that another process may change."""
+"""Interval between two checks whether another process has changed the file."""
 
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class SecretFileSystem(OsFileSystem):
-    """Files of the operating system that only their owner may read, from the moment they exist."""
+    """Writes files that only their owner may read, from their creation on."""
 
     def write(self, path: Path, data: bytes) -> None:
-        """Replace a file as a whole, as :meth:`OsFileSystem.write` does."""
+        """Replace the content of a file atomically, as :meth:`OsFileSystem.write` does."""
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(path.name + ".tmp")
         new.unlink(missing_ok=True)  # one that a crash left behind may have other permissions
@@ -41,7 +41,7 @@ class SecretFileSystem(OsFileSystem):
 
 
 def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> AuthDispatcher:
-    """The access control of a broker, with users and permissions loaded from its file.
+    """Load a broker's users and permissions from its file, and return its access control.
 
     :raises ConfigError: neither the file nor its backup can be read.
     """
@@ -73,11 +73,11 @@ class FollowedAccess:
 
     @property
     def enabled(self) -> bool:
-        """Whether requests are checked."""
+        """True if requests are checked."""
         return self._control.enabled
 
     def admit(self, peer: Peer, request: Command) -> Reply | None:
-        """The refusal of a request, or None if it is admitted; changes of the file are seen within a second."""
+        """Return the refusal of a request, None if it is admitted; a changed file is read again within a second."""
         now = time.monotonic()
         if now - self._looked_at > _LOOK_SECONDS:
             self._looked_at = now

@@ -17,7 +17,7 @@ class ConfigFileSaver:
 
     A failed write is logged once per file until a later save succeeds.
 
-    :param thread: writes the files; it is ended by :meth:`close`.
+    :param thread: an executor with one thread, which writes the files; :meth:`close` shuts it down.
     """
 
     def __init__(self, thread: Executor) -> None:
@@ -27,16 +27,16 @@ class ConfigFileSaver:
         """Files that could not be written; used by the thread only."""
 
     def save(self, file: ConfigFile, value: Any) -> None:
-        """Write ``value`` to a file soon. The caller must not change ``value`` afterwards."""
+        """Write ``value`` to a file in the thread, and return at once. The caller must not change ``value`` later."""
         self._last = self._thread.submit(self._save, file, value)
 
     def wait(self) -> None:
-        """Wait until everything is written."""
+        """Block until all files are written."""
         if self._last is not None:
             self._last.result()
 
     def close(self) -> None:
-        """Wait until everything is written, then end the thread."""
+        """Block until all files are written, then stop the thread."""
         self._thread.shutdown(wait=True)
 
     def _save(self, file: ConfigFile, value: Any) -> None:

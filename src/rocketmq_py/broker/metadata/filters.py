@@ -1,7 +1,7 @@
 """Filter expressions of consumer groups by topic, and the file ``consumerFilter.json``.
 
 The rules are Java's (ConsumerFilterManager): a newer expression replaces an older one; an expression stays for a day
-after its group has left; it is dropped when a newer one is illegal. Tag filters are not kept here. Bloom filters are
+after its group has left; it is dropped when a newer one is illegal. Tag filters are not stored. Bloom filters are
 not used: expressions are evaluated on the messages. The bits of a group are written to the file nevertheless, because
 Java brokers discard a file without them. Unlike Java, an expression is compiled by the first pull that needs it, not by
 the heartbeat or the start that brings it, so that neither slows down with the number of groups.
@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 _INT = 0xFFFFFFFF
 _COST_OF_A_CHARACTER = 2
 _ABSENT_MS = 30_000
-"""Groups loaded from the file count as gone since this long before the start."""
+"""Groups loaded from the file are treated as disconnected since this time before the start."""
 _BLOOM_BITS, _BLOOM_HASHES = 112, 3
-"""The sizes for 32 groups (expectConsumerNumUseFilter) and 20 % errors (maxErrorRateOfBloomFilter)."""
+"""Java's values for 32 groups (expectConsumerNumUseFilter) and 20 % errors (maxErrorRateOfBloomFilter)."""
 
 
 class FilterData(Body, kw_only=True):
@@ -53,7 +53,7 @@ class FilterData(Body, kw_only=True):
 
 
 def compile_filter(expression_type: str, expression: str) -> SqlFilter:
-    """Compile an expression of any type but tags.
+    """Compile an SQL92 expression.
 
     :raises ConfigError: the type is unknown or the expression is illegal.
     """
@@ -72,7 +72,7 @@ def _check(expression_type: str, expression: str) -> None:
 
 
 def bloom_data(group: str, topic: str) -> dict[str, Any]:
-    """The bits of a group in Java's Bloom filter of a topic (BloomFilter.generate)."""
+    """Return the bits of a group in Java's Bloom filter of a topic, in the form of the file (BloomFilter.generate)."""
     found = murmur3_64(f"{group}#{topic}".encode())
     low, high = found & _INT, found >> 32
     places = [(low + i * high) & _INT for i in range(1, _BLOOM_HASHES + 1)]
@@ -81,11 +81,11 @@ def bloom_data(group: str, topic: str) -> dict[str, Any]:
 
 
 class ConsumerFilters:
-    """Filter data by topic and group.
+    """Filter expressions of consumer groups, by topic and group.
 
     :param file: ``consumerFilter.json``.
-    :param keep_ms: how long expressions are kept after their group has left (filterDataCleanTimeSpan).
-    :param clock: the time in milliseconds.
+    :param keep_ms: how long expressions stay after their group has left (filterDataCleanTimeSpan).
+    :param clock: returns the time in milliseconds.
     :param save: writes the file. It is called every few seconds and should not wait for the disk.
     """
 
@@ -102,14 +102,14 @@ class ConsumerFilters:
         self._save = save
         self._saved: dict[str, Any] = {}
         self._topics: dict[str, set[str]] = {}
-        """The topics of each group."""
+        """By group: the topics for which it has an expression."""
         self._changed = False
         self.table: dict[str, dict[str, FilterData]] = {}
 
     # -- the file
 
     def load(self) -> None:
-        """Load the file; all its groups count as disconnected."""
+        """Load the file; all its groups are treated as disconnected until their next heartbeat."""
         self._saved = self._file.load() or {}
         for topic, groups in (self._saved.get("filterDataByTopic") or {}).items():
             for group, entry in ((groups or {}).get("groupFilterData") or {}).items():
@@ -138,7 +138,7 @@ class ConsumerFilters:
             self._save(self._file, tree)
 
     def tree(self) -> dict[str, Any]:
-        """The content of the file."""
+        """Return the content of the file."""
         return {
             "filterDataByTopic": {
                 topic: {"groupFilterData": {group: _entry(data) for group, data in groups.items()}, "topic": topic}
@@ -156,13 +156,13 @@ class ConsumerFilters:
     # -- queries and changes
 
     def get(self, topic: str, group: str) -> FilterData | None:
-        """The expression of a group for a topic; None if it filters by tag or its expression is known to be illegal."""
+        """Return a group's expression for a topic; None if the group filters by tag, or its expression was illegal."""
         return self.table.get(topic, {}).get(group)
 
     def compiled(self, topic: str, group: str) -> SqlFilter | None:
-        """The compiled filter of a group for a topic; None if it filters by tag.
+        """Return a group's compiled filter for a topic; None if the group filters by tag, or its expression is illegal.
 
-        An illegal expression is dropped; a Java broker drops it when the heartbeat brings it.
+        An illegal expression is dropped here; a Java broker drops it when a heartbeat registers it.
         """
         data = self.get(topic, group)
         if data is None:
@@ -175,12 +175,15 @@ class ConsumerFilters:
             return None
 
     def highest_cost(self, group: str) -> int:
-        """The highest cost of the group's expressions over all topics, estimated from the longest text."""
+        """Return the highest cost of a group's expressions over all topics, estimated from their lengths; 1 without."""
         found = (self.table[topic][group] for topic in self._topics.get(group, ()))
         return max((_COST_OF_A_CHARACTER * len(data.expression) for data in found), default=1)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Register the subscriptions of a heartbeat, which are all subscriptions of the group."""
+        """Register the expressions in a group's subscriptions; those of its other topics are marked as dead.
+
+        :param subscriptions: all subscriptions of the group, from a heartbeat.
+        """
         topics = set()
         for subscription in subscriptions:
             topics.add(subscription.topic)
@@ -189,7 +192,7 @@ class ConsumerFilters:
         self._mark_dead(group, but=topics)
 
     def unregister(self, group: str) -> None:
-        """Mark the expressions of a group as dead: its last member has left."""
+        """Mark all expressions of a group as dead, because its last member has left."""
         self._mark_dead(group, but=set())
 
     def _register(self, group: str, wanted: SubscriptionData) -> None:

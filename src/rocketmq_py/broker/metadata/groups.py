@@ -22,7 +22,7 @@ from rocketmq_py.store.config.config_journal import JournaledFile, Step
 _log = logging.getLogger(__name__)
 
 READ_FORBIDDEN = 0x4
-"""The bit of a forbidden value that stops reading (PermName.INDEX_PERM_READ is its position)."""
+"""The bit in a value of the forbidden table that forbids a group to read (PermName.INDEX_PERM_READ is its position)."""
 
 _TABLE = "subscriptionGroupTable"
 _FORBIDDEN = "forbiddenTable"
@@ -37,7 +37,7 @@ class SubscriptionGroups(SavedTable):
     """The table of consumer groups.
 
     :param file: ``subscriptionGroup.json``.
-    :param clock: the time in milliseconds, for the version of the table.
+    :param clock: returns the time in milliseconds, for the version of the table.
     """
 
     def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
@@ -72,12 +72,15 @@ class SubscriptionGroups(SavedTable):
         return self.table.get(group)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """The configuration of a group, created if it does not exist and may be created; otherwise None."""
+        """Return the configuration of a group, which is created if it does not exist; None if it may not be created."""
         found = self.table.get(group)
         return found if found is not None else self.find_all([group]).get(group)
 
     def find_all(self, groups: Iterable[str]) -> dict[str, SubscriptionGroupConfig]:
-        """As :meth:`find` for many groups by name; all new groups are written together."""
+        """Return the configurations of several groups by name; new groups are created and written together.
+
+        Groups that do not exist and may not be created are left out.
+        """
         wanted = dict.fromkeys(groups)
         new = [group for group in wanted if group not in self.table and self._may_be_created(group)]
         if new:
@@ -95,7 +98,7 @@ class SubscriptionGroups(SavedTable):
         return True
 
     def put(self, groups: Iterable[SubscriptionGroupConfig]) -> list[SubscriptionGroupConfig]:
-        """Create or replace groups, written to disk."""
+        """Create or replace groups, write them to disk, and return them."""
         changed = list(groups)
         self.table |= {group.group_name: group for group in changed}
         self._changed({_TABLE: {group.group_name: bean(group) for group in changed}})
@@ -110,7 +113,7 @@ class SubscriptionGroups(SavedTable):
             self.persist()
 
     def delete(self, group: str) -> bool:
-        """Delete a group; False if it does not exist."""
+        """Delete a group and write the file; return False if the group does not exist."""
         if self.table.pop(group, None) is None:
             return False
         self.forbidden.pop(group, None)
@@ -118,7 +121,7 @@ class SubscriptionGroups(SavedTable):
         return True
 
     def is_read_forbidden(self, group: str, topic: str) -> bool:
-        """Whether a group is forbidden to read a topic."""
+        """True if a group is forbidden to read a topic."""
         return bool(self.forbidden and self.forbidden.get(group, {}).get(topic, 0) & READ_FORBIDDEN)
 
     def set_read_forbidden(self, group: str, topic: str, forbidden: bool) -> None:
@@ -133,7 +136,10 @@ class SubscriptionGroups(SavedTable):
 
 
 def _within_limits(table: dict[str, SubscriptionGroupConfig], teller: str) -> dict[str, SubscriptionGroupConfig]:
-    """The groups of a file or a master, their numbers of retry queues reduced to the limit."""
+    """Reduce numbers of retry queues to the limit, in place; return ``table``.
+
+    :param teller: the source of the table, for the log.
+    """
     for name, group in table.items():
         fault = retry_queues_fault(name, group.retry_queue_nums)
         if fault is not None:

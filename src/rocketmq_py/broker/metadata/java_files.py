@@ -10,7 +10,7 @@ from rocketmq_py.protocol.bodies.base import Body, DataVersion
 
 
 def bean(body: Body) -> dict[str, Any]:
-    """The members of a body as fastjson orders those of a bean: by name, without nulls."""
+    """Convert a body to a dict with members sorted by name and without nulls, as fastjson writes a bean."""
     tree = _sorted(msgspec.to_builtins(body, str_keys=True))
     assert isinstance(tree, dict)
     return tree
@@ -25,11 +25,11 @@ def _sorted(value: Any) -> Any:
 
 
 def version_of(tree: Any, otherwise: DataVersion) -> DataVersion:
-    """The ``dataVersion`` of a file's content, or ``otherwise`` if it has none."""
+    """Return the ``dataVersion`` in a file's content, or ``otherwise`` if it has none."""
     found = tree.get("dataVersion") if isinstance(tree, dict) else None
     return DataVersion.convert(found) if found else otherwise
 
 
 def int_keys(table: Any) -> dict[int, int]:
-    """A map of integers to integers, from a file's map with string keys."""
+    """Convert keys and values of a map from a JSON file to integers; None becomes an empty dict."""
     return {int(key): int(value) for key, value in (table or {}).items()}

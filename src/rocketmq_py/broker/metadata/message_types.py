@@ -17,7 +17,7 @@ _DELAYS = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY
 
 
 def message_type(properties: Mapping[str, str]) -> str:
-    """The type of a message, from its properties."""
+    """Return the type of a message from its properties: TRANSACTION, DELAY, FIFO, PRIORITY or NORMAL."""
     if properties.get(Property.TRANSACTION_PREPARED) == "true":
         return "TRANSACTION"
     if any(name in properties for name in _DELAYS):
@@ -28,21 +28,21 @@ def message_type(properties: Mapping[str, str]) -> str:
 
 
 def priority(properties: Mapping[str, str]) -> int | None:
-    """The priority of a message; None if it has none, or none that Java's ``int`` holds."""
+    """Return the priority of a message, 0 or more; None if it is missing, malformed or too large for Java's ``int``."""
     text = properties.get(Property.PRIORITY, "")
     number = int(text) if len(text) <= _INT_DIGITS and text.removeprefix("+").isdecimal() else -1
     return number if 0 <= number < 2**31 else None
 
 
 def has_priorities(topic: TopicConfig) -> bool:
-    """Whether consumers that pop a topic get messages of a high priority first."""
+    """True if pops of a topic read messages of a high priority first (``message.type`` is PRIORITY)."""
     return topic.attributes.get(MESSAGE_TYPE) == PRIORITY
 
 
 def type_fault(topic: TopicConfig, properties: Mapping[str, str]) -> str | None:
-    """Why a topic does not accept a message, or None. A topic without the attribute accepts normal messages.
+    """Return an error message if a topic does not accept a message's type, otherwise None.
 
-    Retry and dead-letter topics accept every type.
+    A topic without ``message.type`` accepts normal messages only; retry and dead-letter topics accept every type.
     """
     wanted = topic.attributes.get(MESSAGE_TYPE, "NORMAL")
     if wanted == MIXED or topic.topic_name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def topic_fault(topic: str) -> str | None:
-    """What is wrong with the name of a topic, or None."""
+    """Return an error message if a topic name is invalid, otherwise None."""
     if not topic or topic.isspace():
         return "The specified topic is blank."
     if not names.is_legal(topic):
@@ -47,7 +47,7 @@ def folder_fault(topic: str) -> str | None:
 
 
 def without_unsafe(names_of: str, table: dict[str, T]) -> dict[str, T]:
-    """The entries of a table whose names can be folder names. One warning counts the others.
+    """Return the entries of a table whose names can be folder names; one warning has the number of the others.
 
     :param names_of: a description of the names, for the warning.
     """
@@ -60,7 +60,7 @@ def without_unsafe(names_of: str, table: dict[str, T]) -> dict[str, T]:
 
 
 def group_fault(group: str) -> str | None:
-    """What is wrong with the name of a consumer group, or None."""
+    """Return an error message if the name of a consumer group is invalid, otherwise None."""
     if not group or group.isspace():
         return "The specified group is blank."
     if not names.is_legal(group):

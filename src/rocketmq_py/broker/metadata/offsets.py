@@ -1,7 +1,7 @@
 """Consumer offsets of each group in each queue, and the file ``consumerOffset.json``.
 
-Keeps committed offsets, the offset after the last pull, and resets that an administrator ordered
-(ConsumerOffsetManager). Offsets are not checked against the queues: they are what clients commit.
+These are committed offsets, offsets after the last pull, and pending resets by administrators (ConsumerOffsetManager).
+A committed offset is not checked against its queue: a client may commit any number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 NOT_FOUND = -1
 
 Table = dict[str, dict[int, int]]
-"""``topic@group`` to queue to offset."""
+"""Offsets by ``topic@group`` and queue id."""
 
 
 class ConsumerOffsets:
@@ -30,7 +30,7 @@ class ConsumerOffsets:
     :param file: ``consumerOffset.json``.
     :param save: writes the file. It is called every few seconds and should not wait for the disk.
     :param version_step: commits per increment of the table's version (consumerOffsetUpdateVersionStep).
-    :param clock: the time in milliseconds, for the version.
+    :param clock: returns the time in milliseconds, for the version.
     :param on_reset: called after a reset with the group, the topic and the queue id.
     """
 
@@ -54,7 +54,7 @@ class ConsumerOffsets:
         self._pulled: Table = {}
         self._resets: Table = {}
         self._keys: TopicGroupIndex[str] = TopicGroupIndex()
-        """The keys of all three tables."""
+        """Index of the keys of all three tables by topic and by group."""
 
     def load(self) -> None:
         """Load the file."""
@@ -87,7 +87,7 @@ class ConsumerOffsets:
         self.version = version_of(tree, self.version)
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also the answer to a slave."""
+        """Return the content of the file, which is also the answer to a slave."""
         return {
             "dataVersion": bean(self.version),
             "groupTopicMap": self._topics_by_group(),
@@ -104,7 +104,7 @@ class ConsumerOffsets:
         return groups
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
-        """Store an offset, even one smaller than before.
+        """Set the committed offset of a group in a queue, even to a smaller one.
 
         :param client: the client that commits, for the log.
         """
@@ -131,13 +131,13 @@ class ConsumerOffsets:
             self.version = self.version.bump(self._clock())
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The offset of a pending reset, else the committed one, else -1."""
+        """Return the offset of a pending reset; without one the committed offset, -1 if there is none."""
         key = f"{topic}@{group}"
         reset = self._resets.get(key, {}).get(queue_id)
         return self.table.get(key, {}).get(queue_id, NOT_FOUND) if reset is None else reset
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Store the offset a group has pulled up to, for statistics."""
+        """Store the offset after a group's last pull, for statistics; it is not written to disk."""
         key = f"{topic}@{group}"
         queues = self._pulled.get(key)
         if queues is None:
@@ -146,7 +146,7 @@ class ConsumerOffsets:
         queues[queue_id] = offset
 
     def query_pulled(self, group: str, topic: str, queue_id: int) -> int:
-        """The offset a group has pulled up to; its committed offset if it has not pulled."""
+        """Return the offset after a group's last pull; the result of :meth:`query` if it has not pulled."""
         found = self._pulled.get(f"{topic}@{group}", {}).get(queue_id)
         return self.query(group, topic, queue_id) if found is None else found
 
@@ -171,15 +171,15 @@ class ConsumerOffsets:
         return offset
 
     def topics_of(self, group: str) -> list[str]:
-        """Topics that a group has committed offsets for."""
+        """Return the topics for which a group has committed offsets."""
         return [topic for key, topic in self._keys.of_group(group).items() if key in self.table]
 
     def groups_of(self, topic: str) -> list[str]:
-        """Groups that have committed offsets for a topic."""
+        """Return the groups that have committed offsets for a topic."""
         return [group for key, group in self._keys.of_topic(topic).items() if key in self.table]
 
     def committed(self, topic: str, without: Collection[str] = ()) -> dict[int, list[int]]:
-        """Committed offsets of each queue of a topic, without those of the groups ``without``."""
+        """Return the committed offsets of all groups except ``without`` in a topic, by queue id."""
         found: dict[int, list[int]] = {}
         for key, group in self._keys.of_topic(topic).items():
             if group not in without:

@@ -21,9 +21,10 @@ _log = logging.getLogger(__name__)
 
 
 class TopicQueueMappings:
-    """Mappings by topic.
+    """The queue mappings of this broker's static topics, by topic.
 
-    :param broker_name: the broker's own name. :param clock: the time in milliseconds.
+    :param broker_name: the broker's own name.
+    :param clock: returns the time in milliseconds, for the version of the table.
     """
 
     def __init__(self, file: ConfigFile, broker_name: str, clock: Callable[[], int]) -> None:
@@ -34,7 +35,7 @@ class TopicQueueMappings:
         self.version = DataVersion(timestamp=clock())
 
     def load(self) -> None:
-        """Read the file; mappings that contradict themselves are left out, with an error in the log."""
+        """Load the file; inconsistent mappings are skipped and logged as errors."""
         found = MappingTable.convert(self._file.load() or {})
         self.version = found.data_version
         self.table = self._valid(found.topic_queue_mapping_info_map)
@@ -56,7 +57,7 @@ class TopicQueueMappings:
     def put(self, detail: MappingDetail, topic: str, *, force: bool) -> None:
         """Create or replace the mapping of a topic and write the file.
 
-        :param force: accept a mapping that contradicts the one before.
+        :param force: accept a mapping that is inconsistent with the current one.
         :raises BrokerError: the mapping is refused.
         """
         old = self.table.get(topic)
@@ -72,7 +73,7 @@ class TopicQueueMappings:
             self._changed()
 
     def replace(self, old: MappingDetail, new: MappingDetail) -> bool:
-        """Replace a mapping by one that was made from it; False if it has changed meanwhile."""
+        """Replace the mapping ``old`` with ``new``; return False if ``old`` is no longer the current one."""
         if self.table.get(old.topic) is not old:
             return False
         self.table[old.topic] = new
@@ -80,7 +81,7 @@ class TopicQueueMappings:
         return True
 
     def drop(self, old: MappingDetail, numbers: set[int]) -> bool:
-        """Drop logical queues from a mapping; False if it has changed meanwhile."""
+        """Remove logical queues from the mapping ``old``; return False if ``old`` is no longer the current one."""
         kept = {number: items for number, items in old.hosted_queues.items() if number not in numbers}
         return self.replace(old, msgspec.structs.replace(old, hosted_queues=kept))
 
@@ -93,7 +94,7 @@ class TopicQueueMappings:
         self._file.save({"dataVersion": bean(self.version), "topicQueueMappingInfoMap": self._tree(BareKey)})
 
     def tree(self) -> dict[str, object]:
-        """All mappings in the form that slaves and tools get."""
+        """Return all mappings in the JSON form for slaves and tools, by topic."""
         return self._tree(str)
 
     def _tree(self, key: type[BareKey | str]) -> dict[str, object]:
@@ -112,14 +113,14 @@ class TopicQueueMappings:
         self.persist()
 
     def infos(self, topics: set[str]) -> dict[str, MappingInfo]:
-        """What name servers get of the mappings of these topics."""
+        """Return the registration of the static ones among these topics for name servers, by topic."""
         return {topic: as_info(self.table[topic]) for topic in topics & self.table.keys()}
 
 
 def decode_mapping(body: bytes) -> MappingDetail:
-    """The mapping in the body of a request.
+    """Decode the queue mapping in the body of a request.
 
-    :raises BadHeader: there is none.
+    :raises BadHeader: the body is empty or malformed.
     """
     if not body:
         raise BadHeader("the request has no queue mapping")
@@ -127,9 +128,9 @@ def decode_mapping(body: bytes) -> MappingDetail:
 
 
 def _sorted(tree: dict[str, Any], key: type[BareKey | str]) -> dict[str, Any]:
-    """A mapping with its queues in order.
+    """Sort the queues of an encoded mapping by id, in place; return ``tree``.
 
-    :param key: their ids are bare in Java's file; in an answer Java's tools cannot pass over bare ones.
+    :param key: the form of the ids: unquoted in the file as in Java's, strings in answers because of Java's tools.
     """
     for name in ("currIdMap", "hostedQueues"):
         tree[name] = {key(number): tree[name][number] for number in sorted(tree[name], key=int)}

@@ -36,7 +36,7 @@ class RequestModes:
         self.modes = MessageRequestModes.convert(self._file.load() or {})
 
     def get(self, topic: str, group: str) -> MessageRequestMode:
-        """The mode of a group; the configured default if none was set, and PULL for retry topics."""
+        """Return a group's mode for a topic; if none was set, PULL for retry topics, else the configured default."""
         found = self.modes.message_request_mode_map.get(topic, {}).get(group)
         if found is not None:
             return found
@@ -45,7 +45,7 @@ class RequestModes:
         return MessageRequestMode(topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share)
 
     def set(self, mode: MessageRequestMode) -> None:
-        """Set the mode of a group.
+        """Set the mode of a group for a topic, and write the file.
 
         :raises BrokerError: the topic is a retry topic, the mode is unknown, or topic or group do not exist.
         """

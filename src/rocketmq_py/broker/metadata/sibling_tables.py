@@ -1,4 +1,4 @@
-"""Topics and groups for a broker that joins others of its cluster with an empty store."""
+"""Copies topics and groups of one broker to the empty store of another that joins its cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TABLES = {"topics.json": "topicConfigTable", "subscriptionGroup.json": "subscri
 
 
 def copy_tables(source: Path, target: Path, source_name: str) -> None:
-    """Give a store the topics and groups of another one, so that producers spread their messages over both brokers.
+    """Copy topics and groups from one store to another, so that producers spread their messages over both brokers.
 
     Files that the target has stay as they are. Neither broker may be running.
 

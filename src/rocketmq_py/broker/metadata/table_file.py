@@ -1,4 +1,4 @@
-"""The file of a table that stays in use while its disk is full or fails."""
+"""Files of tables that stay usable, in memory, while the disk is full or fails."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
 _RETRY_SHARE = 20
-"""Tries to write a failing file may take one part in so many of the time."""
+"""Retries of a failed write take at most 1/20 of the time."""
 
 
 class TableFile:
-    """A journaled file. Where it cannot be written, the table goes on in memory, and the file is written again later.
+    """The journaled file of a table. If it cannot be written, changes stay in memory, and it is written again later.
 
-    A failure is logged once, and once more when the file has been written again.
+    A failure is logged once, and its end, too.
 
-    :param tree: makes the whole content.
-    :param clock: the time in seconds, from any start.
+    :param tree: returns the complete content of the file.
+    :param clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -40,21 +40,21 @@ class TableFile:
         self.path = file.path
         self.load = file.load
         self.fault: OSError | None = None
-        """Why the file lacks changes; None if it has all of them."""
+        """The error that keeps changes out of the file; None if the file has all changes."""
 
     def save(self) -> None:
-        """Write the file as a whole."""
+        """Write the complete file; a failure is only logged."""
         self._try(lambda: self._file.save(self._tree))
 
     def catch_up(self) -> None:
-        """Write the file as a whole if it lacks changes and the last write is long enough ago."""
+        """Write the complete file if it lacks changes and the last complete write is long enough ago."""
         if self.fault is None:
             self._try(lambda: self._file.catch_up(self._tree))
         elif self._clock() >= self._retry_at:
             self.save()
 
     def change(self, version: Mapping[str, Any], step: Step) -> None:
-        """Write a change; while the file fails, :meth:`catch_up` writes it with all others."""
+        """Append a change to the journal; after a failed write do nothing: :meth:`catch_up` will write all changes."""
         if self.fault is None:
             self._try(lambda: self._file.change(version, step, self._tree))
 
@@ -75,28 +75,29 @@ class TableFile:
 
 
 class SavedTable:
-    """A table with a file of its own, which subclasses set as ``_file``."""
+    """Base of tables that have a file; subclasses set it as ``_file``."""
 
     _file: TableFile
 
     @property
     def write_fault(self) -> str | None:
-        """Why the file lacks changes, which a restart would lose; None if it has all of them."""
+        """Error message if the file lacks changes, which a restart would lose; None if it has all changes."""
         return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
 
     def persist(self) -> None:
-        """Write the file as a whole."""
+        """Write the complete file; a failure is only logged."""
         self._file.save()
 
     def catch_up(self) -> None:
-        """Write the file as a whole if it lacks changes and the last whole write is long enough ago."""
+        """Write the complete file if it lacks changes and the last complete write is long enough ago."""
         self._file.catch_up()
 
 
 def check_written(fault: str | None, what: str) -> None:
     """Refuse to confirm a change that a restart would lose.
 
-    :param fault: why the file lacks changes; None if it does not.
+    :param fault: :attr:`SavedTable.write_fault` of the table.
+    :param what: the entries of the table, for the remark.
     :raises BrokerError: SYSTEM_ERROR, with the reason.
     """
     if fault is not None:

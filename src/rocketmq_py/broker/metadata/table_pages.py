@@ -15,7 +15,7 @@ def page(
     table: Mapping[str, T], version: DataVersion, config: BrokerConfig, seq: int | None, most: int | None,
     known_version: str | None,
 ) -> Mapping[str, T]:  # fmt: skip
-    """The requested page of a table; the whole table for callers that do not page.
+    """Return the requested page of a table; the complete table if the request names no page, or pages are off.
 
     :param seq: the first entry's position in the order of names.
     :param most: the maximum number of entries.

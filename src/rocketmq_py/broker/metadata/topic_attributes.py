@@ -20,7 +20,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "cleanup.policy": ("COMPACTION", "DELETE"),
     MESSAGE_TYPE: ("UNSPECIFIED", MIXED, "TRANSACTION", PRIORITY, "FIFO", "DELAY", "LITE", "NORMAL"),
 }
-"""Allowed values, in the order a Java broker lists them."""
+"""Values of each attribute that Java brokers accept, in the order in which they list them."""
 _ELSEWHERE = {
     "cleanup.policy": ("COMPACTION",),
     MESSAGE_TYPE: ("LITE",),
@@ -38,7 +38,7 @@ Changes = Mapping[str, str]
 def parse_changes(text: str | None) -> dict[str, str]:
     """Parse changes such as ``+message.type=FIFO,-reserve.time``.
 
-    :raises BrokerError: the text has another form, or names an attribute twice.
+    :raises BrokerError: the text is malformed, or names an attribute twice.
     """
     changes: dict[str, str] = {}
     for entry in filter(None, (text or "").split(",")):
@@ -54,7 +54,7 @@ def parse_changes(text: str | None) -> dict[str, str]:
 
 
 def has_batch_queues(attributes: Mapping[str, str]) -> bool:
-    """Whether a topic has batch consume queues, which store a batch as one record."""
+    """True if a topic has batch consume queues, which store a batch as one record."""
     return attributes.get(_QUEUE_TYPE) == _BATCH_QUEUE
 
 
@@ -68,7 +68,7 @@ def refuse_mixed(changes: Changes, *, allowed: bool) -> None:
 
 
 def alter(current: Mapping[str, str] | None, changes: Changes) -> dict[str, str]:
-    """The attributes after changes.
+    """Return a topic's attributes after changes.
 
     :param current: the topic's attributes; None for a new topic.
     :raises BrokerError: an unknown attribute, an illegal value, or an attribute that cannot be changed.

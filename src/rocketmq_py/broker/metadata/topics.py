@@ -43,7 +43,7 @@ class TopicConfigs(SavedTable):
     """The table of topics.
 
     :param file: ``topics.json``.
-    :param clock: the time in milliseconds, for the version of the table.
+    :param clock: returns the time in milliseconds, for the version of the table.
     :param on_change: called with created, changed and re-announced topics.
     """
 
@@ -71,7 +71,7 @@ class TopicConfigs(SavedTable):
         self.catch_up()
 
     def read_file(self) -> bool:
-        """As :meth:`load`, without writing anything; False if there is no file."""
+        """Load the file without writing anything; return False if there is no file."""
         tree = self._file.load()
         if tree is None:
             return False
@@ -82,7 +82,7 @@ class TopicConfigs(SavedTable):
         return True
 
     def has_batch_queues(self, topic: str) -> bool:
-        """Whether the queues of a topic are batch consume queues."""
+        """True if a topic exists and its queues are batch consume queues."""
         found = self.table.get(topic)
         return found is not None and has_batch_queues(found.attributes)
 
@@ -100,7 +100,7 @@ class TopicConfigs(SavedTable):
         return topic in self.reserved or names.is_system_topic(topic)
 
     def create_by_send(self, topic: str, default_topic: str, queues: int, sys_flag: int) -> TopicConfig | None:
-        """Create the topic of a send from a default topic; None if the default topic does not allow it."""
+        """Create the topic of a send with settings of a default topic; None if the default topic does not allow it."""
         model = self.table.get(default_topic)
         if model is None or not model.perm & PERM_INHERIT:
             return None
@@ -115,15 +115,15 @@ class TopicConfigs(SavedTable):
         return self.put([created])[0]
 
     def create_for_group(self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None) -> TopicConfig:
-        """The retry or dead-letter topic of a group, created if it does not exist.
+        """Return the retry or dead-letter topic of a group; create it if it does not exist.
 
-        :param order: whether the group consumes in order; None leaves an existing topic as it is.
+        :param order: True if the group consumes in order; None leaves an existing topic unchanged.
         """
         self.create_for_groups([GroupTopic(topic, queues, sys_flag, order)])
         return self.table[topic]
 
     def create_for_groups(self, topics: Iterable[GroupTopic]) -> None:
-        """As :meth:`create_for_group` for many topics, which are written and registered together."""
+        """Create those of the retry and dead-letter topics that do not exist; write and register them together."""
         changed: dict[str, TopicConfig] = {}
         for name, queues, sys_flag, order in topics:
             found = changed.get(name) or self.table.get(name)
@@ -139,7 +139,7 @@ class TopicConfigs(SavedTable):
             self.put(changed.values())
 
     def put(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
-        """Create or replace topics, write them to disk, and notify the listener."""
+        """Create or replace topics, write them to disk, notify the listener, and return them."""
         changed = list(topics)
         self.table |= {topic.topic_name: topic for topic in changed}
         self._changed(changed)
@@ -156,7 +156,7 @@ class TopicConfigs(SavedTable):
         self._on_change(changed)
 
     def delete(self, topic: str) -> bool:
-        """Delete a topic; False if it does not exist."""
+        """Delete a topic and write the file; return False if the topic does not exist."""
         found = self.table.pop(topic, None)
         if found is None:
             return False
@@ -164,7 +164,7 @@ class TopicConfigs(SavedTable):
         return True
 
     def set_order_topics(self, topics: Iterable[str]) -> None:
-        """Mark topics as order topics: those with an order configuration at the name server."""
+        """Mark topics as order topics, because the name server has an order configuration for them."""
         found = [self.table[name] for name in topics if name in self.table and not self.table[name].order]
         for topic in found:
             topic.order = True
@@ -172,7 +172,7 @@ class TopicConfigs(SavedTable):
             self._changed(found)
 
     def announce_all(self) -> None:
-        """Increment the version and notify the listener of all topics, though none has changed."""
+        """Increment the version and notify the listener of all topics, so that all are registered again."""
         self._changed(list(self.table.values()))
 
     def _changed(self, topics: list[TopicConfig], deleted: str | None = None) -> None:
@@ -185,7 +185,10 @@ class TopicConfigs(SavedTable):
 
 
 def _within_limits(table: dict[str, TopicConfig], teller: str) -> dict[str, TopicConfig]:
-    """The topics of a file or a master, with queue numbers reduced to the limit."""
+    """Reduce numbers of queues to the limit, in place; return ``table``.
+
+    :param teller: the source of the table, for the log.
+    """
     for name, topic in table.items():
         fault = topic_queues_fault(name, topic.read_queue_nums, topic.write_queue_nums)
         if fault is not None:
@@ -203,7 +206,7 @@ def _topic(name: str, queues: int, perm: int = PERM_RW) -> TopicConfig:
 
 
 def initial_topics(config: BrokerConfig) -> list[TopicConfig]:
-    """The topics a broker creates at its start."""
+    """Return the topics that a broker creates at its start."""
     inherited = PERM_INHERIT | PERM_RW
     cluster, broker = config.broker_cluster_name, config.broker_name
     topics = [
@@ -228,23 +231,23 @@ def initial_topics(config: BrokerConfig) -> list[TopicConfig]:
 
 
 def is_readable(perm: int) -> bool:
-    """Whether a permission allows reading."""
+    """True if a permission allows reading."""
     return bool(perm & PERM_READ)
 
 
 def is_writable(perm: int) -> bool:
-    """Whether a permission allows writing."""
+    """True if a permission allows writing."""
     return bool(perm & PERM_WRITE)
 
 
 def perm_text(perm: int) -> str:
-    """A permission as Java prints it, for example ``RW-``."""
+    """Format a permission as Java prints it, for example ``RW-``."""
     marks = ((PERM_READ, "R"), (PERM_WRITE, "W"), (PERM_INHERIT, "X"))
     return "".join(mark if perm & bit else "-" for bit, mark in marks)
 
 
 def topic_text(topic: TopicConfig) -> str:
-    """A topic as Java prints it in remarks."""
+    """Format a topic as Java prints it in remarks."""
     attributes = ", ".join(f"{name}={value}" for name, value in topic.attributes.items())
     return (
         f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "

@@ -30,8 +30,8 @@ class PopAcks:
     """Acknowledges popped messages.
 
     :param polling: notified when a group may pop a queue in order again.
-    :param ack_waiter: delays answers until the ack is safe; None if it need not be.
-    :param clock: the time in milliseconds.
+    :param ack_waiter: delays answers until the ack is on disk and on slaves; None: answers are immediate.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PopAcks:
     def ack(self, peer: Peer, header: AckMessage) -> Reply | Hold:
         """Acknowledge one message.
 
-        :raises BrokerError: there is no such message.
+        :raises BrokerError: the queue has no such message, or one that was popped in order cannot be acked.
         """
         self._checks.check_ack(peer, header, end_included=True)
         info = ExtraInfo.parse(header.extra_info)
@@ -119,7 +119,7 @@ class PopAcks:
     # -- changing the invisible time
 
     def change_invisible(self, peer: Peer, header: ChangeInvisibleTime) -> Reply | Hold:
-        """Set the time a message stays invisible, counted from now.
+        """Make a popped message invisible for ``header.invisible_time`` milliseconds from now.
 
         :raises BrokerError: the message is no longer in flight.
         """

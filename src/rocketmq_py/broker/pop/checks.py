@@ -17,7 +17,7 @@ from rocketmq_py.server import Peer
 from rocketmq_py.store import MessageStore
 
 MAX_INVISIBLE_MS = 365 * 24 * 3_600_000
-"""The longest invisible time; Java has no limit, and messages would be lost for good."""
+"""The longest invisible time: one year. Java has no limit, so that a huge value loses the message for good."""
 
 
 _FACTOR_DIGITS = 3
@@ -42,7 +42,7 @@ class AckTarget(PopTarget, Protocol):
 
 
 class PopChecks:
-    """Refuses requests that are not allowed."""
+    """Checks POP requests; a failed check raises :class:`~rocketmq_py.errors.BrokerError`."""
 
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups
@@ -53,24 +53,27 @@ class PopChecks:
         self._groups = groups
 
     def priority_factor(self, group: str) -> int:
-        """In how many of 100 pops a group gets messages of a high priority first (attribute ``priority.factor``)."""
+        """Return the percentage of a group's pops that read high priorities first (attribute ``priority.factor``).
+
+        It is 100 if the attribute is missing or malformed.
+        """
         config = self._groups.get(group)
         text = config.attributes.get("priority.factor", "") if config is not None else ""
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= _FACTOR_DIGITS else 100
 
     def check_broker_readable(self, what: str) -> None:
-        """Check that this broker may be read from.
+        """Check that this broker has read permission.
 
         :param what: the operation, for the remark.
-        :raises BrokerError: it may not.
+        :raises BrokerError: NO_PERMISSION.
         """
         if not is_readable(self._config.broker_permission):
             raise BrokerError.of(Code.NO_PERMISSION, f"the broker[{self._config.broker_ip1}] {what} is forbidden")
 
     def check_readable(self, peer: Peer, header: PopTarget) -> TopicConfig:
-        """Check that a request may read its queue, and return the topic.
+        """Check topic, queue and group of a request, and return the topic.
 
-        :raises BrokerError: it may not.
+        :raises BrokerError: one of them does not exist or may not be read.
         """
         topic = self._topic(header.topic)
         if not is_readable(topic.perm):
@@ -86,10 +89,10 @@ class PopChecks:
         return topic
 
     def check_ack(self, peer: Peer, header: AckTarget, *, end_included: bool = False) -> None:
-        """Check a request about a message that was popped.
+        """Check that the message of an ack or a change of invisible time exists in its queue.
 
-        :param end_included: also accept the offset of the next message to come, as Java does for acks.
-        :raises BrokerError: the message cannot have been popped.
+        :param end_included: also accept the offset behind the last message, as Java does for acks.
+        :raises BrokerError: there is no such topic, queue or message.
         """
         topic = self._topic(header.topic)
         if not 0 <= header.queue_id < topic.read_queue_nums:

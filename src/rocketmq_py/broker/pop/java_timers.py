@@ -26,7 +26,7 @@ _BATCH = 1024
 
 
 def move_java_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveLog, timer_check: Path) -> None:
-    """Append what waits in Java's timer for the revive topic to that topic, once.
+    """Append the check-points and acks that Java's timer has not delivered to the revive topic, once.
 
     The progress is stored as the revive group's offset in the timer topic, which Java does not use.
 
@@ -46,7 +46,7 @@ def move_java_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveL
 
 
 def _delivered_until(timer_check: Path) -> int:
-    """The time up to which Java's timer has delivered, in milliseconds; 0 if it never ran."""
+    """Return the time up to which Java's timer has delivered, in milliseconds since the epoch; 0 if it never ran."""
     try:
         with timer_check.open("rb") as file:
             return int.from_bytes(file.read(8), "big")
@@ -71,7 +71,10 @@ def _messages(store: MessageStore, at: int, end: int) -> Iterator[tuple[dict[str
 
 
 def _move(log: ReviveLog, properties: dict[str, str], body: bytes, delivered: int) -> bool:
-    """Move one message if it is for the revive topic and Java has not delivered it; True if it was moved."""
+    """Move one message if it is for the revive topic and Java has not delivered it; return True if it was moved.
+
+    :param delivered: the time up to which Java has delivered, in milliseconds.
+    """
     if properties.get("REAL_TOPIC") != log.topic or max(0, int_property(properties.get("TIMER_OUT_MS"))) < delivered:
         return False
     tag, key = properties.get(Property.TAGS, ""), properties.get(Property.UNIQUE_KEY, "")

@@ -23,9 +23,9 @@ from rocketmq_py.server.requests.failures import failure
 from rocketmq_py.store import Arrival, MessageStore
 
 _RUN_TOGETHER = 16
-"""Woken requests that are run before their answers are written together."""
+"""Number of woken requests that are run before their answers are sent together."""
 _RUN_SECONDS = 0.01
-"""How long one turn of the event loop runs woken requests."""
+"""Maximum time in one turn of the event loop for running woken requests."""
 
 NO_MESSAGES = PopResponse(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
 """The response header of a pop that has read no queue."""
@@ -37,7 +37,7 @@ HoldRequest = Callable[[Hold, Responder], None]
 
 
 class NotifyKey(PollKey):
-    """The key of a held NOTIFICATION request, which waits for the same as a pop but takes no message."""
+    """The key of a held NOTIFICATION request, which waits for messages as a pop does, but does not pop them."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class HeldPop(NamedTuple):
 
     :ivar run: runs the request once more.
     :ivar born: when the client made the request, in milliseconds.
-    :ivar goes_on: run it again at once: nothing was found yet, and not all messages were looked at.
+    :ivar goes_on: True to run it again immediately: no message matched its filter yet, and there are more to read.
     """
 
     run: Callable[[HeldPop], Reply | Hold]
@@ -65,7 +65,7 @@ class WaitingPop(NamedTuple):
 
 
 class PopLongPollingService:
-    """The held requests of one kind (pops, or notifications).
+    """Holds requests of one kind (pops, or notifications) until messages arrive or their deadline passes.
 
     :param call_soon: defers callbacks: the store reports arrivals while it writes, and a pop that runs again reads.
     :param hold: holds a request that ran again and still found nothing.
@@ -90,9 +90,10 @@ class PopLongPollingService:
         self._woken: deque[WaitingPop] = deque()
 
     def refusal(self, key: PollKey, left_ms: int, poll_time_ms: int) -> Code | None:
-        """Why a request that found nothing may not be held; None if it may.
+        """Return the response code of a request that found nothing if it may not be held, None if it may.
 
-        :param left_ms: how long it would wait. :param poll_time_ms: how long it asked to wait when it was made.
+        :param left_ms: the time until its deadline.
+        :param poll_time_ms: the polling time in its header.
         """
         config = self._config
         if poll_time_ms <= 0:
@@ -102,7 +103,7 @@ class PopLongPollingService:
         return Code.POLLING_TIMEOUT if left_ms <= 0 else None
 
     def hold_request(self, hold: Hold, responder: Responder) -> None:
-        """Hold a request until one of the methods below takes it out of the table."""
+        """Hold a request until one of the methods below wakes or answers it."""
         poll: Poll[HeldPop] = hold.payload
         assert isinstance(hold.key, PollKey)
         waiting = WaitingPop(poll.token, responder)
@@ -148,7 +149,7 @@ class PopLongPollingService:
             self.table.drain(lambda waiting: waiting.responder.peer is peer)
 
     def release(self) -> None:
-        """Answer all requests: the broker stops."""
+        """Answer all held requests without messages, because the broker stops."""
         woken, self._woken = self._woken, deque()
         for waiting in (*self.table.drain(), *woken):
             waiting.responder.reply(self._empty_reply)
@@ -161,7 +162,7 @@ class PopLongPollingService:
         self._woken += waiting
 
     def _answer_some(self) -> None:
-        """Run some of the woken requests; the next turn of the event loop continues."""
+        """Run woken requests for a limited time; run the others in the next turn of the event loop."""
         woken, until = self._woken, time.monotonic() + _RUN_SECONDS
         while woken and time.monotonic() < until:
             self._answer([woken.popleft() for _ in range(min(len(woken), _RUN_TOGETHER))])
@@ -181,7 +182,8 @@ class PopLongPollingService:
 class PopPolling:
     """All held requests about pops: the pops themselves and the notifications.
 
-    :param call_soon: see :class:`PopLongPollingService`. :param hold: see there.
+    :param call_soon: see :class:`PopLongPollingService`.
+    :param hold: see :class:`PopLongPollingService`.
     """
 
     def __init__(self, config: BrokerConfig, store: MessageStore, call_soon: CallSoon, hold: HoldRequest) -> None:
@@ -205,7 +207,10 @@ class PopPolling:
             service.arrived(arrivals)
 
     def messages_back(self, topic: str, group: str, queue_id: int | None = None) -> None:
-        """Wake requests of a group after messages became visible to it again; None for all queues of the topic."""
+        """Wake requests of a group after messages became visible to it again.
+
+        :param queue_id: of that queue only; None for all queues of the topic.
+        """
         for service in self._both:
             service.messages_back(topic, group, queue_id)
 
@@ -220,7 +225,7 @@ class PopPolling:
             service.disconnected(peer)
 
     def release(self) -> None:
-        """Answer all requests: this broker serves no pops any more."""
+        """Answer all held requests without messages, because this broker no longer serves pops."""
         for service in self._both:
             service.release()
 
@@ -233,10 +238,10 @@ def _run(held: HeldPop) -> Reply | Hold:
 
 
 def _polled_queue(arrival: Arrival) -> tuple[str, int]:
-    """The topic and queue that pops poll for an arrival's messages.
+    """Return the topic and queue whose held pops an arrival wakes.
 
-    Pops wait on the topic they subscribe to. A retry topic of the second form names that topic, one of the first does
-    not.
+    Pops wait for the topic they subscribe to. The name of a retry topic of version 2 contains that topic, which is
+    returned with ``ANY_QUEUE``; for any other topic these are the topic and queue of the arrival.
     """
     topic = arrival.topic
     if is_retry_topic(topic) and retry_flag(topic) == RETRY_V2:

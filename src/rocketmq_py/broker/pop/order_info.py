@@ -17,9 +17,9 @@ from rocketmq_py.wire.fastjson import BareKey
 
 
 class OrderInfos:
-    """The order table and its file.
+    """The table of orderly pops and its file.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :param save: writes the file; it is called every few seconds and should not block on the disk.
     """
 
@@ -56,7 +56,7 @@ class OrderInfos:
             self._save(self._file, tree)
 
     def tree(self) -> dict[str, Any]:
-        """The content of the file."""
+        """Return the content of the file: entries by ``topic@group`` and queue id."""
         table: dict[str, dict[BareKey, Any]] = {}
         for key, info in sorted(self.table.entries.items()):
             table.setdefault(f"{key.topic}@{key.group}", {})[BareKey(key.queue_id)] = _entry(info)
@@ -72,7 +72,7 @@ class OrderInfos:
 
 
 def _entry(info: OrderInfo) -> dict[str, Any]:
-    """An entry as Java writes it: numeric keys without quotes."""
+    """Encode an entry as Java does, with unquoted numeric keys."""
     tree = bean(info)
     for name in ("oc", "ot"):
         if name in tree:

@@ -33,10 +33,10 @@ _PEEKING = "peeking message"
 
 
 class PeekService:
-    """Answers peeks, notifications and statistics, which change nothing.
+    """Answers PEEK_MESSAGE, NOTIFICATION and POLLING_INFO, which change nothing.
 
     :param polling: holds notification requests and counts held pops.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class PeekService:
         self._polling = polling
         self._clock = clock
         self.random_below: Callable[[int], int] = random.randrange
-        """A random number below its argument: which queue is read first, and whether the retry topic is."""
+        """Returns a random number below its argument; it selects the first queue, and the order of retry and topic."""
 
     # -- peek
 
     def peek(self, peer: Peer, header: PeekMessage) -> Reply:
-        """Return the next messages of a group."""
+        """Return the next messages of a group without popping them; they stay visible."""
         self._checks.check_broker_readable(_PEEKING)
         topic = self._checks.check_readable(peer, header)
         pieces: list[Buffer] = []
@@ -78,7 +78,7 @@ class PeekService:
         return Reply(Code.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", answer)
 
     def _queues_to_read(self, header: PeekMessage | Notification, topic: TopicConfig) -> list[tuple[str, int]]:
-        """Topic and queue id of every queue to read: those of the retry topic first one time in five, else last."""
+        """Return topic and id of all queues to read; in one of five calls the retry topic's are first, else last."""
         chance, group = self.random_below(100), header.consumer_group
         wanted = self._queues(topic, chance) if header.queue_id < 0 else [(topic.topic_name, header.queue_id)]
         config = self._config
@@ -96,9 +96,9 @@ class PeekService:
     # -- notifications
 
     def notify(self, peer: Peer, request: Request, born: int | None = None) -> Reply | Hold:
-        """Answer as soon as there is a message to pop; hold the request until then.
+        """Answer if there is a message to pop; otherwise hold the request until its polling time is over.
 
-        :param born: when the client made the request, in milliseconds; by default what its header says.
+        :param born: when the client made the request, in milliseconds; by default the time in its header.
         """
         header: Notification = request.header
         self._checks.check_broker_readable(_PEEKING)
@@ -128,7 +128,7 @@ class PeekService:
     # -- held pops
 
     def polling_info(self, peer: Peer, header: PollingInfo) -> Reply:
-        """Return how many pops are held."""
+        """Return the number of held pops of a group for a topic and queue."""
         self._checks.check_broker_readable(_PEEKING)
         self._checks.check_readable(peer, header)
         key = PollKey(header.topic, header.consumer_group, header.queue_id)

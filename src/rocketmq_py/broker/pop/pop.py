@@ -1,4 +1,4 @@
-"""Serving pops (POP_MESSAGE): a pop returns messages and hides them from the rest of their group for a while.
+"""Serving pops (POP_MESSAGE): a pop returns messages and makes them invisible to their group for a while.
 
 The retry topic and the queues are read in Java's order, and the checks and answers are Java's (PopMessageProcessor). A
 pop of a queue is one uninterrupted step, so no two consumers of a group get the same message.
@@ -48,16 +48,17 @@ MAX_MESSAGES = 32
 
 _LATE_MS = 500
 _SHORT_NAMES = MAX_BYTES - len(RETRY_PREFIX) - 1
-"""The length of topic plus group up to which their retry topic's name is certainly short enough."""
+"""Maximum length of topic plus group for which the name of their retry topic is short enough without a check."""
 _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL, GetStatus.MESSAGE_WAS_REMOVING)
 
 
 class _PopState(msgspec.Struct):
-    """One pop being served: the request, and what was found so far.
+    """State of a pop while it reads queues: the request, and the messages for its answer.
 
-    :ivar end: the commit log must be on disk up to here before the answer is sent.
-    :ivar rest: how many messages are left in the queues.
-    :ivar passed_over: messages were read and did not match the filter.
+    :ivar count: the number of messages for the answer.
+    :ivar end: commit log offset up to which the log must be safe before the answer is sent; 0: it need not be.
+    :ivar rest: the number of messages left in the queues.
+    :ivar passed_over: True if messages did not match the filter, or it has reached its limit of evaluated records.
     """
 
     peer: Peer
@@ -84,8 +85,8 @@ class PopService:
     """Answers pops.
 
     :param polling: holds the pops that find nothing.
-    :param ack_waiter: delays answers until check-points are safe; None if they need not be.
-    :param clock: the time in milliseconds.
+    :param ack_waiter: delays answers until check-points are on disk and on slaves; None: answers are immediate.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -111,12 +112,12 @@ class PopService:
         self._ack_waiter = ack_waiter
         self._clock = clock
         self.random_below: Callable[[int], int] = random.randrange
-        """A random number below its argument: which queue is read first, and whether the retry topic is."""
+        """Returns a random number below its argument; it selects the first queue, and the order of retry and topic."""
 
     def pop(self, peer: Peer, request: Request, born: int | None = None) -> Reply | Hold:
         """Answer a pop, or hold it if there is no message.
 
-        :param born: when the client made the request, in milliseconds; by default what its header says.
+        :param born: when the client made the request, in milliseconds; by default the time in its header.
         """
         header: PopMessage = request.header
         now = self._clock()
@@ -154,7 +155,10 @@ class PopService:
         return topic
 
     def _check_return(self, header: PopMessage) -> None:
-        """Refuse a pop whose messages could not come back: the name of its retry topic is too long for a directory."""
+        """Refuse a pop whose messages could not be revived, because its retry topic's name is no valid directory name.
+
+        :raises BrokerError: INVALID_PARAMETER.
+        """
         if header.order or len(header.topic) + len(header.consumer_group) <= _SHORT_NAMES:
             return
         fault = component_fault(pop_handle.pop_retry_topic(header.topic, header.consumer_group, v2=False))
@@ -168,9 +172,11 @@ class PopService:
     # -- which queues
 
     def _collect(self, state: _PopState, topic: TopicConfig) -> None:
-        """Read the queues, and the retry topic first (one time in five) or last; an orderly pop has no retry topic.
+        """Read the queues of the topic, and those of the retry topic before or after them.
 
-        With priorities, every pop begins at the queue of the highest one, and the retry topic is the last.
+        The retry topic is read first in ``popFromRetryProbability`` percent of the pops, by an orderly pop never. In a
+        topic with priorities, pops begin at the queue of the highest priority (see :meth:`PopChecks.priority_factor`),
+        and the percentage is ``popFromRetryProbabilityForPriority``.
         """
         header, config = state.header, self._config
         chance = self.random_below(100)
@@ -191,7 +197,11 @@ class PopService:
             self._all_queues(state, retry, chance)
 
     def _retry_topic(self, header: PopMessage, chance: int) -> TopicConfig | None:
-        """The retry topic to read; with the second form of its name in use, every other time the one of the first."""
+        """Return the retry topic to read, None if it does not exist.
+
+        With ``enableRetryTopicV2`` half of the pops read the one of version 1, unless
+        ``retrieveMessageFromPopRetryTopicV1`` is off.
+        """
         config = self._config
         v2 = config.enable_retry_topic_v2
         if v2 and config.retrieve_message_from_pop_retry_topic_v1 and chance % 2 == 0:
@@ -243,7 +253,7 @@ class PopService:
         return self._reader.start(group, topic, queue_id, state.header.init_mode)
 
     def _take(self, state: _PopState, topic: str, queue_id: int, start: int, found: GetResult) -> None:
-        """Store the check-point of the messages found, before they are returned, and add them to the answer."""
+        """Store the check-point of the found messages, then add them to the answer; an orderly pop has none."""
         header = state.header
         group = header.consumer_group
         offsets = offsets_of(start, found)
@@ -313,9 +323,9 @@ class PopService:
 
 
 def pop_filters(header: PopMessage | Notification) -> tuple[TagsCodeFilter | None, SqlRecords | None]:
-    """The tag filter and the SQL filter of a pop; None where it has none.
+    """Return the tag filter and the SQL filter of a pop or notification; one of them or both are None.
 
-    :raises BrokerError: the expression is illegal.
+    :raises BrokerError: SUBSCRIPTION_PARSE_FAILED.
     """
     if not header.exp:
         return None, None

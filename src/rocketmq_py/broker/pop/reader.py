@@ -24,13 +24,13 @@ from rocketmq_py.store import GetResult, GetStatus, MessageStore
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT, encode_record, record_sizes
 
 _CRC_AT, _CRC_END = 8, 12
-"""Where a record has the checksum of its body."""
+"""Begin and end of the body's checksum in a record, in bytes."""
 
 _MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
 
 
 class PopOffsets(Protocol):
-    """The consumer offsets as pops use them; see :class:`~rocketmq_py.broker.metadata.offsets.ConsumerOffsets`."""
+    """The methods of :class:`~rocketmq_py.broker.metadata.offsets.ConsumerOffsets` that pops call."""
 
     def query(self, group: str, topic: str, queue_id: int) -> int: ...
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None: ...
@@ -39,7 +39,7 @@ class PopOffsets(Protocol):
 
 
 class PopReader:
-    """Reads queues at the offsets of groups."""
+    """Reads messages of queues for pops, and knows the offsets at which groups continue."""
 
     def __init__(self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, offsets: PopOffsets) -> None:
         self._config = config
@@ -48,14 +48,14 @@ class PopReader:
         self.offsets = offsets
 
     def retry_topic(self, topic: str, group: str, *, v2: bool) -> TopicConfig | None:
-        """The retry topic of a group that pops ``topic``; None if it does not exist.
+        """Return the retry topic of a group that pops ``topic``; None if it does not exist.
 
-        :param v2: in the second form of its name (``enableRetryTopicV2``).
+        :param v2: with a name of version 2 (``enableRetryTopicV2``).
         """
         return self._topics.get(pop_retry_topic(topic, group, v2=v2))
 
     def start(self, group: str, topic: str, queue_id: int, init_mode: int) -> int:
-        """The offset at which a group's next pop of a queue begins; a group without an offset gets one committed.
+        """Return the offset at which a group's next pop of a queue begins; commit an initial one if it has none.
 
         :param init_mode: see :class:`InitMode`; retry topics always begin at their first message.
         """
@@ -75,16 +75,16 @@ class PopReader:
         return max(0, end - 1)
 
     def next_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """The offset at which a group would go on; nothing is committed."""
+        """Return a group's offset in a queue, the minimum offset if it has none; commit nothing (see :meth:`start`)."""
         offset = self.offsets.query(group, topic, queue_id)
         return self._store.queue_range(topic, queue_id)[0] if offset == NOT_FOUND else offset
 
     def end(self, topic: str, queue_id: int) -> int:
-        """The offset behind the last message of a queue."""
+        """Return the offset behind the last message of a queue."""
         return self._store.queue_range(topic, queue_id)[1]
 
     def rest(self, group: str, topic: str, queue_id: int) -> int:
-        """How many messages of a queue a group has not popped."""
+        """Return the number of messages of a queue that a group has not popped."""
         return self.end(topic, queue_id) - self.next_offset(group, topic, queue_id)
 
     def get(
@@ -96,7 +96,7 @@ class PopReader:
         accepts: TagsCodeFilter | None,
         wants: RecordFilter | None,
     ) -> tuple[int, GetResult]:
-        """Messages from ``offset`` on, or from where the queue begins or ends; and the offset that was read from."""
+        """Read messages from ``offset`` on, or from the nearest offset that the queue has; return that offset, too."""
         found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)
         if found.status in _MOVED:
             offset = found.next_offset
@@ -105,7 +105,7 @@ class PopReader:
 
 
 def offsets_of(start: int, found: GetResult) -> Sequence[int]:
-    """The queue offsets of the messages found."""
+    """Return the queue offsets of the messages in ``found``, which was read from ``start`` on."""
     if found.next_offset - start == found.count:
         return range(start, found.next_offset)
     body, at = bytes(found.body), QUEUE_OFFSET_AT
@@ -113,16 +113,17 @@ def offsets_of(start: int, found: GetResult) -> Sequence[int]:
 
 
 def as_popped(body: bytes, topic: str, handle: ExtraInfo) -> bytes:
-    """Records of a retry topic as a client receives them: under the topic it subscribes to, with their POP_CK property.
+    """Encode records of a retry topic for a client: with the topic it subscribes to and the property POP_CK.
 
-    :param handle: the receipt handle of the pop; each record gets its own queue offset.
+    :param topic: the topic that the client subscribes to.
+    :param handle: the receipt handle of the pop; each record gets a copy with its own queue offset as POP_CK.
     """
     records = []
     for position, size in record_sizes(body):
         record = body[position : position + size]
         try:
             stored = read_stored(record)
-        except CorruptRecord:  # the consumer finds out, and reads the others
+        except CorruptRecord:  # returned unchanged: the consumer detects the damage and reads the other records
             records.append(record)
             continue
         properties = decode(stored.properties.decode("utf-8", "replace"))

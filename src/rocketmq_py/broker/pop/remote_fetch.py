@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteFetcher:
-    """Fetches messages of pops that name other brokers."""
+    """Fetches the messages of pops from the brokers that their check-points name, and revives them here."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class RemoteFetcher:
         self._failing: set[str] = set()
 
     async def stop(self) -> None:
-        """Stop; unfinished pops are tried again after the next start. May be called twice."""
+        """Stop all fetches; the pops are revived after the next start. Does nothing if stopped already."""
         await self._work.stop()
 
     def fetch(self, one: InflightPop) -> None:
@@ -69,7 +69,7 @@ class RemoteFetcher:
                 self._reviver.postpone(one)
 
     async def _bring_back(self, one: InflightPop) -> RocketMQError | None:
-        """Revive the messages of a pop that can be fetched; returns why others cannot, if any."""
+        """Revive the messages of a pop that can be fetched; return the error of the others, None if there are none."""
         found, failure = await self.read(one)
         if not self._reviver.is_wanted(one):
             return failure
@@ -80,9 +80,9 @@ class RemoteFetcher:
         return failure
 
     async def read(self, one: InflightPop) -> tuple[dict[int, bytes | None], RocketMQError | None]:
-        """Read the messages of a pop that are in flight from the broker that has them.
+        """Read the messages of a pop that are still in flight from the broker that stores them.
 
-        :returns: the records by queue offset, None for a deleted one; and why the others could not be read, if any.
+        :returns: the records by queue offset, None for a deleted one; and the error of those that could not be read.
         """
         ck, found = one.check_point, dict[int, bytes | None]()
         if ck.broker_name == self._config.broker_name:
@@ -98,7 +98,7 @@ class RemoteFetcher:
         return found, None
 
     def try_again(self, one: InflightPop, why: RocketMQError) -> None:
-        """Postpone a pop with an increasing delay, or give it up (``skipWhenCKRePutReachMaxTimes``)."""
+        """Postpone a pop with an increasing delay; drop it after the last try if ``skipWhenCKRePutReachMaxTimes``."""
         log, ck = self._revive_log, one.check_point
         if log.inflight.find(ck.key) is not one:
             return

@@ -32,12 +32,12 @@ from rocketmq_py.wire.java_hash import tags_code
 _log = logging.getLogger(__name__)
 
 Read = Callable[[int], bytes | None]
-"""The stored message at an offset of a queue; None when it is gone."""
+"""Returns the record at a queue offset; None if it was deleted."""
 
 _RETRY_QUEUES = 1
 _TRY_AGAIN_MS = 1_000
 _AT_ONCE = 2_048
-"""How many messages one call revives at most, so that other requests are served in between."""
+"""Maximum number of messages that one call revives, so that other requests are served in between."""
 
 
 class RetryMessages:
@@ -56,13 +56,13 @@ class RetryMessages:
         self._host = store_host
 
     def stored_here(self, ck: CheckPoint, offset: int) -> bytes | None:
-        """The record of a popped message in this broker's store; None if it is gone."""
+        """Return the record of a popped message from this broker's store; None if it was deleted."""
         return self._store.record_at_queue(ck.topic, ck.queue_id, offset)
 
     def put(self, ck: CheckPoint, offset: int, raw: bytes | None) -> None:
-        """Store a popped message in its retry topic; one that is lost is logged.
+        """Store a popped message in its retry topic; one that is deleted or damaged is only logged.
 
-        :param raw: the message's record; None if it is gone.
+        :param raw: the message's record; None if it was deleted.
         :raises StoreError: the store refuses writes.
         """
         record = self.retry_record(ck, offset, raw)
@@ -75,7 +75,7 @@ class RetryMessages:
             self._store.append(record)
 
     def retry_record(self, ck: CheckPoint, offset: int, raw: bytes | None) -> NewRecord | None:
-        """The record of a popped message in the retry topic; None if the message is lost."""
+        """Build the record of a popped message for the retry topic; None if the message is deleted or damaged."""
         if raw is None:
             _log.warning("message %d of topic %s queue %d is gone and cannot be revived", offset, ck.topic, ck.queue_id)
             return None
@@ -113,7 +113,7 @@ class Reviver:
     """Stores messages again whose invisible time is over.
 
     :param polling: notified of messages that are visible again.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Reviver:
         return remote
 
     def is_wanted(self, one: InflightPop) -> bool:
-        """True if messages of a pop are still in flight and its topic and group exist."""
+        """True if messages of a pop are still in flight and its topic and group exist; otherwise the pop is dropped."""
         ck = one.check_point
         if self._revive_log.inflight.find(ck.key) is not one:  # acked while it was due
             return False
@@ -175,9 +175,9 @@ class Reviver:
         return True
 
     def bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> bool:
-        """Append messages of a pop to the retry topic; False if the store refuses writes, and they are postponed.
+        """Append messages of a pop to the retry topic; return False if the store refuses writes: it is postponed then.
 
-        The caller settles the store.
+        The caller must call ``commit_pending`` of the store.
         """
         try:
             self._bring_back(one, offsets, read)
@@ -191,7 +191,7 @@ class Reviver:
         return True
 
     def postpone(self, one: InflightPop) -> None:
-        """Try to revive a pop again in a second."""
+        """Make a pop due again in one second."""
         self._revive_log.inflight.postpone(one, self._clock() + _TRY_AGAIN_MS)
 
     def _bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> None:

@@ -45,7 +45,7 @@ _TAGS = {tags_code(tag): tag for tag in (CK_TAG, ACK_TAG, BATCH_ACK_TAG)}
 
 
 class _Gap(NamedTuple):
-    """Entries of other brokers, ``first`` to ``end`` (exclusive), before one that was written here."""
+    """Offsets, ``first`` to ``end`` (exclusive), of unread entries of other brokers before one of this broker."""
 
     queue_id: int
     first: int
@@ -55,7 +55,8 @@ class _Gap(NamedTuple):
 class ReviveLog:
     """Check-points and acks on disk, and the table of pops in flight.
 
-    :param store_host: this broker's packed address. :param clock: the time in milliseconds.
+    :param store_host: this broker's packed address.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -80,7 +81,9 @@ class ReviveLog:
     # -- writing
 
     def check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended | None:
-        """Store a check-point: its messages are revived unless they are acked. None if nothing was written.
+        """Store a check-point, so that its messages are revived unless they are acked.
+
+        :returns: where it was stored; None at a slave, which writes nothing.
 
         :raises StoreNotWritable: the store refuses writes.
         """
@@ -90,8 +93,9 @@ class ReviveLog:
         return appended
 
     def ack(self, key: CkKey, offsets: Collection[int]) -> Appended | None:
-        """Store an ack of messages of a pop; None if none of them was in flight.
+        """Store an ack of messages of a pop.
 
+        :returns: where it was stored; None if nothing was written, because none of the messages was in flight.
         :raises StoreNotWritable: the store refuses writes.
         """
         one = self.inflight.find(key)
@@ -111,14 +115,14 @@ class ReviveLog:
         return appended
 
     def try_again(self, one: InflightPop) -> None:
-        """Store the check-point of a pop again whose messages could not be fetched: the next try is later.
+        """Store the check-point of a pop again with a later time, because its messages could not be fetched.
 
         :raises StoreNotWritable: the store refuses writes.
         """
         self.check_point(retry_check_point(one, self._clock()), one.revive_queue)
 
     def append(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> Appended:
-        """Append an entry.
+        """Append an encoded check-point or ack to the log; the table of pops in flight is not changed.
 
         :raises StoreNotWritable: the store refuses writes.
         """
@@ -137,7 +141,7 @@ class ReviveLog:
         return appended
 
     def move_here(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> None:
-        """Append an entry of a Java broker's timer and apply it to the table.
+        """Append an entry of a Java broker's timer to the log, and apply it to the table of pops in flight.
 
         :raises StoreNotWritable: the store refuses writes.
         """
@@ -147,11 +151,11 @@ class ReviveLog:
     # -- reading back
 
     def load(self, offsets_lag_from_ms: int | None) -> None:
-        """Read the entries that are not yet processed.
+        """Build the table of pops in flight from the entries that are not yet processed.
 
         :param offsets_lag_from_ms: the time since which consumer offsets may lag behind pops, because the broker
-            crashed before it wrote them; None if they do not. What was popped since then is not popped again, it is
-            revived.
+            crashed before it wrote them; None if they do not. Offsets are raised above messages popped since then, so
+            these are revived instead of popped again.
         """
         self._offsets_lag_from_ms = offsets_lag_from_ms
         for topic, queue_id in self._store.queues():
@@ -161,12 +165,12 @@ class ReviveLog:
             _log.info("%d pops have messages that are not acked", len(self.inflight))
 
     def reload(self) -> None:
-        """Read the unprocessed entries again: the log has grown by what a master wrote."""
+        """Build the table of pops in flight again, after replication has added entries to the log."""
         self.inflight = InflightPops()
         self.load(None)
 
     def catch_up(self) -> None:
-        """Read what other brokers have written since: pops of slaves that act as masters of other names."""
+        """Read new entries of other brokers: pops of slaves that act as masters of other names."""
         gaps, self._unread = self._unread, []
         for gap in gaps:
             if gap.end > self._end(gap.queue_id):
@@ -181,7 +185,7 @@ class ReviveLog:
                 self._read_queue(queue_id, following, end)
 
     def _end(self, queue_id: int) -> int:
-        """The offset behind the last readable entry of a queue."""
+        """Return the offset behind the last readable entry of a queue."""
         return self._store.queue_range(self.topic, queue_id)[1]
 
     def _load_queue(self, queue_id: int) -> None:
@@ -225,7 +229,7 @@ class ReviveLog:
     # -- progress
 
     def note_progress(self) -> None:
-        """Commit the offset up to which each queue is processed, for the next reader of the log."""
+        """Commit the offset of the last processed entry of each queue, where the next :meth:`load` continues."""
         for queue_id in range(self._config.revive_queue_num):
             ends = [self._end(queue_id), self._following.get(queue_id, 0)]
             ends += [gap.first for gap in self._unread if gap.queue_id == queue_id]
@@ -236,5 +240,5 @@ class ReviveLog:
 
 
 def revive_queue(invisible_ms: int, queues: int) -> int:
-    """The queue for a check-point: one for each quadrupling of the invisible time, starting at one second."""
+    """Return the revive queue for an invisible time: 0 below 1 s, 1 below 4 s, 2 below 16 s, up to the last queue."""
     return min(((invisible_ms // 1000).bit_length() + 1) // 2, queues - 1)

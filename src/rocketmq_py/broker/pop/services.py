@@ -1,4 +1,4 @@
-"""The composition of everything that serves pops."""
+"""Creates and connects the parts of a broker that serve POP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from rocketmq_py.store import Arrival, MessageStore
 from rocketmq_py.store.config.config_files import ConfigFile
 
 _LAG_MS = 10_000
-"""Pops may be newer than the consumer offsets on disk by this much: a Java broker commits late."""
+"""Maximum time by which pops may be newer than the consumer offsets on disk: a Java broker commits late."""
 
 
 class PopServices:
@@ -40,11 +40,11 @@ class PopServices:
 
     :param offsets: the consumer offsets; a slave keeps its own beside them (``pop.slave``).
     :param store_host: this broker's packed address.
-    :param clock: the time in milliseconds.
-    :param ack_waiter: delays answers until they are safe; None if they need not be.
+    :param clock: returns the time in milliseconds since the epoch.
+    :param ack_waiter: delays answers until records are on disk and on slaves; None: answers are immediate.
     :param escape: reads messages of other brokers.
     :param call_soon: runs a callback in the next turn of the event loop.
-    :param hold: holds requests that wait for anything.
+    :param hold: holds requests that cannot be answered yet.
     :param save: writes a file; it is called every few seconds and should not block on the disk.
     """
 
@@ -95,7 +95,7 @@ class PopServices:
     # -- life
 
     def load(self) -> None:
-        """Read what was popped before the start and not acked."""
+        """Read from disk which messages were popped before the start and are not acked."""
         files = self._config.store_root / "config"
         self.orders.load()
         self.revive_log.load(_saved_ms(files / "consumerOffset.json") - _LAG_MS if self._crashed else None)
@@ -103,7 +103,9 @@ class PopServices:
             move_java_timers(self._store, self._committed, self.revive_log, files / "timercheck")
 
     def acting_changed(self, is_acting: bool) -> None:
-        """Start serving pops when this slave begins to act as master, and stop when it no longer does."""
+        """Reload the pops in flight, because this slave began or stopped acting as master; if it stopped, answer all
+        held requests.
+        """
         self.revive_log.reload()
         if not is_acting:
             self.release()
@@ -126,7 +128,7 @@ class PopServices:
         self.orders.persist()
 
     def release(self) -> None:
-        """Answer all held requests: this broker serves no pops any more."""
+        """Answer all held requests without messages, because this broker no longer serves pops."""
         self.polling.release()
 
     # -- events
@@ -144,12 +146,12 @@ class PopServices:
         self.polling.disconnected(peer)
 
     def offset_reset(self, group: str, topic: str, queue_id: int) -> None:
-        """Wake the requests of a group that wait at a queue whose offset was reset."""
+        """Wake the requests of a group that wait for messages of a queue whose offset was reset."""
         self.polling.messages_back(topic, group, queue_id)
 
 
 def _saved_ms(path: Path) -> int:
-    """When a file was last written, in milliseconds; 0 if it does not exist."""
+    """Return when a file was last written, in milliseconds since the epoch; 0 if it does not exist."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except FileNotFoundError:

@@ -29,16 +29,16 @@ from rocketmq_py.store import MessageStore
 _log = logging.getLogger(__name__)
 
 _LAG_MS = 10_000
-"""How long offsets may take from the master to here, in addition to the interval."""
+"""Maximum age of offsets copied from the master, in addition to ``slaveSyncInterval``."""
 _NOT_IN_LOG = -1
 """The revive queue of pops that are not in the log."""
 
 
 class SlaveOffsets:
-    """The consumer offsets as pops of a slave use them.
+    """Consumer offsets for pops at a slave: the next pop's offset may be larger than the committed one.
 
-    :param committed: the offsets other brokers may see: before the first message in flight.
-    :param positions: the offsets at which pops continue.
+    :param committed: the offsets that other brokers see; they stay before the first message in flight.
+    :param positions: the offsets of next pops.
     """
 
     def __init__(self, committed: ConsumerOffsets, positions: CommittableOffsets) -> None:
@@ -47,26 +47,27 @@ class SlaveOffsets:
         self.has_reset = committed.has_reset
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The offset at which the next pop begins; -1 if there is none."""
+        """Return the offset at which the next pop of a group begins; -1 if the group has none."""
         following = self._positions.next_offset(GroupQueue(group, topic, queue_id))
         return self._committed.query(group, topic, queue_id) if following is None else following
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
-        """Let the next pop begin at ``offset``."""
+        """Set the offset of the next pop; the committed one is raised only up to the first message in flight."""
         committed = self._positions.set_next_offset(GroupQueue(group, topic, queue_id), offset)
         self._committed.commit(group, topic, queue_id, committed, client)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Take the offset of a pending reset; None if there is none."""
+        """Remove a pending reset and return its offset, None if there is none; also drop the offset of the next pop."""
         self._positions.forget(GroupQueue(group, topic, queue_id))
         return self._committed.take_reset(group, topic, queue_id)
 
 
 class SlaveReviveLog(ReviveLog):
-    """This slave's copy of the master's revive log, and in memory what was popped and acked here.
+    """Pops in flight at a slave, from its copy of the master's revive log; its own pops and acks are in memory only.
 
-    :param offsets: those pops use. :param committed: those other brokers may see. :param positions: see
-        :class:`SlaveOffsets`.
+    :param offsets: the offsets that pops use.
+    :param committed: see :class:`SlaveOffsets`.
+    :param positions: see :class:`SlaveOffsets`.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class SlaveReviveLog(ReviveLog):
                 self._committed.commit(*position, committed, "an ack")
 
     def try_again(self, one: InflightPop) -> None:
-        """Postpone a pop whose messages could not be fetched."""
+        """Make a pop due again later, with an increasing delay, because its messages could not be fetched."""
         one.check_point = retry_check_point(one, self._clock())
         self.inflight.postpone(one, one.check_point.revive_time + REVIVE_AFTER_MS)
 
@@ -123,12 +124,13 @@ class SlaveReviveLog(ReviveLog):
         self.load(self._clock() - self._config.slave_sync_interval - _LAG_MS)
 
     def apply_timer_entry(self, tag: str, body: bytes, timer_offset: int) -> bool:
-        """Apply an entry that is due in a Java master's timer; True if none of its messages is in flight any more.
+        """Apply an entry that is due in a Java master's timer; return True if it is done.
 
-        A check-point is applied repeatedly until then.
+        An ack is done at once; a check-point when none of its messages is in flight any more. Until then the caller
+        applies it again.
 
-        :param timer_offset: its offset in the timer topic. A master of this project has moved those before its
-            committed offset (``java_timers``).
+        :param timer_offset: the entry's offset in the timer topic. Entries before the revive group's committed offset
+            are done, because a master of this project has moved them (``java_timers``).
         """
         if timer_offset < self._committed.query(REVIVE_GROUP, TIMER_TOPIC, 0):
             return True
@@ -156,7 +158,7 @@ class SlaveReviveLog(ReviveLog):
 
 
 class SlavePopChecks(PopChecks):
-    """Also refuses pops while this slave does not act as master."""
+    """The checks of :class:`PopChecks`; they also refuse requests while this slave does not act as master."""
 
     def __init__(
         self, config: BrokerConfig, store: MessageStore, topics: TopicConfigs, groups: SubscriptionGroups, role: Role
@@ -165,9 +167,10 @@ class SlavePopChecks(PopChecks):
         self._role = role
 
     def check_broker_readable(self, what: str) -> None:
-        """Check that this broker may be read from, and acts as master.
+        """Check that this broker has read permission and acts as master.
 
-        :raises BrokerError: it may not, or it does not.
+        :param what: the operation, for the remark.
+        :raises BrokerError: NO_PERMISSION; SERVICE_NOT_AVAILABLE, it does not act as master.
         """
         super().check_broker_readable(what)
         if not self._role.is_acting:

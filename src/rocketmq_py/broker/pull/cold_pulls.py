@@ -1,6 +1,6 @@
 """Pulls of messages that are not in main memory: threads load them, and the pull runs again.
 
-A reader of old messages so slows only itself: connections take turns, and each has one load under way.
+Connections take turns, and each has at most one load in progress, so a reader of old messages slows only itself down.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from rocketmq_py.store.fs.residency import Part
 _log = logging.getLogger(__name__)
 
 THREADS = 4
-"""Loads at a time. A disk serves several better than one; more would only queue there."""
+"""Maximum number of concurrent loads. A disk serves several better than one; more would only queue there."""
 
 
 class Waiting(NamedTuple):
-    """A pull that waits for the disk, and the right to answer it."""
+    """A pull that waits for the disk, and the responder that answers it."""
 
     pull: ColdPull
     responder: Responder
 
 
 class ColdPulls:
-    """The pulls that wait for the disk.
+    """Loads messages from disk for pulls, then answers them.
 
-    :param load: brings parts of files into memory; blocks, called in threads.
-    :param hold: keeps a pull that has to wait for a message after all.
-    :param executors: one for each load that may be under way.
-    :param limit: the current maximum number of pulls that wait.
+    :param load: loads parts of files into memory; it blocks and is called in threads.
+    :param hold: holds a pull that finds no message after all, for long polling.
+    :param executors: run the loads, each one at a time.
+    :param limit: returns the current maximum number of waiting pulls.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ColdPulls:
         self._idle = list(executors)
         self._limit = limit
         self._turns: dict[Peer, deque[Waiting]] = {}
-        """Pulls by connection; the connections whose turn comes first are first."""
+        """Waiting pulls by connection, in the order in which connections get their turn."""
         self._loading: set[Peer] = set()
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class ColdPulls:
         return sum(map(len, self._turns.values()))
 
     def keep(self, hold: Hold, responder: Responder) -> None:
-        """Load what a pull needs and answer it then; answer it as busy if too many wait."""
+        """Load the messages of a pull, then answer it; refuse it with SYSTEM_BUSY if too many pulls wait."""
         assert hold.key == COLD
         if len(self) >= self._limit():
             responder.reply(overloaded())
@@ -75,13 +75,13 @@ class ColdPulls:
         self._turns.pop(peer, None)
 
     def close(self) -> None:
-        """End the threads; pulls that wait are not answered."""
+        """Stop the threads after their current loads; waiting pulls are not answered."""
         self._turns.clear()
         for executor in self._executors:
             executor.shutdown(wait=True)
 
     def _start(self) -> None:
-        """Give idle threads to the connections whose turn it is."""
+        """Start loads in idle threads, for the connections whose turn it is."""
         while self._idle:
             peer = next((one for one in self._turns if one not in self._loading), None)
             if peer is None:
@@ -114,7 +114,7 @@ class ColdPulls:
         self._start()
 
     def _answer(self, waiting: Waiting) -> None:
-        """Run a pull again: it is answered, waits for the next parts, or for a message."""
+        """Run a pull again: it is answered, waits for more parts of files, or is held until a message arrives."""
         pull, responder = waiting
         try:
             outcome = self._pull_service.pull(pull.peer, pull.request, residency=pull.residency)

@@ -59,7 +59,7 @@ BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN, SUBS
 
 
 class Refused(Exception):
-    """A pull that is refused."""
+    """Raised when a check refuses a pull; ``reply`` is the answer."""
 
     def __init__(self, code: int, remark: str, forbidden: str | None = None) -> None:
         super().__init__(remark)
@@ -67,7 +67,7 @@ class Refused(Exception):
 
 
 class Admitted(NamedTuple):
-    """The checked parts of a pull that may read."""
+    """Group, topic and filters of a pull that passed all checks; without filters it gets all messages."""
 
     group: SubscriptionGroupConfig
     topic: TopicConfig
@@ -83,7 +83,7 @@ class HeldPull(NamedTuple):
 
 
 COLD = "cold-pull"
-"""Key of the hold of a pull that waits for the disk."""
+"""The key of holds of pulls that wait for the disk."""
 
 
 class ColdPull(NamedTuple):
@@ -101,7 +101,7 @@ class ColdPull(NamedTuple):
 class PullService:
     """Answers pulls.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -129,10 +129,12 @@ class PullService:
     def pull(
         self, peer: Peer, request: Request, *, may_hold: bool = True, residency: Residency | None = None
     ) -> Reply | Hold:
-        """Answer a pull, or hold it if there is no message yet and both sides allow it, or if messages are on disk.
+        """Return the answer to a pull, or a hold: until a message arrives, or until messages are loaded from disk.
 
-        :param may_hold: False: answer now, and wait for the disk if necessary.
-        :param residency: of a pull that was on hold with the key :data:`COLD`.
+        A pull waits for a message only if the client allows it (PULL_SUSPEND).
+
+        :param may_hold: False: answer in any case, and block on the disk if necessary.
+        :param residency: for a pull that was on hold with the key :data:`COLD`, the one of its :class:`ColdPull`.
         """
         header: PullMessage = request.header
         try:
@@ -168,7 +170,7 @@ class PullService:
     def _admit(self, peer: Peer, code: int, header: PullMessage) -> Admitted:
         """Check a pull, in Java's order.
 
-        :raises Refused: one of them failed.
+        :raises Refused: a check failed.
         """
         config = self._config
         if not is_readable(config.broker_permission):
@@ -217,7 +219,10 @@ class PullService:
         return self._registered(header, group)
 
     def _registered(self, header: PullMessage, group: SubscriptionGroupConfig) -> SubscriptionData:
-        """The subscription from the group's heartbeats."""
+        """Return the subscription that the group's heartbeats registered.
+
+        :raises Refused: there is none, it is outdated, or the group may not read the topic.
+        """
         name = header.consumer_group
         members = self._clients.consumers.groups.get(name)
         if members is None:
@@ -236,7 +241,10 @@ class PullService:
         return subscription
 
     def _expression(self, header: PullMessage, subscription: SubscriptionData) -> RecordFilter | None:
-        """The filter of a subscription by expression."""
+        """Return the SQL filter of a subscription; None in class filter mode, which returns all messages.
+
+        :raises Refused: the broker has no filter of this group, or an older one, or filters are off.
+        """
         kind, expression = subscription.expression_type, subscription.sub_string
         if not header.sys_flag & PULL_SUBSCRIPTION:
             known = self._filters.get(header.topic, header.consumer_group)
@@ -256,7 +264,10 @@ class PullService:
         return sql_filter(lambda _: compiled, compiled.cost)
 
     def _compiled(self, header: PullMessage, expression: str, kind: str) -> SqlFilter:
-        """The filter of the pull's own expression, or of the expression that its group registered."""
+        """Compile the pull's own expression, or return the compiled one that its group registered.
+
+        :raises Refused: the expression is invalid, or the group has registered none.
+        """
         if header.sys_flag & PULL_SUBSCRIPTION:
             try:
                 return compile_filter(kind, expression)
@@ -269,7 +280,7 @@ class PullService:
         return compiled
 
     def _of_first_topic(self, group: str, properties: Mapping[str, str]) -> SqlFilter | None:
-        """The filter of a group for the original topic of a retried message."""
+        """Return a group's filter for the original topic of a retried message; None if it has none."""
         return self._filters.compiled(properties.get(Property.RETRY_TOPIC, ""), group)
 
     # -- answers
@@ -320,7 +331,13 @@ class PullService:
 def answer_fields(
     suggested: int, next_offset: int, first: int, end: int, admitted: Admitted, damaged: Sequence[int] = ()
 ) -> dict[str, str]:
-    """The header fields of an answer."""
+    """Return the header fields of the answer to a pull.
+
+    :param suggested: id of the broker that the consumer should pull from next.
+    :param first: minimum offset of the queue.
+    :param end: maximum offset of the queue, which is the offset of its next message.
+    :param damaged: offsets of the damaged messages.
+    """
     fields = {
         "suggestWhichBrokerId": str(suggested),
         "nextBeginOffset": str(next_offset),

@@ -21,18 +21,18 @@ _log = logging.getLogger(__name__)
 
 
 class Waiting(NamedTuple):
-    """A held pull and the right to answer it."""
+    """A held pull and the responder that answers it."""
 
     pull: HeldPull
     responder: Responder
 
 
 class PullRequestHoldService:
-    """The broker's held pulls.
+    """Holds pulls until messages arrive or they time out (long polling).
 
-    :param slices: runs held pulls again. The store reports arrivals while it is busy, and a pull that runs again reads
-        from it; and any number of pulls may wait for one message.
-    :param limit: the current maximum number of held pulls.
+    :param slices: runs held pulls again later and in slices: a pull reads from the store, which cannot be read while it
+        reports arrivals, and any number of pulls may wait for one message.
+    :param limit: returns the current maximum number of held pulls.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PullRequestHoldService:
         return len(self._table)
 
     def keep(self, hold: Hold, responder: Responder) -> None:
-        """Hold a pull until one of the methods below takes it; answer it as busy if too many are on hold."""
+        """Hold a pull until one of the methods below answers it; refuse it with SYSTEM_BUSY if too many are held."""
         if len(self._table) >= self._limit():
             self._log_full()
             responder.reply(overloaded())
@@ -73,7 +73,7 @@ class PullRequestHoldService:
             _log.warning("%d pulls are on hold (pullThreadPoolQueueCapacity): more are refused", len(self._table))
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
-        """Wake the pulls that new messages satisfy."""
+        """Run held pulls again whose queue and filter match new messages."""
         if not self._table:
             return
         for arrival in arrivals:
@@ -89,18 +89,18 @@ class PullRequestHoldService:
                 yield record
 
     def reset(self, group: str, topic: str, queue_id: int) -> None:
-        """Wake a group's pulls of a queue after an offset reset."""
+        """Run a group's held pulls of a queue again after an offset reset, so that one returns the new offset."""
         key = QueueKey(topic, queue_id)
         found = self._table.take(key, lambda waiting: waiting.pull.request.header.consumer_group == group)
         self._wake(reversed(found))  # the first to run gets the reset; the latest pull is of the queue's owner
 
     def moved(self, topic: str, queue_ids: Iterable[int]) -> None:
-        """Answer the pulls of physical queues of a static topic that another broker has taken over from."""
+        """Answer the pulls of physical queues of a static topic whose logical queues have moved to another broker."""
         for queue_id in queue_ids:
             self._wake(iter(self._table.take(QueueKey(topic, queue_id), lambda _: True)))
 
     def sweep(self) -> None:
-        """Wake pulls whose queue grew without an arrival."""
+        """Run held pulls again whose queue has new messages, in case their arrival was missed."""
         self._wake(self._table.sweep(lambda topic, queue: self._store.queue_range(topic, queue)[1]))
 
     def expire(self, now_ms: int) -> None:
@@ -109,7 +109,7 @@ class PullRequestHoldService:
             self._wake(self._table.expired(now_ms))
 
     def wake_all(self) -> None:
-        """Wake all pulls."""
+        """Run all held pulls again and answer them, with or without messages."""
         self._wake(iter(self._table.drain()))
 
     def disconnected(self, peer: Peer) -> None:

@@ -24,7 +24,7 @@ class SlavePullService(PullService):
     """Answers pulls of a slave.
 
     :param role: has the master's address.
-    :param parts: see :class:`PullService`.
+    :param parts: the arguments of :class:`PullService`.
     """
 
     def __init__(self, role: Role, *parts: Any) -> None:
@@ -34,13 +34,16 @@ class SlavePullService(PullService):
     def pull(
         self, peer: Peer, request: Request, *, may_hold: bool = True, residency: Residency | None = None
     ) -> Reply | Hold:
-        """Answer as a master does, or as busy while ``slaveReadEnable`` is off."""
+        """Answer as a master does; refuse with SYSTEM_BUSY while ``slaveReadEnable`` is off."""
         if not self._config.slave_read_enable:
             return rejected()
         return super().pull(peer, request, may_hold=may_hold, residency=residency)
 
     def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
-        """As a master, but by default a consumer keeps an offset that this slave lacks, since the slave may lag."""
+        """Build the answer as a master does, but leave an offset outside the queue as it is: the slave may lag.
+
+        With ``offsetCheckInSlave`` such an offset is corrected as by a master.
+        """
         reply = super()._reply(header, admitted, found)
         group, corrects = admitted.group, self._config.offset_check_in_slave
         code, broker_id = slave_answer(

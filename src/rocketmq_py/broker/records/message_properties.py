@@ -1,7 +1,7 @@
 """Properties that the broker adds to a message before it stores it.
 
 It adds region, trace switch and cluster, and a unique key if there is none; it removes a POP receipt handle.
-In the common case the text is not parsed: it is searched for the few names that matter, and appended to.
+Common properties, which have none of a few special names, are not parsed: the broker's are appended to their text.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _CACHED = 4096
 
 _HANDLED = ("DELAY\x01", "TIMER_", "TRAN_MSG\x01", "MSG_REGION\x01", "TRACE_ON\x01", "CLUSTER\x01", "POP_CK\x01",
             "INNER_NUM\x01", "_SYS_MSG_PRIORITY_\x01", _UNIQ_KEY, _KEYS, "\x01\x02")  # fmt: skip
-"""Texts that make a message uncommon. A match inside another name or value only costs time."""
+"""Texts in properties that must be parsed. A match inside another name or value is harmless, but costs time."""
 _IN_TRANSACTION = "TRAN_MSG\x01true\x02"
 _HANDLED_OF_HALVES = (*_HANDLED, "REAL_TOPIC\x01", "REAL_QID\x01", "__transactionId__\x01", "CHECK_IMMUNITY_TIME")
-"""The same for half messages."""
+"""Texts in properties of half messages that must be parsed."""
 
 
 class WrittenProperties(NamedTuple):
@@ -36,37 +36,40 @@ class WrittenProperties(NamedTuple):
 
 
 class _Others(NamedTuple):
-    """What the properties other than unique key and keys contain."""
+    """Result of the analysis of a message's properties except unique key and keys.
+
+    ``are_common``: they need not be parsed.
+    """
 
     are_common: bool
     tags_code: int = 0
     group: str | None = None
-    """The producer group, if the message is uncommon only because it is a half message."""
+    """The producer group of a half message whose properties are common otherwise; None for other messages."""
 
 
 class PropertyWriter:
-    """Writes the broker's properties.
+    """Adds the broker's properties to those of messages.
 
     Unique key and keys differ in every message; the other properties often do not, so the result of their analysis is
     cached.
 
     :param region: the broker's region.
-    :param trace_on: whether clients should trace their messages.
+    :param trace_on: True if clients should trace their messages.
     :param cluster: the broker's cluster.
-    :param new_key: makes a unique key.
+    :param new_key: returns a new unique key.
     """
 
     def __init__(self, region: str, trace_on: bool, cluster: str, new_key: Callable[[], str]) -> None:
         self._added = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false", "CLUSTER": cluster}
         self.suffix = encode(self._added)
-        """Appended to every message's properties."""
+        """The broker's properties, encoded; appended to the properties of every message."""
         self._new_key = new_key
         self._seen: dict[str, _Others] = {}
 
     def write_common(self, properties: str, *, is_half: bool = False) -> WrittenProperties | None:
-        """The properties of a common message with the broker's appended; None if :meth:`parse` is needed.
+        """Append the broker's properties to common properties without parsing; None if they need :meth:`parse`.
 
-        :param is_half: treat a half message as a common one.
+        :param is_half: also accept properties of a half message that are common otherwise.
         """
         before, _, rest = properties.partition(_UNIQ_KEY)
         uniq_key, end, after = rest.partition(_ENTRY_END)
@@ -88,7 +91,10 @@ class PropertyWriter:
         return WrittenProperties(properties + self.suffix, seen.tags_code, keys, uniq_key)
 
     def common_tags_code(self, others: str) -> int | None:
-        """The tags code of a common message, from its properties without unique key and keys; None if it is not."""
+        """Return the tags code of common properties, 0 without tags; None if they need :meth:`parse`.
+
+        :param others: the properties except unique key and keys.
+        """
         seen = self._seen.get(others) or self._analyse_cached(others)
         return seen.tags_code if seen.are_common else None
 
@@ -99,7 +105,7 @@ class PropertyWriter:
         return seen
 
     def parse(self, properties: str) -> dict[str, str]:
-        """The properties of any message as a dict, with the broker's added."""
+        """Decode properties, remove the POP receipt handle, and add the broker's and a unique key if it is missing."""
         parsed = decode(properties)
         parsed.pop("POP_CK", None)
         parsed |= self._added
@@ -143,17 +149,17 @@ def _analyse_half(others: str) -> _Others:
 
 
 def decode(properties: str) -> dict[str, str]:
-    """Properties as a dict. Entries without name or value are dropped, as in Java."""
+    """Decode properties to a dict. Entries without name or value are dropped, as in Java."""
     entries = (entry.partition("\x01") for entry in properties.split(_ENTRY_END))
     return {name: value for name, _, value in entries if name and value}
 
 
 def encode(properties: Mapping[str, str]) -> str:
-    """The stored form of properties."""
+    """Encode properties in the form in which they are stored."""
     return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
 
 
 def written(properties: Mapping[str, str]) -> WrittenProperties:
-    """Parsed properties in the form for the store."""
+    """Encode parsed properties for the store, together with tags code, keys and unique key."""
     code = tags_code(properties.get("TAGS"))
     return WrittenProperties(encode(properties), code, properties.get("KEYS"), properties.get("UNIQ_KEY", ""))

@@ -24,7 +24,7 @@ class StoredRecord(NamedTuple):
 
 
 def read_stored(raw: bytes) -> StoredRecord:
-    """The parts of one record.
+    """Split one record into its parts.
 
     :raises CorruptRecord: the bytes are not a record.
     """

@@ -29,21 +29,24 @@ _LOOK_SECONDS = 1.0
 
 
 class WaitingSend(NamedTuple):
-    """An answer that waits since ``since_ms`` until the log is safe up to ``end``, on ``slaves`` slaves."""
+    """The answer of a send that waits, since ``since_ms``, until the log up to offset ``end`` is safe.
+
+    Safe means on disk (SYNC_FLUSH) and on ``slaves`` slaves.
+    """
 
     reply: Reply
     end: int
     since_ms: int
     slaves: int
     late: Reply | None = None
-    """The answer after a timeout; None for the timeout code of the disk or the slaves."""
+    """The answer after a timeout; None: FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT."""
 
 
 class AckWaiter:
     """Decides which answers wait, and refuses messages for lack of replicas.
 
-    :param slaves_wanted: how many slaves must have a message; None if too few are in sync.
-    :param clock: the time in milliseconds.
+    :param slaves_wanted: returns the number of slaves that must have a message; None if too few are in sync.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -60,24 +63,30 @@ class AckWaiter:
         cls, store: MessageStore, config: BrokerConfig, slaves_wanted: Callable[[], int | None],
         clock: Callable[[], int],
     ) -> AckWaiter | None:  # fmt: skip
-        """An ack waiter; None if messages are flushed and replicated asynchronously."""
+        """Create an ack waiter; None if no send has to wait (ASYNC_FLUSH, and no SYNC_MASTER)."""
         is_needed = flushes(store) or config.broker_role == SYNC_MASTER
         return cls(store, config, slaves_wanted, clock) if is_needed else None
 
     def check(self, properties: str | None) -> None:
         """Check, before a message is stored, that enough replicas are in sync.
 
-        :raises BrokerError: too few are, and the message waits for them.
+        :raises BrokerError: SYSTEM_ERROR, too few are in sync; never for a message with the property WAIT=false.
         """
         if self._slaves_wanted() is None and not _skips_wait(properties):
             raise BrokerError.of(Code.SYSTEM_ERROR, remarks.TOO_FEW_REPLICAS)
 
     def answer(self, reply: Reply, end: int, properties: str | None) -> Reply | Hold:
-        """The answer itself for a message that does not wait (property WAIT=false), else a hold."""
+        """Return a hold until the log is safe up to ``end``; ``reply`` itself if the message need not wait.
+
+        It need not wait if it has the property WAIT=false, or no flush and no slaves are required.
+        """
         return reply if _skips_wait(properties) else self._hold(reply, end, None)
 
     def answer_regardless(self, reply: Reply, end: int) -> Reply | Hold:
-        """As :meth:`answer`, but a timeout gives the same answer; for records that the broker itself stored."""
+        """Return a hold until the log is safe up to ``end``, for records that the broker itself stored.
+
+        After a timeout the answer is ``reply``, too. No hold, but ``reply``, if no flush and no slaves are required.
+        """
         return self._hold(reply, end, reply)
 
     def _hold(self, reply: Reply, end: int, late: Reply | None) -> Reply | Hold:
@@ -91,7 +100,7 @@ class AckWaiter:
 
 
 def flushes(store: MessageStore) -> bool:
-    """Whether sends are answered only after the flush to disk."""
+    """True if sends are answered only after the flush to disk (SYNC_FLUSH)."""
     return store.config.flush_disk_type == SYNC_FLUSH
 
 
@@ -103,9 +112,9 @@ _Waiter = tuple[Responder, WaitingSend]
 
 
 class WaitingSends:
-    """The sends whose answers wait.
+    """Holds the answers of sends until their messages are safe or a timeout passes.
 
-    :param acknowledged: the log offset that at least this many slaves have reached.
+    :param acknowledged: returns the log offset that at least the given number of slaves have reached.
     """
 
     def __init__(
@@ -117,7 +126,7 @@ class WaitingSends:
         self._acknowledged = acknowledged
         self._flushes = flushes(store)
         self._waits: dict[int, ReplicaWaits[_Waiter]] = {}
-        """Keyed by the number of slaves that must have the message."""
+        """Waiting sends by the number of slaves that must have their messages."""
         self._flushing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -156,7 +165,7 @@ class WaitingSends:
     # -- the disk
 
     def _await_flush(self) -> None:
-        """ReplicaWait for the next flush."""
+        """Request a flush up to the last waiting message; when it is done, answer the sends that have become safe."""
         self._flushing = self._store.flushed(self._furthest)
         if self._flushing is not None:
             self._flushing.add_done_callback(self._flushed)
@@ -177,7 +186,11 @@ class WaitingSends:
     # -- time
 
     def _deadline(self, wait: ReplicaWait[_Waiter]) -> int:
-        """When a send times out: by the flush timeout, or by the slave timeout once only slaves are missing."""
+        """Return the time (ms) at which a send times out.
+
+        Once the message is on disk, that is the slave timeout; before, the flush timeout, or the later of both if
+        slaves are required.
+        """
         config = self._config
         slaves, disk = wait.since_ms + config.slave_timeout, wait.since_ms + config.sync_flush_timeout
         if self._flushes and wait.end > self._store.flushed_offset:
@@ -205,7 +218,7 @@ class WaitingSends:
         self._set_timer()
 
     def _timeout_code(self, waiting: WaitingSend) -> Code:
-        """The response code of a send that timed out: its message is stored, but not safe."""
+        """Return the code of a send that timed out: FLUSH_SLAVE_TIMEOUT if slaves lack it, else FLUSH_DISK_TIMEOUT."""
         slaves = waiting.slaves
         if slaves and self._acknowledged(slaves) < waiting.end:
             return Code.FLUSH_SLAVE_TIMEOUT
@@ -213,5 +226,5 @@ class WaitingSends:
 
 
 def _late(waiting: WaitingSend, code: Code, remark: str | None = None) -> Reply:
-    """The answer of a send that timed out."""
+    """Return the answer of a send that timed out or whose flush failed."""
     return waiting.late or Reply(code, remark, ext=waiting.reply.ext)

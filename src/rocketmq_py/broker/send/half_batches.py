@@ -1,6 +1,6 @@
-"""Half messages of the same form: stored together, and committed together.
+"""Batches of half messages whose properties differ only in their values: stored together, and committed together.
 
-Messages that need individual treatment are processed one by one instead, with the same result.
+Half messages that need individual treatment are processed one by one instead, with the same result.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ _LOOKED_AT = frozenset(
     {Property.CHECK_IMMUNITY_TIME, Property.TRANSACTION_CHECK_TIMES, Property.TRANSACTION_PREPARED_OFFSET,
      Property.DELAY_LEVEL}
 )  # fmt: skip
-"""Half messages with one of these properties, or one that begins with ``_TIMER``, are ended one by one."""
+"""Half messages with one of these properties, or one that begins with ``_TIMER``, are committed one by one."""
 _TIMER = "TIMER_"
 
 
 def half_batch(
     shape: UniformMessages, property_writer: PropertyWriter, target: SendTarget, header: SendHeader, born_host: bytes
 ) -> UniformBatch | None:
-    """The half messages of a batch of messages that only ask for a transaction; None for any other messages."""
+    """Build the half messages of a batch; None if the messages must be stored one by one.
+
+    They must if they have properties of other special kinds of messages, lack unique keys, or differ in producer group.
+    """
     marked = property_writer.write_common(shape.properties.decode("utf-8", "replace"), is_half=True)
     if marked is None or marked.group is None or shape.uniq_keys is None:
         return None
@@ -43,11 +46,11 @@ def half_batch(
 
 
 def real_batch(raw: bytes, places: range, group: str) -> UniformBatch | None:
-    """The real messages of half messages of a producer group.
+    """Build the messages to store when a batch of half messages of a producer group is committed.
 
     :param raw: the adjacent records of the half messages.
-    :param places: their positions in the commit log.
-    :return: None if their forms differ, or one of them needs individual treatment.
+    :param places: their offsets in the commit log.
+    :return: None if the records are not a uniform batch of this group, or one of them needs individual treatment.
     """
     found = adjacent_records(raw, len(places))
     if found is None or found.topic != names.HALF_TOPIC or found.head.physical_offset != places.start:

@@ -21,11 +21,11 @@ QUEUE = 0
 """The only queue of the half topic and of the op topic that is written."""
 _MOST_BYTES = 64 << 20
 _EACH_BYTES = 1024
-"""The approximate size of an entry without body and properties, in bytes."""
+"""The approximate size in memory of a cache entry without body and properties, in bytes."""
 
 
 def to_half_message(record: NewRecord, properties: dict[str, str]) -> None:
-    """Make a record a half message, which cannot be consumed.
+    """Change a record in place to a half message: it goes to the half topic, where no consumer can read it.
 
     :param properties: the record's own properties, decoded.
     """
@@ -44,14 +44,17 @@ def _added(topic: str, queue_id: int, uniq_key: str | None) -> dict[str, str]:
 
 
 def real_place(topic: str, queue_id: str) -> bytes:
-    """The last properties of a half message: its real topic and queue."""
+    """Encode the real topic and queue of a half message as properties; they are its last ones."""
     return f"{Property.REAL_TOPIC}\x01{topic}\x02{Property.REAL_QUEUE_ID}\x01{queue_id}\x02".encode()
 
 
 class CachedHalfMessage(msgspec.Struct, gc=False):
     """A half message in the cache.
 
-    :ivar record: stored now. :ivar real: stored at a commit. :ivar group: the producer group that may end it.
+    :ivar record: the record to store in the half topic.
+    :ivar real: the record to store when the transaction is committed.
+    :ivar group: the producer group that may commit or roll back the transaction.
+    :ivar queue_offset: the offset in the half topic; -1 before it is stored.
     """
 
     record: NewRecord
@@ -67,7 +70,7 @@ class CachedHalfMessage(msgspec.Struct, gc=False):
 def make_half_message(
     marked: WrittenProperties, target: SendTarget, header: SendHeader, body: bytes, born_host: bytes
 ) -> CachedHalfMessage | None:
-    """Both records of a message whose properties only ask for a transaction; None for any other message."""
+    """Build the half message of a transactional message; None if its properties do not make it transactional."""
     if marked.group is None:
         return None
     own = f"{marked.text}{Property.TRANSACTION_ID}\x01{marked.uniq_key}\x02".encode()
@@ -85,9 +88,9 @@ def make_half_message(
 
 
 class HalfMessageCache:
-    """Recent half messages by their position in the commit log; the oldest are evicted when the cache is full.
+    """Recent half messages by their commit log offset; the oldest are evicted when the cache is full.
 
-    :param most_bytes: the capacity of the cache.
+    :param most_bytes: the capacity of the cache in bytes.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
@@ -99,7 +102,7 @@ class HalfMessageCache:
         return len(self._kept)
 
     def add(self, half: CachedHalfMessage, stored: Appended) -> None:
-        """Add a half message that was stored."""
+        """Add a half message that has been stored at ``stored``."""
         half.real.prepared_transaction_offset = stored.physical_offset
         half.queue_offset = stored.queue_offset
         half.record = half.real  # frees the stored record
@@ -109,7 +112,7 @@ class HalfMessageCache:
             self._bytes -= self._kept.popitem(last=False)[1].size
 
     def find(self, header: EndTransaction) -> CachedHalfMessage | None:
-        """The half message that the end of a transaction refers to; None unless all fields match."""
+        """Return the half message that a commit or rollback refers to; None if it is not cached or a field differs."""
         half = self._kept.get(header.commit_log_offset)
         if (
             half is None
@@ -121,7 +124,7 @@ class HalfMessageCache:
         return half
 
     def remove(self, place: int) -> None:
-        """Remove a half message whose transaction has ended."""
+        """Remove the half message at a commit log offset, because its transaction has ended."""
         half = self._kept.pop(place, None)
         if half is not None:
             self._bytes -= half.size

@@ -29,11 +29,12 @@ _SECONDS = 10.0
 
 
 class ReplyService:
-    """Pushes replies to clients.
+    """Pushes replies to the clients that sent the requests, and stores them.
 
     :param store_host: this broker's packed address, part of every message id.
     :param address: the same address as text.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
+    :param ack_waiter: decides which answers wait until the message is safe; None if none waits.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class ReplyService:
         self._ack_waiter = ack_waiter
 
     async def take(self, peer: Peer, header: SendHeader, body: bytes) -> Reply | Hold:
-        """Push a reply to its client, then store it, whether the push succeeded or not.
+        """Push a reply to its client, then store it, whether the push succeeded or not; return the sender's answer.
 
         :raises BrokerError: the topic accepts no messages.
         """
@@ -78,7 +79,7 @@ class ReplyService:
     # -- to the requesting client
 
     async def _push(self, peer: Peer, header: SendHeader, body: bytes) -> str | None:
-        """Push a reply; why it did not reach its client, or None if it did."""
+        """Push a reply to its client; return an error message if it did not arrive, otherwise None."""
         properties = decode(header.properties or "")
         client_id = properties.get(Property.REPLY_TO_CLIENT)
         if client_id is None:
@@ -110,7 +111,7 @@ class ReplyService:
     def _store_reply(
         self, reply: Reply, peer: Peer, header: SendHeader, target: SendTarget, body: bytes
     ) -> Reply | Hold:
-        """Store a reply with the properties it came with; the answer to its sender.
+        """Store a reply with its original properties; return the answer to its sender.
 
         A failure to store is only logged, as in Java, since the client has the reply. The stored record keeps the
         compression flags, which Java drops.
@@ -138,5 +139,5 @@ class ReplyService:
 
 
 def _plain(address: str) -> str:
-    """An address as Java writes and reads it here: IPv6 without brackets."""
+    """Remove the brackets of an IPv6 address, as Java expects in this request."""
     return address.replace("[", "").replace("]", "")

@@ -20,7 +20,7 @@ _DEAD_LETTER_QUEUES = 1
 
 
 class RetryTopics:
-    """Decides where sends to retry topics are stored."""
+    """Decides whether a message sent to a retry topic is stored there or in the group's dead-letter topic."""
 
     def __init__(
         self, topics: TopicConfigs, groups: SubscriptionGroups, locks: LockTable, clock: Callable[[], int]
@@ -31,9 +31,12 @@ class RetryTopics:
         self._clock = clock
 
     def is_dead(self, header: SendHeader, version: int) -> bool:
-        """Whether a message has used up its retries. Orderly consumers retry locally before they send.
+        """True if a message goes to the dead-letter topic: its retries are used up, or its group consumes in order.
 
-        :param version: the client's version; old clients do not send ``maxReconsumeTimes``.
+        Orderly consumers retry locally before they send a message to the retry topic.
+
+        :param version: the client's version; clients before 3.4.9 do not send ``maxReconsumeTimes``.
+        :raises BrokerError: SUBSCRIPTION_GROUP_NOT_EXIST.
         """
         name = header.topic.removeprefix(names.RETRY_PREFIX)
         group = self._groups.find(name)
@@ -45,6 +48,6 @@ class RetryTopics:
         return (header.reconsume_times or 0) > limit or self._locks.is_ordered(name, self._clock())
 
     def dead_letters(self, retry_topic: str) -> str:
-        """The dead-letter topic of a retry topic's group, created if it does not exist."""
+        """Return the dead-letter topic of a retry topic's group; create it if it does not exist."""
         topic = names.dlq_topic(retry_topic.removeprefix(names.RETRY_PREFIX))
         return self._topics.create_for_group(topic, _DEAD_LETTER_QUEUES).topic_name

@@ -48,7 +48,7 @@ Redirect = Callable[[NewRecord, dict[str, str]], None]
 class SendService:
     """Stores the messages that clients send.
 
-    :param redirect: changes a record whose properties ask for a delay or a delivery time, so that it waits.
+    :param redirect: changes the topic of a record with a delay level or a delivery time, so that it is delivered later.
     :param halves: caches half messages until their transactions end.
     :param store_host: this broker's packed address, the prefix of every message id.
     :param ack_waiter: decides which sends wait until their message is safe; None if none waits.
@@ -76,7 +76,7 @@ class SendService:
         self._host = store_host
         self._host_hex = store_host.hex().upper()
         self.extra = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
-        """Fields of every answer to a send."""
+        """Header fields that every answer to a send has: region and trace switch."""
         self._ack_waiter = ack_waiter
         self._runs = SendRuns(store, targets, property_writer, self._host_hex, self.extra)
         self.targets = targets
@@ -84,23 +84,23 @@ class SendService:
         self._known = self.targets.known.get
 
     def apply_settings(self) -> None:
-        """Apply settings that may have changed."""
+        """Read the maximum message size again and clear the cached targets, because settings may have changed."""
         self._max_body = self._store.config.max_message_size
         self.targets.known.clear()
 
     # -- runs
 
     def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
-        """Store the common sends of a run from ``begin`` on; None if the first one must be stored by itself.
+        """Store sends of a run from index ``begin`` on, up to the first that needs :meth:`send`.
 
-        With acknowledgements that wait, each send is stored by itself.
+        :returns: None if the send at ``begin`` needs it; always if sends wait for disk or slaves (see ``ack_waiter``).
         """
         return self._runs.send(peer, run, begin) if self._ack_waiter is None else None
 
     # -- one message
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message: a common one on a fast path, any other with all checks."""
+        """Store one message: on a fast path if it has no special properties, otherwise after all checks."""
         header: SendHeader = request.header
         target = self._known((header.topic, header.queue_id))
         if target is None or header.sys_flag & UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
@@ -122,7 +122,7 @@ class SendService:
         return self._append(record, target.queue_text, header.properties)
 
     def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> CachedHalfMessage | None:
-        """A half message that is otherwise common; None for any other message."""
+        """Build the half message of a transactional message without other special properties; None for any other."""
         is_prepared = header.sys_flag & UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
             return None
@@ -154,7 +154,7 @@ class SendService:
         return self._ack_waiter.answer(reply, appended.physical_offset + appended.size, sent_properties)
 
     def _send_checked(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message after every check, in Java's order; refusals carry region and trace switch, as in Java."""
+        """Store one message after all checks, in Java's order; a refusal has the fields ``extra``, as in Java."""
         try:
             target = self.target(request.header, peer)
             if not 0 < len(body) <= self._max_body:
@@ -169,7 +169,7 @@ class SendService:
             return Reply(e.code, e.remark, ext=self.extra)
 
     def _handle(self, record: NewRecord) -> str | None:
-        """The recall handle of a timed message; None for a retry."""
+        """Return the recall handle of a timed message; None for a message of a retry topic."""
         properties = decode(record.properties.decode())
         topic, out_ms = properties.get("REAL_TOPIC", ""), properties.get("TIMER_OUT_MS", "")
         if not topic or not out_ms.isdecimal() or is_retry_topic(topic):
@@ -177,7 +177,10 @@ class SendService:
         return RecallHandle(topic, self._config.broker_name, int(out_ms) + 1, record.uniq_key or "").encode()
 
     def _record(self, peer: Peer, request: Request, target: SendTarget, body: bytes) -> NewRecord:
-        """The record of any message; retries, half messages and timed messages go to other topics."""
+        """Build the record of a message; dead letters, half messages and timed messages go to other topics.
+
+        :raises BrokerError: this broker cannot store the message.
+        """
         header: SendHeader = request.header
         properties = self._property_writer.parse(header.properties or "")
         topic, queue_id = target.topic, target.queue_id
@@ -203,9 +206,9 @@ class SendService:
         return record
 
     def _refuse_unsupported(self, header: SendHeader, properties: dict[str, str], sys_flag: int) -> None:
-        """Refuse messages that this broker cannot store.
+        """Check that this broker can store a message.
 
-        :raises BrokerError: with the reason.
+        :raises BrokerError: it cannot.
         """
         prepared = _is_prepared(header, properties)
         if prepared and self._config.reject_transaction_message:
@@ -304,7 +307,11 @@ class SendService:
     def _store_halves(
         self, peer: Peer, request: Request, target: SendTarget, body: bytes
     ) -> tuple[Sequence[int], int, int]:
-        """Their offsets in the log, their first offset in the half topic, and the end of the last in the log."""
+        """Store the half messages of a batch.
+
+        :returns: their commit log offsets, the first one's offset in the half topic, and the commit log offset behind
+            the last one.
+        """
         batch = self._half_batch(peer, request.header, target, body)
         if batch is not None:
             together = self._store.append_uniform(batch)
@@ -322,7 +329,7 @@ class SendService:
         return [one.physical_offset for one in stored], stored[0].queue_offset, last.physical_offset + last.size
 
     def _half_batch(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> UniformBatch | None:
-        """The half messages of a batch of common messages of the same shape; None for any other batch."""
+        """Build the half messages of a batch to store at once; None if they must be stored one by one."""
         is_prepared = header.sys_flag & UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or self._config.reject_transaction_message:
             return None
@@ -335,7 +342,10 @@ class SendService:
     def _one_half(
         self, peer: Peer, request: Request, target: SendTarget, flag: int, body: bytes, own: bytes
     ) -> tuple[CachedHalfMessage | None, NewRecord]:
-        """One message of a batch of half messages: its record, and the half message if it is a common one."""
+        """Build one message of a batch of half messages.
+
+        :returns: its cache entry, None if it has other special properties; and its record.
+        """
         header = msgspec.structs.replace(request.header, properties=own.decode("utf-8", "replace"), flag=flag)
         half = self._half(peer, header, target, body)
         if half is not None:
@@ -350,7 +360,7 @@ class SendService:
     # -- both
 
     def target(self, header: SendHeader, peer: Peer) -> SendTarget:
-        """The target of a send.
+        """Return the topic and queue of a send, from the cache or after checks; the topic may be created.
 
         :raises BrokerError: the send is refused.
         """
@@ -362,7 +372,7 @@ class SendService:
 
 
 def _by_priority(target: SendTarget, header: SendHeader) -> SendTarget:
-    """The target of a message: its queue is its priority, if it has one and is no other special message."""
+    """Return the queue of a message's priority; ``target`` if it has none, or is also of another special type."""
     if Property.PRIORITY not in (header.properties or ""):
         return target
     properties = decode(header.properties or "")
@@ -371,13 +381,13 @@ def _by_priority(target: SendTarget, header: SendHeader) -> SendTarget:
 
 
 def _is_prepared(header: SendHeader, properties: dict[str, str]) -> bool:
-    """Whether a message is a half message; one that an old consumer sends back is not."""
+    """True for a half message (property TRAN_MSG), except one that an old consumer sends back with a delay level."""
     if properties.get("TRAN_MSG", "").lower() != "true":
         return False
     return not (header.reconsume_times and _level(properties) > 0)
 
 
 def _level(properties: dict[str, str]) -> int:
-    """The delay level of properties; 0 if missing or malformed."""
+    """Return the delay level in a message's properties; 0 if missing or malformed."""
     text = properties.get("DELAY", "0")
     return int(text) if text.lstrip("-").isdecimal() else 0

@@ -46,9 +46,9 @@ class SendBackService:
         self._stats = stats
 
     def take(self, header: ConsumerSendMsgBack, version: int) -> None:
-        """Store a failed message again, with one more retry counted.
+        """Store a failed message again, with its retry count increased by one.
 
-        :param version: the client's version; old clients do not send ``maxReconsumeTimes``.
+        :param version: the client's version; clients before 3.4.9 do not send ``maxReconsumeTimes``.
         :raises BrokerError: the request is refused.
         """
         group = self._groups.find(header.group)

@@ -1,7 +1,7 @@
-"""Stores runs of common sends, which the accelerator has found in one read.
+"""Store runs of plain sends: consecutive sends in one read that need no special treatment.
 
-What is common is decided here, once for each kind of sends and by the rules of :mod:`rocketmq_py.broker.send.send`; the
-accelerator encodes records and answers. All other sends go their way one by one.
+The accelerator finds runs, and encodes records and answers. This module decides, once for each kind of sends in a run
+and by the rules of :mod:`rocketmq_py.broker.send.send`, which need no special treatment. Others are stored one by one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
 
 
 class SendRuns:
-    """Stores the common sends of runs.
+    """Stores the plain sends of runs.
 
-    :param host_hex: the beginning of every message id.
+    :param host_hex: this broker's address in hexadecimal digits, the beginning of every message id.
     :param extra: fields of every answer to a send.
     """
 
@@ -38,7 +38,7 @@ class SendRuns:
         self._pieces = answer_pieces(extra)
 
     def send(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
-        """Store sends from ``begin`` on up to the first that is not common; None if that is the first."""
+        """Store sends from index ``begin`` on, up to the first that isn't plain; None if the one at ``begin`` isn't."""
         kinds = [self._target(kind) for kind in run.kinds()]
         found = self._append(run, begin, kinds, peer.host, self._suffix)
         if found is None:
@@ -58,12 +58,15 @@ class SendRuns:
 
 
 def send_fields(msg_id: str, queue: str, offset: str, uniq_key: str, extra: dict[str, str]) -> dict[str, str]:
-    """The fields of the answer to a send."""
+    """Return the header fields of the answer to a send."""
     return {"msgId": msg_id, "queueId": queue, "queueOffset": offset, "transactionId": uniq_key, **extra}
 
 
 def answer_pieces(extra: dict[str, str]) -> tuple[bytes, ...]:
-    """The parts of an answer's header around its number, message id, queue, offset and unique key."""
+    """Split the encoded header of an answer at its variable fields, which are left out.
+
+    These are the request's number (opaque), message id, queue, offset and unique key, so there are six parts.
+    """
     number, *marks = (b"1234567890", b"<id>", b"<queue>", b"<offset>", b"<key>")
     msg_id, queue, offset, uniq_key = (mark.decode() for mark in marks)
     left = encode_reply(Reply(ext=send_fields(msg_id, queue, offset, uniq_key, extra)), int(number))[HEAD_SIZE:]

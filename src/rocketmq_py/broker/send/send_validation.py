@@ -44,15 +44,15 @@ class SendTarget(msgspec.Struct, frozen=True, gc=False):
     write_queues: int
 
     def of_priority(self, priority: int) -> SendTarget:
-        """The target of a message with a priority, whatever queue was asked for: one queue for each priority."""
+        """Return the target for a priority: the queue of that number, or the nearest one that the topic has."""
         queue_id = max(0, min(priority, self.write_queues - 1))
         return msgspec.structs.replace(self, queue_id=queue_id, queue_text=str(queue_id))
 
 
 class SendTargets:
-    """Checked targets by topic and queue.
+    """Checks sends, and caches the targets of accepted ones by topic and queue.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(self, config: BrokerConfig, topics: TopicConfigs, clock: Callable[[], int]) -> None:
@@ -63,7 +63,7 @@ class SendTargets:
         """Cached targets; cleared when topics or settings change."""
 
     def find(self, header: SendHeader, address: str) -> SendTarget:
-        """The target of a send; its topic is created if it does not exist and may be created.
+        """Check a send and return its target; create the topic if it does not exist and may be created.
 
         :param address: the client's address, for the remark of a refusal.
         :raises BrokerError: the send is refused.
@@ -100,7 +100,11 @@ class SendTargets:
             raise BrokerError.of(Code.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
 
     def _check_type(self, topic: TopicConfig, header: SendHeader) -> None:
-        """Check the message type. The result depends on the message, so with this check on targets are not cached."""
+        """Check the message type. Targets are not cached while this check is on, since its result depends on the
+        message.
+
+        :raises BrokerError: MESSAGE_ILLEGAL, the topic does not accept this type.
+        """
         fault = type_fault(topic, decode(header.properties or ""))
         if fault is not None:
             raise BrokerError.of(Code.MESSAGE_ILLEGAL, fault)

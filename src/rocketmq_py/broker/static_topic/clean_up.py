@@ -1,7 +1,7 @@
-"""Removes from the mappings of static topics what nobody needs any more (TopicQueueMappingCleanService).
+"""Removes outdated queues from the mappings of static topics (TopicQueueMappingCleanService).
 
-In the hours of ``deleteWhen``: physical queues whose messages have all expired, and logical queues that have moved on
-from the broker that took them over from this one.
+In the hours of ``deleteWhen`` it removes physical queues whose messages have all expired, and logical queues that have
+moved from this broker to a second one and from there to a third.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Extents = dict[tuple[str, int], tuple[int, int]]
 class MappingCleanUp:
     """Cleans up the mappings of a master.
 
-    :param clock: the time in milliseconds.
-    :ivar runs: how often it has begun.
+    :param clock: returns the time in milliseconds.
+    :ivar runs: the number of runs that have begun.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class MappingCleanUp:
         self.runs = 0
 
     def start_if_due(self) -> None:
-        """Clean up in the background, if it is time and the last run has ended."""
+        """Start to clean up in the background if the hour is one of ``deleteWhen`` and no run is in progress."""
         hour = datetime.datetime.fromtimestamp(self._clock() // 1000).astimezone().hour
         if self._mappings.table and hour in self._config.delete_hours and not self._is_running:
             self._is_running = True
@@ -84,7 +84,7 @@ class MappingCleanUp:
                     _log.warning("the mapping of static topic %s is not cleaned up: %s", topic, e)
 
     async def stop(self) -> None:
-        """End a run that is in progress."""
+        """Cancel a run that is in progress."""
         await self._work.stop()
 
     async def _drop_expired(self, detail: MappingDetail) -> None:
@@ -96,7 +96,7 @@ class MappingCleanUp:
             _log.info("the messages of the first physical queues of static topic %s have expired", detail.topic)
 
     async def _extents(self, detail: MappingDetail, broker: str) -> Extents:
-        """First offset and end of the physical queues of a topic at a broker."""
+        """Return minimum and maximum offset of a topic's physical queues at a broker, by broker name and queue id."""
         if broker == self._broker_name:
             own = [item.queue_id for item in earliest_items(detail).values() if item.bname == broker]
             return {(broker, queue_id): self._store.queue_range(detail.topic, queue_id) for queue_id in own}
@@ -124,7 +124,7 @@ class MappingCleanUp:
             _log.info("logical queues %s of static topic %s have moved on", sorted(outdated), detail.topic)
 
     async def _mapping(self, broker: str, topic: str) -> MappingDetail | None:
-        """The mapping of a topic at another broker."""
+        """Query the mapping of a topic at another broker; None if that broker has none."""
         header = TopicName(topic=topic, bname=broker, lo=True)
         reply = await self._forwarder.ask(broker, topic, RequestCode.GET_TOPIC_CONFIG, header)
         if reply.code:

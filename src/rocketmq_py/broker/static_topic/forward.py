@@ -19,7 +19,7 @@ from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
 
 FORWARDED = "forwarded"
-"""The key of a hold whose payload makes the answer with requests to other brokers."""
+"""The key of holds of forwarded requests; the payload is an ``Answer``, which sends requests to other brokers."""
 _SECONDS = 3.0
 _MOST_RUNNING = 1_000
 
@@ -37,7 +37,7 @@ class TranslatedHold(Hold, frozen=True):
 
 
 class TranslatingResponder(Responder):
-    """Answers a request with a translated answer."""
+    """A responder that translates every answer before it sends it."""
 
     __slots__ = ("_translate",)
 
@@ -52,7 +52,7 @@ class TranslatingResponder(Responder):
 class Forwarder:
     """Sends requests to the brokers of physical queues.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:
@@ -64,7 +64,7 @@ class Forwarder:
         self._running = 0
 
     def run(self, hold: Hold, responder: Responder) -> None:
-        """Make the answer of a forwarded request in the background; answer it as busy if too many are running."""
+        """Answer a forwarded request in the background; refuse it with SYSTEM_BUSY if too many are running."""
         if self._running >= _MOST_RUNNING:
             responder.reply(overloaded())
             return
@@ -83,9 +83,10 @@ class Forwarder:
         responder.reply(reply)
 
     async def ask(self, broker_name: str, topic: str, code: RequestCode, header: Header) -> RemoteReply:
-        """The answer of another broker, whatever its code.
+        """Send a request to the master of a broker name, or to a slave without one; return its answer, of any code.
 
-        :raises NoRouteError: no name server knows the broker. :raises NetworkError: the broker does not answer.
+        :raises NoRouteError: at the name servers, the broker does not exist or does not have the topic.
+        :raises NetworkError: the broker does not answer.
         """
         route = await self.route(topic)
         addresses = route.brokers.get(broker_name)
@@ -100,10 +101,10 @@ class Forwarder:
             raise
 
     async def route(self, topic: str, *, max_age_ms: int = ROUTE_MS) -> TopicRoute:
-        """The route of a topic.
+        """Return the route of a topic.
 
-        :param max_age_ms: how old it may be.
-        :raises NoRouteError: no name server returned it.
+        :param max_age_ms: the maximum age of a cached route; an older one is queried again.
+        :raises NoRouteError: no name server answers.
         """
         return await self._routes.get(topic, max_age_ms=max_age_ms)
 

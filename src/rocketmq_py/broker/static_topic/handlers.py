@@ -55,7 +55,7 @@ H = TypeVar("H", QueueHeader, SearchOffset, QueryConsumerOffset, UpdateConsumerO
 class StaticTopicHandlers(TopicHandlers):
     """Handlers of topics (see :class:`TopicHandlers`), with the mappings of static topics, and of the code 513.
 
-    :param moved: answers the pulls on hold of physical queues that nothing is written to any more.
+    :param moved: answers the held pulls of a topic's physical queues to which nothing is written any more.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class StaticTopicHandlers(TopicHandlers):
             )
         ])  # fmt: skip
         if before is not None:
-            # Consumers whose pulls are on hold would learn of it up to 15 s later.
+            # Otherwise consumers whose pulls are held would detect the change up to 15 s later.
             self._moved(header.topic, set(leader_map(before).values()) - set(leader_map(detail).values()))
         return Reply()
 
@@ -107,7 +107,7 @@ class StaticTopicHandlers(TopicHandlers):
 
     @handles(Code.GET_TOPIC_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return one topic, with its mapping if the request asks for it (``lo``)."""
+        """Return the configuration of one topic, with its mapping if the header has ``lo``."""
         reply = super().get(peer, request, body)
         header = request.header
         detail = self._mappings.table.get(header.topic) if header.lo else None
@@ -131,9 +131,9 @@ class StaticTopicHandlers(TopicHandlers):
 
 
 class StaticOffsetHandlers(OffsetHandlers):
-    """Handlers of offsets (see :class:`OffsetHandlers`), for logical queues, too.
+    """Handlers of offsets (see :class:`OffsetHandlers`) that also accept logical queues.
 
-    What is known at this broker is answered at once, the rest after a request to the broker of the physical queue.
+    A request about a physical queue of this broker is answered at once, others after a request to the queue's broker.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class StaticOffsetHandlers(OffsetHandlers):
         self._forwarder = forwarder
 
     def _logical(self, header: H) -> LogicalQueue | None:
-        """The logical queue of a request; None for a request about a physical queue.
+        """Return the logical queue of a request; None for a request about a physical queue.
 
         :raises BrokerError: another broker leads it.
         """
@@ -162,14 +162,14 @@ class StaticOffsetHandlers(OffsetHandlers):
         return Hold(FORWARDED, 0, answer)
 
     async def _ask(self, code: Code, header: H, item: MappingItem) -> RemoteReply:
-        """The answer of the broker of a physical queue."""
+        """Send a request to the broker of a physical queue and return its answer, of any code."""
         physical = msgspec.structs.replace(header, queue_id=item.queue_id, bname=item.bname, lo=False)
         return await self._forwarder.ask(item.bname, header.topic, code, physical)
 
     async def _offset(self, code: Code, header: H, item: MappingItem) -> int:
-        """The offset in the answer of the broker of a physical queue.
+        """Query an offset at the broker of a physical queue.
 
-        :raises BrokerError: it refuses.
+        :raises BrokerError: that broker refuses.
         """
         reply = await self._ask(code, header, item)
         if reply.code:
@@ -180,7 +180,7 @@ class StaticOffsetHandlers(OffsetHandlers):
 
     @handles(Code.QUERY_CONSUMER_OFFSET, lane="consumer")
     def query(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return the offset of a group; in a logical queue that of its last physical queue that has one."""
+        """Return a group's offset in a queue; for a logical queue, from its last physical queue with an offset."""
         header: QueryConsumerOffset = request.header
         queue = self._logical(header)
         if queue is None:
@@ -208,7 +208,7 @@ class StaticOffsetHandlers(OffsetHandlers):
 
     @handles(Code.UPDATE_CONSUMER_OFFSET, lane="consumer")
     def update(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Commit an offset; one of a logical queue in the physical queue that has it."""
+        """Commit an offset; in a logical queue, at the physical queue whose range contains it."""
         header: UpdateConsumerOffset = request.header
         queue = self._logical(header)
         if queue is None:
@@ -262,7 +262,7 @@ class StaticOffsetHandlers(OffsetHandlers):
 
     @handles(Code.SEARCH_OFFSET_BY_TIMESTAMP)
     def search(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return the offset of a store time."""
+        """Return the offset of the first message stored at a time or later; ``upper``: of the last not after it."""
         header: SearchOffset = request.header
         queue = self._logical(header)
         if queue is None:
@@ -270,7 +270,7 @@ class StaticOffsetHandlers(OffsetHandlers):
         return self._forwarded(lambda: self._search(queue, header))
 
     async def _search(self, queue: LogicalQueue, header: SearchOffset) -> Reply:
-        """The first physical queue with a message of that time or later has it; at the end of all, the last one."""
+        """Search the first physical queue that has a message of that time or later; the last one if none has."""
         items = [item for item in queue.items if item.logic_offset >= 0]
         if not items:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "the logical queue has no offsets yet")
@@ -312,9 +312,9 @@ class StaticOffsetHandlers(OffsetHandlers):
 
 
 def _item(queue: LogicalQueue, logical: int) -> MappingItem:
-    """The physical queue that has a logical offset.
+    """Return the physical queue whose range contains a logical offset.
 
-    :raises BrokerError: no logical offset is decided yet.
+    :raises BrokerError: no physical queue of the logical queue has a range yet.
     """
     item = find_item(queue.items, logical)
     if item is None:

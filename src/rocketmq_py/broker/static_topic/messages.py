@@ -1,4 +1,4 @@
-"""Sends to and pulls from logical queues: the request goes to the physical queue, the answer is translated back."""
+"""Sends to and pulls from logical queues: requests are translated to a physical queue, and answers back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ Send = Callable[[Peer, Request, bytes], Reply | Hold]
 
 
 class LogicalQueue(NamedTuple):
-    """A logical queue that this broker leads; ``items`` are its physical queues, the last of them here."""
+    """A logical queue that this broker leads.
+
+    ``items`` are its physical queues in the order of their offsets; the last one, the leader, is at this broker.
+    """
 
     detail: MappingDetail
     queue_id: int
@@ -53,9 +56,9 @@ class LogicalQueue(NamedTuple):
 
 
 def leading_queue(detail: MappingDetail, queue_id: int) -> LogicalQueue:
-    """A logical queue that this broker leads.
+    """Return a logical queue that this broker leads, by its id.
 
-    :raises BrokerError: another broker leads it, or it does not exist.
+    :raises BrokerError: NOT_LEADER_FOR_QUEUE, another broker leads it, or it does not exist.
     """
     items = detail.hosted_queues.get(queue_id)
     if not items or items[-1].bname != detail.bname:
@@ -65,7 +68,7 @@ def leading_queue(detail: MappingDetail, queue_id: int) -> LogicalQueue:
 
 
 class StaticTopicSender:
-    """Sends to logical queues; all other sends are passed on."""
+    """Stores sends to logical queues in their physical queues; passes all other sends on unchanged."""
 
     def __init__(self, sender: Sender, mappings: TopicQueueMappings) -> None:
         self._sender = sender
@@ -73,23 +76,23 @@ class StaticTopicSender:
         self._mappings = mappings
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message."""
+        """Store one message; the answer has the logical queue id and offset."""
         if not self._mappings.table:
             return self._send(peer, request, body)
         return self._translated(self._send, peer, request, body)
 
     def send_batch(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store the messages of a batch."""
+        """Store the messages of a batch; the answer has the logical queue id and offset."""
         if not self._mappings.table:
             return self._sender.send_batch(peer, request, body)
         return self._translated(self._sender.send_batch, peer, request, body)
 
     def send_halves(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store half messages."""
+        """Store half messages; the answer has the logical queue id."""
         return self._translated(self._sender.send_halves, peer, request, body)
 
     def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
-        """Store many messages at once; none while there are logical queues."""
+        """Store consecutive plain sends of a run from index ``begin`` on; None while this broker has static topics."""
         return None if self._mappings.table else self._sender.send_run(peer, run, begin)
 
     def _translated(self, send: Send, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
@@ -110,16 +113,16 @@ class StaticTopicSender:
 
 
 def _chosen(detail: MappingDetail, queue_id: int) -> int:
-    """The logical queue of a send; any one led here if the producer leaves the choice to the broker."""
+    """Return the logical queue of a send; for a negative ``queue_id``, one that this broker leads."""
     if queue_id >= 0:
         return queue_id
     return next((n for n, items in detail.hosted_queues.items() if items and items[-1].bname == detail.bname), queue_id)
 
 
 class StaticTopicPuller:
-    """Pulls from logical queues; all other pulls are passed on.
+    """Answers pulls from logical queues; passes all other pulls on unchanged.
 
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -131,7 +134,7 @@ class StaticTopicPuller:
         self._clock = clock
 
     def pull(self, peer: Peer, request: Request, *, may_hold: bool = True) -> Reply | Hold:
-        """Answer a pull; from the physical queue that has the offset, here or at another broker."""
+        """Answer a pull; in a logical queue, from the physical queue with the offset, here or at another broker."""
         header: PullMessage = request.header
         detail = self._mappings.table.get(header.topic) if self._mappings.table else None
         if detail is None or header.lo is False:
@@ -159,7 +162,7 @@ class StaticTopicPuller:
         return translate(outcome)
 
     def _physical(self, header: PullMessage, queue: LogicalQueue, item: MappingItem) -> PullMessage:
-        """The pull as one of a physical queue; an offset to commit there must belong to that queue."""
+        """Translate a pull to a physical queue; do not commit an offset that belongs to another physical queue."""
         most = header.max_msg_nums
         if has_end(item):
             most = min(most, item.end_offset - item.start_offset)

@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 _LEVEL_DIGITS = 19
 _BATCH = 1024
-"""Consume queue entries read at once."""
+"""Maximum number of consume queue entries read at once."""
 _AT_ONCE = 100
-"""Messages of a level delivered in one call; the next ones follow in a later turn of the event loop."""
+"""Maximum number of messages of a level that one call delivers; more follow in a later turn of the event loop."""
 
 
 class DelayService:
@@ -43,7 +43,7 @@ class DelayService:
     :param save: writes the file; it is called every few seconds and should not block on the disk.
     :param version_step: the version of the offsets is raised every ``version_step`` updates
         (delayOffsetUpdateVersionStep).
-    :param clock: the time in milliseconds, for the version.
+    :param clock: returns the time in milliseconds, for the version.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DelayService:
         self._is_refused = False
         self.version = DataVersion(timestamp=clock())
         self.offsets: dict[int, int] = {}
-        """Delay level to the offset of its first undelivered entry."""
+        """By delay level: the offset of its first undelivered entry in the schedule topic."""
 
     # -- the file
 
@@ -93,7 +93,7 @@ class DelayService:
             self._updates += 1
 
     def raise_offsets(self, tree: Any) -> None:
-        """Take over the offsets that are ahead at a slave that has acted as master.
+        """Raise offsets to those of a slave that has acted as master, where these are larger.
 
         :param tree: the slave's answer, in the form of the file.
         """
@@ -102,7 +102,7 @@ class DelayService:
                 self.commit(level, offset)
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also the answer to a slave."""
+        """Return the content of the file, which is also the answer to a slave."""
         return {
             "dataVersion": bean(self.version),
             "offsetTable": {BareKey(level): self.offsets[level] for level in sorted(self.offsets)},
@@ -111,7 +111,7 @@ class DelayService:
     # -- storing
 
     def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
-        """Send a record to the schedule topic if its properties ask for a delay level; changes both arguments."""
+        """Change the topic of a record with a delay level to the schedule topic; changes both arguments, or neither."""
         if not asks_for_level(properties) or record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
             return
         level = self._levels.clamp(int(properties["DELAY"]))
@@ -123,7 +123,7 @@ class DelayService:
     # -- delivery
 
     def deliver(self, now_ms: int) -> bool:
-        """Deliver some of the due messages; True if there may be more."""
+        """Deliver at most ``_AT_ONCE`` due messages of each level; return True if there may be more."""
         delivered = [
             self._deliver_level(level, now_ms)
             for level in self._levels.levels
@@ -139,7 +139,7 @@ class DelayService:
         return self._levels.levels
 
     def due(self, level: int, now_ms: int, most: int = _BATCH) -> Iterator[tuple[int, NewRecord | None]]:
-        """Iterate over the due messages of a level with their offsets; None for a message that is lost.
+        """Iterate over the due messages of a level with their offsets; None for one that is deleted or damaged.
 
         They stay due until :meth:`commit` is called.
 
@@ -154,7 +154,7 @@ class DelayService:
             offset += 1
 
     def commit(self, level: int, offset: int) -> None:
-        """Mark everything of a level before ``offset`` as delivered."""
+        """Mark all messages of a level before ``offset`` as delivered."""
         if offset != self.offsets.get(level):
             self.offsets[level] = offset
             self._count_update()
@@ -181,7 +181,7 @@ class DelayService:
             return None
 
     def _deliver(self, record: NewRecord | None) -> bool:
-        """Store a message in its real topic; False if the store refuses writes."""
+        """Store a message in its real topic; return False if the store refuses writes. None is skipped."""
         try:
             if record is not None:
                 self._store.append(record)
@@ -200,13 +200,13 @@ class DelayService:
 
 
 def asks_for_level(properties: Mapping[str, str]) -> bool:
-    """True if the properties ask for a delay level."""
+    """True if the property DELAY is a positive number."""
     text = properties.get("DELAY", "")
     return text.isdecimal() and len(text) <= _LEVEL_DIGITS and int(text) > 0
 
 
 def restored(stored: StoredRecord) -> NewRecord | None:
-    """The record of a delayed message in its real topic; None if it has none, or one that may not be sent to.
+    """Build the record of a delayed message for its real topic; None if that is missing, illegal or the half topic.
 
     Stored properties, the level included, stay as they are, as in Java.
     """

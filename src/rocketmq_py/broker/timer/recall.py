@@ -26,8 +26,8 @@ _NOT_AVAILABLE = "recall failed, broker service not available"
 class RecallService:
     """Recalls timed messages.
 
-    :param redirect: sends a record whose properties ask for a delivery time to the timer topic.
-    :param clock: the time in milliseconds.
+    :param redirect: changes the topic of a record with a delivery time to the timer topic.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class RecallService:
         self._redirect, self._clock = redirect, clock
 
     def recall(self, header: RecallMessage, host: bytes) -> str:
-        """Recall the message of a handle and return its unique key; whether the message was still waiting is unknown.
+        """Recall the message of a handle and return its unique key, also if the message has been delivered already.
 
         :param host: the packed address of the client.
         :raises BrokerError: the request is refused.
@@ -71,7 +71,10 @@ class RecallService:
         return f"{handle.topic}+{handle.unique_key}" if with_topic else handle.unique_key
 
     def _check(self, header: RecallMessage) -> RecallHandle:
-        """Decode and check the handle, in Java's order of checks."""
+        """Check a recall and decode its handle, in Java's order of checks.
+
+        :raises BrokerError: a check failed.
+        """
         config = self._config
         if not config.recall_message_enable:
             raise BrokerError.of(Code.NO_PERMISSION, "recall failed, operation is forbidden")

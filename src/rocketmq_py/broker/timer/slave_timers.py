@@ -25,15 +25,17 @@ from rocketmq_py.store import NewRecord
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, TimerUnit
 
 _BEFORE_MS = 10_000
-"""How much earlier a slave begins with entries of another round: the master may have written its own this late."""
+"""A slave that begins to act reads entries for the wheel's next round from this much earlier, because the master may
+have written its entries this late.
+"""
 _VERSIONS_AHEAD = 10
-"""A Java master compares versions of checkpoints; its own has grown since the slave last received it."""
+"""Added to the checkpoint's version when a slave begins to act, so that it is newer than a Java master's own."""
 
 
 class EscapedMessage(NamedTuple):
     """A timed message in the form in which another master gets it.
 
-    :ivar queue_offset: its offset in the timer topic here.
+    :ivar queue_offset: its offset in the timer topic of this slave.
     :ivar key: messages with the same key go to the same master, so that a recall meets its message there.
     """
 
@@ -91,7 +93,7 @@ class SlaveTimers(Timers):
         return False
 
     def _mark(self, files: TimerFiles) -> None:
-        """Mark entries whose messages other masters have taken."""
+        """Mark entries in the timer log whose messages other masters have stored."""
         positions, self._to_mark = sorted(self._to_mark), []
         files.log.mark([(position, ELSEWHERE) for position in positions])
 
@@ -114,7 +116,7 @@ class SlaveTimers(Timers):
         self._read_ms = self._loaded_ms = read_ms
 
     def _is_not_delivered_here(self, message: TimedMessage) -> bool:
-        """False: a Java master keeps check-points of pops in its timer, and a slave that acts needs them."""
+        """Return False: an acting slave needs the entries of the revive log that a Java master has in its timer."""
         del message
         return False
 
@@ -131,7 +133,7 @@ class SlaveTimers(Timers):
     # -- acting as master
 
     def start_acting(self) -> None:
-        """Begin to act as master."""
+        """Begin to act as master: load due entries from the master's last reported progress on."""
         files = self._files
         if files is None:
             return
@@ -165,7 +167,10 @@ class SlaveTimers(Timers):
         return False
 
     def _record_progress(self, files: TimerFiles, now: int) -> None:
-        """Record in the checkpoint what other masters have taken; a Java master treats all of that as delivered."""
+        """Record in the checkpoint up to which slot other masters have stored all messages.
+
+        A Java master treats these messages as delivered.
+        """
         first = self._untaken.first_slot
         read_ms = max(self._from_ms, self._read_ms if first is None else min(first, self._read_ms))
         if read_ms != files.check.read_ms:
@@ -174,7 +179,10 @@ class SlaveTimers(Timers):
         self._flush(files, now)
 
     def checkpoint_extension(self) -> TimerCheckPointResponse | None:
-        """Header fields that tell a master of this project which messages other masters have not taken."""
+        """Return header fields for a master of this project: which due messages no other master has stored.
+
+        None if this slave has not acted as master, or has not sent all messages that were due before it began.
+        """
         if self._files is None or self._acted_from is None or self._read_ms <= self._from_ms:
             return None  # nothing was sent to others, or not everything that was due before the slave's first slot
         waiting = ",".join(map(str, self._untaken.places()))
@@ -183,15 +191,15 @@ class SlaveTimers(Timers):
     # -- messages for other masters
 
     def due(self, now: int, most: int) -> list[TimerEntry]:
-        """Take the next due entries."""
+        """Remove and return the next due entries, at most ``most``; none while ``timerStopDequeue`` is on."""
         return [] if self._config.timer_stop_dequeue else self._agenda.take(now, most)
 
     def untaken(self) -> list[TimerEntry]:
-        """Due entries that no master has taken so far."""
+        """Return the due entries whose messages no other master has accepted yet; none with ``timerStopDequeue``."""
         return [] if self._config.timer_stop_dequeue else list(self._untaken)
 
     def escaped_message(self, entry: TimerEntry, now: int) -> EscapedMessage | None:
-        """The message another master gets for an entry; None if the message is gone or recalled."""
+        """Build the message to send to another master for an entry; None if the message is deleted or recalled."""
         message = self._message(entry.physical, entry.size)
         if message is None:
             return None
@@ -205,9 +213,9 @@ class SlaveTimers(Timers):
         return EscapedMessage(message.delivered(entry.written, now), message.head.queue_offset)
 
     def mark_taken(self, entry: TimerEntry, topic: str | None, now: int) -> None:
-        """Record that another master has the message of an entry.
+        """Record that another master has stored the message of an entry.
 
-        :param topic: the message's topic; None if there is no message any more.
+        :param topic: the message's topic; None if the message is deleted or recalled.
         """
         if entry in self._untaken:
             self._untaken.done(entry)
@@ -219,8 +227,9 @@ class SlaveTimers(Timers):
         self._to_mark.append(entry.position)
 
     def mark_untaken(self, entry: TimerEntry, retry_ms: int) -> None:
-        """Record that no master takes the message of an entry for now; if too many wait already, it becomes due again
-        later.
+        """Record that no other master accepts the message of an entry for now; :meth:`untaken` returns it then.
+
+        :param retry_ms: when the entry becomes due again if :meth:`untaken` has too many entries already.
         """
         if entry in self._untaken:
             return
@@ -236,5 +245,5 @@ class SlaveTimers(Timers):
 
 
 def _reported_progress(files: TimerFiles) -> DeliveryProgress:
-    """The progress last reported by the master, or by this slave while it acted."""
+    """Return the delivery progress last reported by the master, or by this slave while it acted as master."""
     return DeliveryProgress(files.check.master_offset, files.check.read_ms)

@@ -30,11 +30,11 @@ class Together(NamedTuple):
 
 
 def deliver_together(raws: Sequence[bytes], written_ms: Sequence[int], now_ms: int) -> list[Together] | None:
-    """The records of timed messages in their own topics, built together.
+    """Build the records of timed messages for their real topic, all together.
 
     :param raws: the stored records of the timer topic.
     :param written_ms: when the entry of each was written, in milliseconds.
-    :return: None if the messages differ in form, or need to be treated one by one.
+    :return: one batch for each queue; None if the messages differ in form, or need to be delivered one by one.
     """
     found = uniform_records(raws, _VARIED) if len(raws) >= MIN_UNIFORM else None
     if found is None or found.topic != TIMER_TOPIC or found.head.sys_flag & HOSTS_V6:

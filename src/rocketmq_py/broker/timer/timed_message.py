@@ -61,7 +61,7 @@ class TimedMessage(msgspec.Struct, gc=False):
         return decode_properties(self.text.encode())
 
     def get(self, name: str) -> str | None:
-        """The value of a property; None if it is missing."""
+        """Return the value of a property; None if it is missing."""
         return _value(self.text, _start(name))
 
     def delivered(self, written_ms: int, now_ms: int) -> NewRecord:
@@ -75,7 +75,10 @@ class TimedMessage(msgspec.Struct, gc=False):
         return self._record(self.real_topic, self.real_queue_id, text[1:])
 
     def next_round(self, written_ms: int, now_ms: int) -> NewRecord:
-        """The record for its next round through the wheel."""
+        """Return the record for the timer topic that keeps the message for the wheel's next round.
+
+        :param written_ms: time at which its timer entry was written, in milliseconds.
+        """
         properties = self.properties
         rounds = properties.get(Property.TIMER_ROLL_TIMES, "0")
         is_number = rounds.isdecimal() and len(rounds) <= _TIME_DIGITS
@@ -83,7 +86,7 @@ class TimedMessage(msgspec.Struct, gc=False):
         return self._record(TIMER_TOPIC, QUEUE, self._with_times(written_ms, now_ms, rolls))
 
     def waiting_elsewhere(self, due_ms: int) -> NewRecord:
-        """The record with which it waits at another broker, as if it had been sent there."""
+        """Return the record for another broker, which delivers it at ``due_ms`` as if a producer had sent it there."""
         properties = self.properties
         for name in (*ASKING, *_WAITED):
             properties.pop(name, None)
@@ -104,7 +107,7 @@ class TimedMessage(msgspec.Struct, gc=False):
 
 
 def read_timed(raw: bytes) -> TimedMessage | None:
-    """Decode a record of the timer topic; None if it does not say its real topic, queue and delivery time.
+    """Decode a record of the timer topic; None if it has no valid real topic, queue and delivery time.
 
     :raises CorruptRecord: the bytes are no record.
     """
@@ -127,7 +130,7 @@ def read_timed(raw: bytes) -> TimedMessage | None:
 
 
 def _value(text: str, start: str) -> str | None:
-    """The value behind ``start``; None if it is missing. Stored properties have each name once."""
+    """Return the value after the first ``start``, which is unique in stored properties; None if missing or empty."""
     at = text.find(start)
     if at < 0:
         return None

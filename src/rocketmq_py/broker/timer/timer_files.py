@@ -1,9 +1,9 @@
 """The timer files: wheel, timer log and checkpoint, opened, recovered and flushed together.
 
-The wheel has the position of the last entry of each slot, and every entry that of the entry before it. Both are written
-at once, the checkpoint after them; ``log_end`` in the checkpoint is the position up to which everything is on disk.
-Behind it, a power loss may have kept any part and lost any other: entries are valid up to the first missing one, slots
-that point behind it are relinked, and all of that is flushed before anything is appended.
+The wheel has the log position of the last entry of each slot, and every entry has the position of the entry before it.
+Both are written immediately, the checkpoint after them; its ``log_end`` is the position up to which everything is on
+disk. Behind that position, a power loss may have lost any part: entries are valid up to the first missing one, slots
+that point behind it are rebuilt, and all of that is flushed before anything is appended.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _log = logging.getLogger(__name__)
 class TimerFiles:
     """Wheel, timer log and checkpoint.
 
-    :param messages_end: where the commit log ends; entries of messages behind it are invalid.
-    :param thread: flushes the files; it is ended by :meth:`close`.
-    :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
+    :param messages_end: the end offset of the commit log; entries of messages behind it are invalid.
+    :param thread: an executor that flushes the files; :meth:`close` shuts it down.
+    :raises StoreCorrupt: the wheel has an impossible size.
+    :raises OSError: the disk fails.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class TimerFiles:
             self._remove_all(layout)
         self.wheel = TimerWheel(fs, layout.timer_wheel, WHEEL_SLOTS * 2, self.precision)
         self.newest: list[TimerUnit] = []
-        """The newest entries: those behind the flushed part of the log, or the last one before it."""
+        """The entries behind the flushed part of the log; if there are none, only the last entry."""
         self._recover(messages_end)
         self._thread = thread
         self._syncing: Future[None] | None = None
@@ -62,7 +63,7 @@ class TimerFiles:
         self._flushing = (0, 0)
 
     def _remove_all(self, layout: StoreLayout) -> None:
-        """Remove wheel and log: one without the other is useless."""
+        """Remove wheel and log, because one is useless without the other."""
         self.log.close()
         self._fs.remove_tree(layout.timer_log)
         self._fs.remove(layout.timer_wheel)
@@ -83,10 +84,9 @@ class TimerFiles:
             self._fs.sync(self._paths())
 
     def _valid_entries(self, found: list[tuple[int, TimerUnit]]) -> list[tuple[int, TimerUnit]]:
-        """Remove slots that were rewritten by a shutdown that did not finish: they may have more entries than were
-        written.
+        """Remove rewritten slots from the log if the shutdown that rewrote them did not finish; return valid entries.
 
-        Sets ``newest`` to the entries before them.
+        Also sets ``newest`` to the entries before rewritten slots.
         """
         marks = [number for number, (_, unit) in enumerate(found) if unit.is_of_no_message]
         before = found[: marks[0]] if marks else found
@@ -102,7 +102,7 @@ class TimerFiles:
         return found
 
     def _relink(self, times: set[int]) -> None:
-        """Rebuild slots from the log: what the wheel says of them is newer than the log."""
+        """Rebuild slots from the log, because their positions in the wheel are behind the end of the log."""
         slots: dict[int, Slot] = {}
         for position, unit in self.log.units():
             if unit.slot in times:
@@ -145,12 +145,12 @@ class TimerFiles:
         self._wrote = True
 
     def write_rewrite_mark(self, slot: int) -> None:
-        """Append the entry without a message that is written before and after rewritten slots.
+        """Append an entry without a message, as a mark before or after rewritten slots.
 
-        Rewritten slots are valid only between two of them. A Java broker takes the queue offset from the newest entry's
-        message, and from the checkpoint if it has none.
+        Rewritten slots are valid only between two marks. A Java broker reads the queue offset from the message of the
+        newest entry, or from the checkpoint if that entry has no message.
 
-        :param slot: a slot that is complete.
+        :param slot: a slot whose messages are all delivered, in milliseconds.
         """
         self.log.append(TimerUnit(NOWHERE, DEFAULT, slot, 0, NOWHERE, 0, 0))
         self._wrote = True
@@ -158,9 +158,9 @@ class TimerFiles:
     # -- flushing
 
     def flush(self, queue_offset: int) -> None:
-        """Start to flush everything unless a flush is running; the checkpoint is updated when it is done.
+        """Start to flush everything unless a flush is running; :meth:`poll_flush` updates the checkpoint afterwards.
 
-        :param queue_offset: of the first message without an entry.
+        :param queue_offset: the offset in the timer topic of the first message without an entry.
         """
         if self._syncing is not None:
             return
@@ -193,7 +193,7 @@ class TimerFiles:
     def close(self, queue_offset: int) -> None:
         """Flush everything and close the files.
 
-        :param queue_offset: of the first message without an entry.
+        :param queue_offset: the offset in the timer topic of the first message without an entry.
         :raises OSError: the disk is full or fails.
         """
         self._thread.shutdown(wait=True)
@@ -210,7 +210,7 @@ class TimerFiles:
 def parse_checkpoint(check: bytes, more: TimerCheckPointResponse | None) -> DeliveryProgress:
     """Decode a timer checkpoint and the header fields sent with it.
 
-    :raises ValueError: the fields name no offsets.
+    :raises ValueError: they cannot be decoded.
     """
     read_ms, queue_offset = progress(check)
     if more is None or more.delivered_before is None:

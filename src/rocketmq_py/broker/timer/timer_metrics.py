@@ -1,4 +1,4 @@
-"""The number of waiting timed messages of each topic (TimerMetrics, ``config/timermetrics``)."""
+"""The number of undelivered timed messages of each topic (TimerMetrics, ``config/timermetrics``)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rocketmq_py.store.config.config_files import ConfigFile
 
 
 class TimerMetrics:
-    """Counts waiting messages by topic.
+    """Counts undelivered timed messages by topic.
 
     :param save: writes the file; it is called often and should not block on the disk.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class TimerMetrics:
 
     @property
     def total(self) -> int:
-        """The number of waiting messages."""
+        """The number of undelivered timed messages of all topics."""
         return sum(count for count, _ in self._counts.values())
 
     def persist(self) -> None:
@@ -69,6 +69,6 @@ class TimerMetrics:
             self._save(self._file, self.tree())
 
     def tree(self) -> dict[str, object]:
-        """The content of the file, which is also the answer to a slave."""
+        """Return the content of the file, which is also the answer to a slave."""
         counts = {topic: {"count": count, "timeStamp": time} for topic, (count, time) in sorted(self._counts.items())}
         return {"dataVersion": bean(self._version), "timingCount": counts}

@@ -1,4 +1,4 @@
-"""Timed messages: messages that are delivered at a time of their own (TimerMessageStore, HookUtils).
+"""Timed messages: messages that are delivered at a time that the producer sets (TimerMessageStore, HookUtils).
 
 A timed message is stored in the timer topic. For each message of its queue an entry is appended to the timer log and
 linked into the timer wheel. Some seconds before its slot begins, the entry is loaded onto the agenda; when it is due,
@@ -43,15 +43,17 @@ _log = logging.getLogger(__name__)
 _LEAD_MS = 10_000
 """How long before a slot begins its entries are loaded onto the agenda."""
 AT_ONCE = 200
-"""Messages processed in one tick by each kind of work; if there are more, the next tick follows at once."""
+"""Maximum number of messages that each kind of work processes per tick; if there are more, the next tick follows at
+once.
+"""
 _SLOTS_AT_ONCE = 5_000
 _SAMPLES = 64
 RATE_MS = 10_000
-"""The time window of rates."""
+"""The time window of the rates in the runtime information."""
 
 
 class _Reading(NamedTuple):
-    """A slot whose chain of entries is being read, newest first."""
+    """A slot whose entries are being read, newest first; ``position`` is the log position of the next one."""
 
     slot: int
     position: int
@@ -61,8 +63,9 @@ class Timers:
     """Stores timed messages until they are due, and delivers them.
 
     :param delay: stores messages with a delay level.
-    :param revive_topic: messages of this topic are not delayed; those of a Java broker are moved at the start.
-    :param clock: the time in milliseconds.
+    :param revive_topic: the topic of the revive log, whose entries are not delayed. Those that a Java broker has
+        delayed are moved at the start (``java_timers``).
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -80,21 +83,22 @@ class Timers:
         self._read_ms = self._loaded_ms = self._queue_offset = 0
         self._delivered = (0, 0)
         self._delivered_reports: tuple[DeliveryProgress, ...] = ()
-        """Reports of what other brokers of this name have delivered, which these files do not have."""
+        """Progress reported by other brokers of this name: messages they delivered, which these files don't show."""
         self._late = LateEntries()
         self._flushed_ms = 0
         self._is_refused = False
         self.metrics = metrics
         self.enqueued, self.dequeued = Meter(_SAMPLES), Meter(_SAMPLES)
-        """Rates of entries written and of messages delivered."""
+        """Meters of written entries and of delivered messages."""
 
     # -- life
 
     def load(self, messages_end: int) -> None:
         """Open the files and restore the state.
 
-        :param messages_end: where the commit log ended when the store was opened.
-        :raises StoreCorrupt: the wheel has an impossible size. :raises OSError: the disk fails.
+        :param messages_end: the end offset of the commit log when the store was opened.
+        :raises StoreCorrupt: the wheel has an impossible size.
+        :raises OSError: the disk fails.
         """
         self.metrics.load()
         if not self._config.timer_wheel_enable:
@@ -119,11 +123,11 @@ class Timers:
 
     @property
     def _horizon(self) -> int:
-        """How far back slots belong to the past, in milliseconds."""
+        """The part of the wheel that has past slots, in milliseconds; slots that were due earlier are not read."""
         return (rules.WHEEL_SLOTS - rules.BLANK_SLOTS) * self._precision
 
     def _first_offset(self, files: TimerFiles) -> int:
-        """The offset of the first message without an entry: the one behind the newest entry's message."""
+        """Return the offset in the timer topic of the first message without an entry."""
         first, end = self._store.queue_range(TIMER_TOPIC, QUEUE)
         offset = 0 if files.is_new else files.check.queue_offset
         messages = (self._message(unit.physical, unit.size) for unit in reversed(files.newest))
@@ -163,10 +167,9 @@ class Timers:
     # -- storing
 
     def redirect(self, record: NewRecord, properties: dict[str, str]) -> None:
-        """Send a record to the timer or schedule topic if its properties ask for a time or a level; changes both
-        arguments.
+        """Change the topic of a record with a delivery time or a delay level to the timer or schedule topic.
 
-        Entries of the revive log never wait.
+        Changes both arguments, or neither. Entries of the revive log keep their topic.
 
         :raises BrokerError: the time is invalid or too far away, or timers are disabled.
         """
@@ -209,10 +212,12 @@ class Timers:
     # -- work
 
     def tick(self, now: int) -> bool:
-        """Do a part of the due work; True if there is more. Call it many times a second, and at once if it returns
-        True.
+        """Write entries for new messages and deliver due ones, up to a limit; return True if there may be more.
 
-        :raises OSError: the files cannot be written. :raises StoreError: the commit log cannot be.
+        Call it many times a second, and again at once if it returns True.
+
+        :raises OSError: the timer files cannot be written.
+        :raises StoreError: the commit log cannot be written.
         """
         files = self._files
         if files is None:
@@ -227,18 +232,19 @@ class Timers:
         return any(more)
 
     def take_over(self, check: bytes, more: TimerCheckPointResponse | None = None) -> None:
-        """Apply the progress of another broker of this name: what it has delivered is not delivered here.
+        """Apply the progress of another broker of this name: messages it has delivered are not delivered here.
 
-        A slave that has acted may have lacked some messages; those are delivered, whatever their time.
+        A slave that acted as master may not have received some messages; these are delivered here, even if late.
 
-        :param check: the bytes of its checkpoint. :param more: header fields sent by brokers of this project.
-        :raises ValueError: the fields name no offsets.
+        :param check: the bytes of the other broker's checkpoint.
+        :param more: header fields that brokers of this project send with it.
+        :raises ValueError: they cannot be decoded.
         """
         if self._files is not None:
             self._delivered_reports += (parse_checkpoint(check, more),)
 
     def clean(self) -> None:
-        """Remove files of the timer log whose messages are all gone."""
+        """Remove files of the timer log whose messages have all been deleted from the commit log."""
         if self._files is not None:
             self._files.log.remove_before(self._store.min_physical_offset)
 
@@ -257,7 +263,7 @@ class Timers:
         return self._is_not_delivered_here(message) or self._was_reported_delivered(message)
 
     def _is_not_delivered_here(self, message: TimedMessage) -> bool:
-        """True if this broker does not deliver a message."""
+        """True if a message is not delivered by timers of this broker: an entry of the revive log."""
         return message.real_topic == self._revive_topic
 
     def _was_reported_delivered(self, message: TimedMessage) -> bool:
@@ -268,7 +274,7 @@ class Timers:
         return False
 
     def _placement_time(self, message: TimedMessage, now: int) -> int:
-        """The time relative to which a message's slot is chosen, in milliseconds."""
+        """Return the time relative to which a message's slot is chosen, in milliseconds."""
         del message
         return now
 
@@ -287,7 +293,7 @@ class Timers:
             self._schedule(message, TimerEntry(0, position, slot, physical, size, magic, written))
 
     def _schedule(self, message: TimedMessage, entry: TimerEntry) -> None:
-        """Put an entry onto the agenda, or cancel another one if it is a recall."""
+        """Add an entry to the agenda; if it is a recall, cancel the entry of the recalled message."""
         if entry.magic & DELETE and not entry.magic & ROLL:
             self._agenda.cancel(message.real_topic, message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
             return
@@ -316,7 +322,7 @@ class Timers:
         return True
 
     def _read_chain(self, files: TimerFiles, reading: _Reading, left: int) -> int:
-        """Read up to ``left`` entries of a chain; returns how many of these were not used."""
+        """Load up to ``left`` entries of a slot, newest first; return ``left`` minus the number of entries read."""
         position = reading.position
         while position != NOWHERE and left:
             left -= 1
@@ -347,7 +353,7 @@ class Timers:
         self._schedule(message, entry)
 
     def _was_delivered(self, unit: TimerUnit, message: TimedMessage) -> bool:
-        """True if an entry's message is at the position of its mark; a crash of the machine may have lost it."""
+        """True if an entry is marked as delivered and the delivered message is still in the log after a crash."""
         if unit.mark in (0, ELSEWHERE):
             return unit.mark == ELSEWHERE
         raw = self._store.message_at(unit.mark)
@@ -364,7 +370,7 @@ class Timers:
         return all(properties.get(name) == message.get(name) for name in same)
 
     def _message(self, physical: int, size: int) -> TimedMessage | None:
-        """Read a message of the timer topic; None if it is gone or invalid."""
+        """Read a message of the timer topic by commit log offset and size; None if it is deleted or invalid."""
         raw = self._store.message_at(physical, size) if physical >= 0 and size > 0 else None
         if raw is None:
             return None
@@ -425,8 +431,9 @@ class Timers:
         return places
 
     def _put(self, entry: TimerEntry, now: int) -> int:
-        """Store an entry's message in its real topic, or again in the timer topic; returns its position, 0 if it is
-        dropped.
+        """Store an entry's message in its real topic, or again in the timer topic for the wheel's next round.
+
+        :returns: its commit log offset; 0 if it is not stored, because it is deleted, invalid or recalled.
         """
         message = self._message(entry.physical, entry.size)
         if message is None:
@@ -443,7 +450,7 @@ class Timers:
         return went
 
     def _advance_read_time(self, now: int) -> None:
-        """Advance past slots that are over and delivered."""
+        """Advance ``_read_ms`` past slots that are over and whose messages are all delivered."""
         for _ in range(_SLOTS_AT_ONCE):
             slot = self._read_ms
             if slot + self._precision > now or slot >= self._loaded_ms or not self._agenda.is_complete(slot):
@@ -462,7 +469,7 @@ class Timers:
         self._flush(files, now)
 
     def _flush(self, files: TimerFiles, now: int) -> None:
-        """Start a flush when it is due."""
+        """Start a flush of the timer files every ``timerFlushIntervalMs``, and write the checkpoint."""
         files.poll_flush()
         if now - self._flushed_ms >= self._config.timer_flush_interval_ms:
             self._flushed_ms = now
@@ -482,11 +489,11 @@ class Timers:
     # -- status
 
     def checkpoint(self) -> bytes | None:
-        """The checkpoint in the form a slave asks for; None without timers."""
+        """Return the checkpoint as the bytes of its file, for slaves; None if ``timerWheelEnable`` is off."""
         return self._files.check.encode() if self._files is not None else None
 
     def checkpoint_extension(self) -> TimerCheckPointResponse | None:
-        """Header fields that a slave that has acted sends with the checkpoint; None at a master."""
+        """Return header fields that a slave sends with the checkpoint after it acted as master; None at a master."""
         return None
 
     @property
@@ -495,10 +502,10 @@ class Timers:
 
     @property
     def behind_ms(self) -> int:
-        """How far delivery is behind the clock, in milliseconds."""
+        """The lag of delivery behind the clock, in milliseconds; 0 if ``timerWheelEnable`` is off."""
         return max(0, self._clock() - self._read_ms) if self._files is not None else 0
 
     @property
     def unread(self) -> int:
-        """The number of messages in the timer topic without an entry."""
+        """The number of messages in the timer topic without an entry; 0 if ``timerWheelEnable`` is off."""
         return self._store.queue_range(TIMER_TOPIC, QUEUE)[1] - self._queue_offset if self._files is not None else 0

@@ -1,1 +1,1 @@
-"""Transactional messages: half messages, their end, checks and recovery."""
+"""Transactional messages: half messages, commit and rollback, checks and recovery."""

@@ -1,6 +1,6 @@
 """Transaction checks: asking producers for the outcome of open transactions (TransactionalMessageCheckService).
 
-What to do with an open half message is decided by ``core.transaction.transactions``. A round of checks runs in the
+What to do with an open half message is decided by ``core.transaction.check``. A round of checks runs in the
 event loop, a bounded number of half messages per tick.
 """
 
@@ -43,7 +43,7 @@ class TransactionCheck:
     """Checks open half messages in rounds, every transactionCheckInterval.
 
     :param store_host: this broker's packed address, part of every message id.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class TransactionCheck:
             self.persist_progress()
 
     def close(self) -> None:
-        """Persist the progress; the store is about to flush everything."""
+        """Persist the progress when the broker stops, before the store flushes everything."""
         self.persist_progress()
 
     def persist_progress(self) -> None:
-        """Persist the progress of checks.
+        """Persist the progress of checks: the offsets in the half topic and in the op topic.
 
-        It is written only after half messages stored again are on disk, because a crash would lose them; and soon after
-        that, because until then a crash repeats the checks.
+        Call it only after half messages that checks stored again are on disk, because a crash would lose them; and soon
+        after that, because until then a crash repeats the checks.
         """
         base = self._transactions.table.base
         here = f"broker {self._config.broker_name}"
@@ -111,7 +111,7 @@ class TransactionCheck:
         return Rules(config.transaction_time_out, config.transaction_check_max, reserved_ms)
 
     def _check_some(self, began: int, now_ms: int) -> bool:
-        """Check some more half messages; True if there may be others this round."""
+        """Check up to 200 half messages; return True if this round may have more."""
         table = self._transactions.table
         end = self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]
         for _ in range(_STEPS_PER_TICK):
@@ -126,7 +126,7 @@ class TransactionCheck:
         return True
 
     def _check_half_message(self, offset: int, began: int, now_ms: int) -> int | None:
-        """Check an open half message; returns the offset to continue at, None if the round ends here."""
+        """Check an open half message; return the offset of the half topic to continue at, None to end the round."""
         found = self._store.get(names.HALF_TOPIC, QUEUE, offset, 1)
         if not found.count or offset in found.damaged:
             return _behind(found, offset)
@@ -153,7 +153,7 @@ class TransactionCheck:
         return offset + 1
 
     def _ended_elsewhere(self, properties: dict[str, str]) -> bool:
-        """True if this is a postponed copy of a half message that has ended since."""
+        """True if these are the properties of a copy, stored by a check, of a half message that has ended since."""
         first = int_property(properties.get(Property.TRANSACTION_PREPARED_OFFSET))
         return first >= 0 and self._transactions.table.outcome(first) != OPEN
 
@@ -199,7 +199,7 @@ class TransactionCheck:
         producer.send(self._check_request(stored, properties, place))
 
     def _producer(self, group: str) -> Peer | None:
-        """The connection of a live member of a group, in turns."""
+        """Return the connection of one member of a producer group, taking turns; None if no member is connected."""
         members = self._clients.producers.groups.get(group, {})
         alive = [channel for channel in members if isinstance(channel, Peer) and not channel.closed]
         return alive[next(self._turn) % len(alive)] if alive else None
@@ -221,7 +221,7 @@ class TransactionCheck:
 
 
 def _behind(found: GetResult, offset: int) -> int | None:
-    """The offset behind a half message that is damaged, or whose log file was deleted; None if none follows."""
+    """Return the offset after a half message that is damaged or deleted; None if the queue has nothing after it."""
     if offset in found.damaged:
         return offset + 1
     return found.next_offset if found.next_offset > offset else None

@@ -26,7 +26,7 @@ _QUEUE = 0
 
 
 def committed(store: MessageStore, table: TransactionTable) -> list[int]:
-    """Queue offsets of the half messages that look open although their real messages are in the log."""
+    """Return queue offsets of the half messages that look open although their real messages are in the log."""
     end = store.queue_range(names.HALF_TOPIC, _QUEUE)[1]
     first = table.next_open(end)
     start = store.physical_offset(names.HALF_TOPIC, _QUEUE, first) if first < end else None
@@ -52,7 +52,7 @@ def committed(store: MessageStore, table: TransactionTable) -> list[int]:
 
 
 def _finals(store: MessageStore, start: int) -> Iterable[int]:
-    """Positions of the half messages whose real messages follow in the log."""
+    """Iterate over the real messages in the log from ``start`` on; yield the log offsets of their half messages."""
     for found in store.scan(start):
         if found.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
             continue
@@ -62,7 +62,7 @@ def _finals(store: MessageStore, start: int) -> Iterable[int]:
 
 
 def _half(store: MessageStore, place: int) -> StoredRecord | None:
-    """The half message at a position; None if there is none."""
+    """Read the half message at a commit log offset; None if there is none."""
     raw = store.message_at(place)
     try:
         half = read_stored(raw) if raw is not None else None
@@ -72,7 +72,11 @@ def _half(store: MessageStore, place: int) -> StoredRecord | None:
 
 
 def _copies(store: MessageStore, table: TransactionTable, committed: dict[str, int], halves: range) -> Iterable[int]:
-    """Queue offsets of copies, stored by checks, of half messages that were committed at an earlier position."""
+    """Yield the queue offsets of open half messages that are copies, stored by checks, of committed ones.
+
+    :param committed: log offsets of the committed half messages by unique key.
+    :param halves: the queue offsets to search.
+    """
     for offset in halves:
         raw = store.record_at_queue(names.HALF_TOPIC, _QUEUE, offset) if table.outcome(offset) == OPEN else None
         if raw is None:

@@ -1,7 +1,7 @@
 """Transactional messages: half messages, commit and rollback, and op messages.
 
-Topics, properties and the order of writes are those of TransactionalMessageBridge and EndTransactionProcessor; which
-half messages are open is kept in ``core.transaction.transactions``.
+Topics, properties and the order of writes are those of TransactionalMessageBridge and EndTransactionProcessor;
+``core.transaction.table`` has the table of open half messages.
 
 A commit is two appends: the real message, then, in a batch with others, the op message that ends the half message. The
 real message comes first, so a crash between the two loses nothing; ``recovery`` finds such commits at the next start.
@@ -38,7 +38,7 @@ from rocketmq_py.wire.record import record_sizes
 _log = logging.getLogger(__name__)
 
 GROUP = "CID_RMQ_SYS_TRANS"
-"""The consumer group whose offsets are the progress of transaction checks."""
+"""The consumer group whose offsets in the half topic and the op topic store the progress of transaction checks."""
 _ENDED_TAG = "d"
 _OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
 _READ_AT_ONCE = 32
@@ -47,7 +47,7 @@ _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
 
 
 def copy_of(stored: StoredRecord, properties: dict[str, str], topic: str, queue_id: int) -> NewRecord:
-    """A copy of a stored message for another topic, or with other properties."""
+    """Copy a stored message for another topic, or with other properties."""
     head = stored.head
     return NewRecord(
         topic, queue_id, stored.body, encode(properties).encode(), tags_code(properties.get("TAGS")),
@@ -57,8 +57,8 @@ def copy_of(stored: StoredRecord, properties: dict[str, str], topic: str, queue_
 
 
 def _as_sent(half: StoredRecord) -> NewRecord:
-    """A half message in the form its producer sent it, so that another broker stores it as a half message
-    (TransactionalMessageUtil).
+    """Restore a half message to the form in which its producer sent it, so that another broker stores it as a half
+    message (TransactionalMessageUtil).
     """
     properties = decode_properties(half.properties)
     topic = properties.pop(Property.REAL_TOPIC, names.HALF_TOPIC)
@@ -71,12 +71,12 @@ def _as_sent(half: StoredRecord) -> NewRecord:
 
 
 class Transactions:
-    """Ends transactions, and stores which are open.
+    """Commits and rolls back transactions, and tracks which are open.
 
     :param cache: recently stored half messages.
-    :param redirect: sends a record whose properties ask for a delay to the schedule or timer topic.
+    :param redirect: changes the topic of a record with a delay level or a delivery time, so that it is delivered later.
     :param store_host: this broker's packed address, the born host of op messages.
-    :param clock: the time in milliseconds.
+    :param clock: returns the time in milliseconds.
     :param call_soon: runs a callback in the next turn of the event loop.
     """
 
@@ -110,7 +110,7 @@ class Transactions:
     # -- life
 
     def load(self) -> None:
-        """Find the open half messages from the committed offsets and the op messages."""
+        """Build the table of open half messages from the committed offsets and the op messages in the store."""
         first, end = self._store.queue_range(names.HALF_TOPIC, QUEUE)
         self.table = TransactionTable(self._start_offset(names.HALF_TOPIC))
         self.ops = OpProgress(self._start_offset(names.OP_HALF_TOPIC))
@@ -127,7 +127,10 @@ class Transactions:
                 self._ended(half, COMMIT)
 
     def open_halves(self) -> Iterator[tuple[int, NewRecord | None]]:
-        """Iterate over the open half messages, in the form their producers sent them; None for one that is lost."""
+        """Iterate over the open half messages: the offset in the half topic, and the record as its producer sent it.
+
+        The record is None if it is deleted or damaged.
+        """
         end = self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]
         while (half := self.table.next_open(end)) < end:
             self.table.advance(half)
@@ -149,7 +152,7 @@ class Transactions:
             self.table.end(half)
 
     def _start_offset(self, topic: str) -> int:
-        """The offset at which checks continue, within the queue: a crash may have made the committed one invalid."""
+        """Return the offset at which checks continue: the committed one, limited to the queue's range after a crash."""
         first, end = self._store.queue_range(topic, QUEUE)
         known = self._offsets.query(GROUP, topic, QUEUE)
         return first if known == NOT_FOUND else min(max(known, first), end)
@@ -161,14 +164,14 @@ class Transactions:
             self.write_ops()
 
     def close(self) -> None:
-        """Write all pending op messages; the store is about to flush everything."""
+        """Process pending oneway requests and write all pending op messages, before the store flushes everything."""
         self._end_oneway_requests()
         self.write_ops()
 
     # -- ending transactions
 
     def end_oneway(self, header: EndTransaction, address: str) -> None:
-        """Do :meth:`end` in the next turn of the event loop, after the requests that need an answer."""
+        """Call :meth:`end` in the next turn of the event loop, after requests that need an answer; log its errors."""
         if not self._oneway_ends:
             self._call_soon(self._end_oneway_requests)
         self._oneway_ends.append((header, address))
@@ -190,9 +193,9 @@ class Transactions:
             _log.warning("%d transactions have ended but are not in the log yet: %s", len(waiting), e)
 
     def end(self, header: EndTransaction, address: str) -> bool:
-        """Commit or roll back a transaction; True if the request is to be answered.
+        """Commit or roll back a transaction; return False if the producer sent UNKNOWN, which gets no answer.
 
-        :param address: the producer's, for the log.
+        :param address: the producer's address, for the log.
         :raises BrokerError: the request is refused and nothing was changed.
         """
         if self._config.is_slave:
@@ -215,10 +218,12 @@ class Transactions:
         return True
 
     def end_all(self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str) -> bytes:
-        """End many transactions with one outcome; returns a byte for each, 1 if it has ended.
+        """Commit or roll back many transactions, all with the outcome in the header.
 
-        :param places: positions of the half messages in the commit log. :param offsets: their offsets in the
-            half topic.
+        :param places: the commit log offsets of the half messages.
+        :param offsets: their offsets in the half topic.
+        :param address: the producer's address, for the log.
+        :returns: a byte for each, 1 if it has ended, otherwise 0; with ``in_order`` nothing after the first 0.
         """
         ended = bytearray()
         while len(ended) < len(places):
@@ -245,9 +250,11 @@ class Transactions:
             return False
 
     def _end_adjacent(self, header: EndTransactions, places: range, offset: int) -> bool:
-        """End adjacent half messages of the same form; False if they are not, and nothing was changed.
+        """Commit or roll back adjacent half messages of the same form together.
 
-        :param places: their positions in the commit log. :param offset: of the first one in the half topic.
+        :param places: their commit log offsets.
+        :param offset: the offset of the first one in the half topic.
+        :returns: False if they must be processed one by one; nothing was changed then.
         """
         count, outcome = len(places), header.commit_or_rollback
         if self._config.is_slave or outcome not in (COMMIT, ROLLBACK) or not self.table.are_open(offset, count):
@@ -272,7 +279,7 @@ class Transactions:
         return True
 
     def _outcome(self, header: EndTransaction) -> int:
-        """The outcome of a transaction, or ``OPEN``; looked up in the index if the table no longer has it."""
+        """Return the outcome of a transaction, or ``OPEN``; look it up in the index if the table no longer has it."""
         place = header.tran_state_table_offset
         known = self.table.outcome(place)
         if known == OPEN or not self.table.may_be_forgotten(place):
@@ -283,12 +290,15 @@ class Transactions:
         return self.table.outcome(place)
 
     def _is_given_up(self, half: StoredRecord) -> bool:
-        """True if a half message is no longer checked and its real message was not stored."""
+        """True if checks of a half message were given up and its real message was not stored."""
         key = _uniq_key(half) or ""
         return bool(self._copies(names.CHECK_MAX_TIME_TOPIC, key)) and not self._copies(self._real(half).topic, key)
 
     def _read_half(self, header: EndTransaction) -> StoredRecord:
-        """Read the half message a request refers to from the store, and check it."""
+        """Read the half message that a request refers to from the store, and check the request against it.
+
+        :raises BrokerError: there is no such half message, or a check failed.
+        """
         half = self._half(header)
         properties = decode_properties(half.properties)
         self._check(header, half, properties)
@@ -296,7 +306,10 @@ class Transactions:
         return half
 
     def _half(self, header: EndTransaction) -> StoredRecord:
-        """Read the half message at the request's position; the other fields are not checked yet."""
+        """Read the half message at the request's commit log offset; do not check the request's other fields.
+
+        :raises BrokerError: there is no half message.
+        """
         raw = self._store.message_at(header.commit_log_offset)
         half = None
         if raw is not None:
@@ -309,7 +322,10 @@ class Transactions:
         return half
 
     def _check(self, header: EndTransaction, half: StoredRecord, properties: dict[str, str]) -> None:
-        """Check that the request refers to this half message and may end it; in Java's order and words."""
+        """Check that the request refers to this half message and may end it; order and remarks are Java's.
+
+        :raises BrokerError: a check failed.
+        """
         late = is_too_late(properties, half.head.born_timestamp, self._config.transaction_time_out, self._clock())
         if late and not header.from_transaction_check:
             said = "the time to end this transaction (CHECK_IMMUNITY_TIME_IN_SECONDS) is over: wait for its check"
@@ -326,7 +342,10 @@ class Transactions:
             raise _refusal("The transaction id wrong")
 
     def _place(self, half: int) -> int | None:
-        """The position in the log of the half message at an offset of the half topic."""
+        """Return the commit log offset of the half message at an offset of the half topic; None if there is none.
+
+        :raises BrokerError: the half message is not on disk yet.
+        """
         place = self._store.physical_offset(names.HALF_TOPIC, QUEUE, half)
         if place is None:  # it may have been stored in the same read
             self._store.commit_pending()
@@ -336,10 +355,10 @@ class Transactions:
         return place
 
     def _update_from_index(self, half: int, stored: StoredRecord) -> None:
-        """Update the table about a half message from before the start, using the index.
+        """Update the table with the state of a half message stored before the start, which the index shows.
 
-        A check may have stored it again, and its producer may end it by its first position. If no copy is left to be
-        checked, and it was not given up, it has ended.
+        A check may have stored a copy of it, but its producer may refer to the original. If no copy is left to be
+        checked, and checks were not given up, the transaction has ended.
         """
         table = self.table
         if half >= table.since or table.current(half) != half:
@@ -354,18 +373,21 @@ class Transactions:
             table.move(half, latest)
 
     def _copies(self, topic: str, key: str) -> list[int]:
-        """Queue offsets of the messages with a unique key."""
+        """Return the queue offsets of a topic's messages with a unique key, found by the index."""
         found = self._store.query(topic, key, _MOST_COPIES, 0, self._store.now()).body
         stored = (read_stored(found[at : at + size]) for at, size in record_sizes(found))
         same = (one for one in stored if one.topic == topic)
         return [one.head.queue_offset for one in same if _uniq_key(one) == key]
 
     def _deliver(self, half: CachedHalfMessage | StoredRecord) -> None:
-        """Append the real message."""
+        """Append the real message of a committed half message."""
         self._store.append(half.real if isinstance(half, CachedHalfMessage) else self._real(half))
 
     def _real(self, half: StoredRecord) -> NewRecord:
-        """The real message: topic, queue and flags restored, all other properties unchanged."""
+        """Build the real message of a half message: topic, queue and flags restored, other properties unchanged.
+
+        :raises BrokerError: the half message has no valid real topic and queue.
+        """
         properties = decode_properties(half.properties)
         topic = properties.pop(Property.REAL_TOPIC, None)
         queue_id = parse_queue_id(properties.pop(Property.REAL_QUEUE_ID, None))
@@ -381,7 +403,7 @@ class Transactions:
         self._add_ended(self.table.end(half, outcome))
 
     def _add_ended(self, places: Sequence[int]) -> None:
-        """Store the offsets of ended half messages until the next op message."""
+        """Collect offsets of ended half messages for the next op message; write it if it is large enough."""
         self._unwritten += places
         self._unwritten_size += sum([len(str(place)) + 1 for place in places])
         config = self._config
@@ -413,8 +435,9 @@ class Transactions:
     # -- resuming checks
 
     def resume(self, msg_id: str) -> None:
-        """Reopen a half message that was given up, with its check count reset (RESUME_CHECK_HALF_MESSAGE, 323).
+        """Store a half message again whose checks were given up, with a check count of 0.
 
+        :param msg_id: the offset message id of its copy in ``TRANS_CHECK_MAX_TIME_TOPIC``.
         :raises BrokerError: there is no such message.
         """
         try:
