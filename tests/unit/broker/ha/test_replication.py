@@ -24,14 +24,15 @@ class Link(SimpleNamespace):
 class Site:
     """A broker of a role, with a log that ends at 1000 and listeners in memory."""
 
-    def __init__(self, role: str = "SYNC_MASTER", *, port: int = 10911, **config: Any) -> None:
+    def __init__(self, role: str = "SYNC_MASTER", *, port: int = 10911, fresh: bool = False, **config: Any) -> None:
         self.now = 5_000
         settings = {"broker_id": 1} if role == "SLAVE" else {}
         self.config = BrokerConfig(broker_role=role, listen_port=port, **settings | config)
         self.store: Any = SimpleNamespace(max_physical_offset=1_000, replica=SimpleNamespace(end=1_000))
         self.role = Role(self.config, 10911)
         self.subject = Replication(self.config, self.store, self.role, "10.0.0.1:10911", lambda: self.now)
-        self.subject.open()
+        if not fresh:
+            self.subject.open()
         self.listened: list[tuple[str, int]] = []
         self.taken: set[int] = set()
         self.subject.master.listen = self.listen  # type: ignore[method-assign]
@@ -244,3 +245,10 @@ def test_slaves_that_lack_the_end_are_named(caplog: pytest.LogCaptureFixture) ->
         "the slave h:1 lacks the last 7 bytes of the log, and this master stops",
         "the slave h:2 lacks the last 1000 bytes of the log, and this master stops",
     ]  # fmt: skip
+
+
+def test_a_slave_that_was_not_told_has_no_flushed_offset() -> None:
+    runtime: Any = Site("SLAVE").subject.status()["haClientRuntimeInfo"]
+    assert runtime["masterFlushOffset"] == 0
+    site = Site(fresh=True)
+    assert site.subject.exchange(ExchangeHaInfo()).master_flush_offset == 0

@@ -605,3 +605,34 @@ def test_a_master_that_refuses_is_not_tried_without_tls(monkeypatch: pytest.Monk
         assert [secured for *_, secured, _ in site.attempts] == [True]
 
     site.play(test)
+
+
+def test_an_attempt_ends_after_three_seconds() -> None:
+    site = Site()
+
+    async def hang(make: Any, host: str, port: int, *, ssl: Any) -> tuple[Any, Any]:
+        site.attempts.append((host, port, ssl is not None, asyncio.get_running_loop().time()))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    site.connect = hang  # type: ignore[method-assign]
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(7)
+        assert site.pauses() == pytest.approx([3.1, 3.2], abs=0.2)
+
+    site.play(test)
+
+
+def test_a_new_attempt_is_not_ended_because_the_last_one_was_silent() -> None:
+    site = Site()
+
+    async def test() -> None:
+        site.now += 60_000
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.1)
+        site.slave.tick()
+        assert not site.transports[0].aborted
+
+    site.play(test)

@@ -17,7 +17,7 @@ from rocketmq_py.cli.server.broker_plan import PlannedBroker
 from rocketmq_py.cli.supervisor import python_command
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.namesrv.config import NamesrvConfig
-from rocketmq_py.server import runner
+from rocketmq_py.server import garbage, runner
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.store.tools import offline
 
@@ -128,7 +128,8 @@ def states(monkeypatch):
         (rocketmq_py.namesrv, "NameServer", "namesrv", "h:1"), (rocketmq_py.broker, "Broker", "broker", "h:2")
     ):  # fmt: skip
         monkeypatch.setattr(module, name, type(name, (Server,), {"states": noted, "kind": kind, "address": address}))
-    monkeypatch.setattr(serve.gc, "freeze", lambda: noted.append("frozen"))
+    collections = type("LongCollections", (), {"start": lambda _: noted.append("watched")})
+    monkeypatch.setattr(garbage, "LongCollections", collections)
     return noted
 
 
@@ -144,7 +145,7 @@ async def until_ready(coroutine, check):
 
 def test_a_broker_joins_the_name_server_of_its_process(states, capsys):
     def check():
-        assert [state for state in states if isinstance(state, str)] == ["namesrv started", "broker started", "frozen"]
+        assert [state for state in states if isinstance(state, str)] == ["namesrv started", "broker started", "watched"]
         assert capsys.readouterr().out == "READY namesrv=h:1 broker=h:2\n"
 
     config = BrokerConfig(namesrv_addr="")
@@ -237,7 +238,7 @@ def test_brokers_join_the_name_server_of_the_supervisor(states, children, capsys
 
     def check():
         assert capsys.readouterr().out == "READY namesrv=h:1 broker=h:100;h:101\n"
-        assert states[-2:] == ["namesrv started", "frozen"]
+        assert states[-2:] == ["namesrv started", "watched"]
 
     asyncio.run(until_ready(serve._supervise("config", "", brokers, ["run"], "tls", "access"), check))
     assert states[0] == ("namesrv", "config", "tls", "access")
@@ -253,7 +254,7 @@ def test_brokers_of_the_supervisor_join_other_name_servers(states, children, cap
     )
     assert capsys.readouterr().out == "READY namesrv=n:1;n:2 broker=h:100;h:101\n"
     assert [words[-1] for words in children[0]] == ["n:1;n:2"] * 2
-    assert states == ["frozen"]
+    assert states == ["watched"]
 
 
 @pytest.fixture
