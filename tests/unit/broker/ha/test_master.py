@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import socket
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -395,3 +396,31 @@ def test_a_slave_that_leaves_is_not_waited_for() -> None:
         assert transport.ended == ""
 
     asyncio.run(test())
+
+
+def test_what_was_held_back_is_sent_while_a_master_waits() -> None:
+    async def test() -> None:
+        bench = Bench()
+        link, _ = acknowledged(bench, 400)
+        bench.log.max_physical_offset = 1_500
+        waiting = asyncio.ensure_future(bench.master.hand_over(3.0))
+        await asyncio.sleep(0)
+        assert link.next == 1_500
+        link.data_received(pack_report(1_500))
+        assert await waiting == []
+
+    asyncio.run(test())
+
+
+def test_both_ends_send_without_delay() -> None:
+    options: list[tuple[int, ...]] = []
+
+    class Noting(Transport):
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            if name == "socket":
+                return SimpleNamespace(setsockopt=lambda *option: options.append(option))
+            return super().get_extra_info(name, default)
+
+    bench = Bench()
+    Noting(SlaveLink(bench.master), "127.0.0.1")
+    assert options == [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 import struct
 from collections.abc import Callable, Coroutine
@@ -321,10 +322,11 @@ class MasterTransport(asyncio.Transport):
         self.link = link
         self.reports: list[int] = []
         self.aborted = False
+        self.options: list[tuple[int, ...]] = []
         link.connection_made(self)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return SimpleNamespace(setsockopt=lambda *_: None) if name == "socket" else default
+        return SimpleNamespace(setsockopt=lambda *option: self.options.append(option)) if name == "socket" else default
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.reports.append(*struct.unpack(">q", data))
@@ -387,6 +389,7 @@ def test_a_slave_connects_when_it_knows_its_master() -> None:
         assert [attempt[:3] for attempt in site.attempts] == [("10.0.0.1", 10912, False)]
         assert site.slave.is_connected
         assert site.transports[0].reports == [100]
+        assert site.transports[0].options == [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
 
     site.play(test)
     assert site.transports[0].aborted

@@ -416,3 +416,26 @@ def test_impossible_invisible_times_are_refused(running: InProcess, client: Clie
     assert changed.code == ResponseCode.INVALID_PARAMETER
     assert "invisibleTime is" in (changed.remark or "")
     assert change_invisible(client, one, 0).code == 0
+
+
+def test_a_pop_without_messages_is_counted(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    missed = running.services.stats.pulls_missed
+    assert take(client) == []
+    assert missed.count == 1
+    put(client, b"a")
+    assert len(take(client)) == 1
+    assert missed.count == 1
+
+
+@pytest.mark.parametrize(("chance", "first"), [(1, b"2"), (49, b"2"), (50, b"1"), (97, b"0")])
+def test_some_pops_of_a_topic_with_priorities_begin_elsewhere(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, chance: int, first: bytes
+) -> None:
+    """Queue 2 has the highest priority; the group reads by priority in half of its pops."""
+    make_topic(running, 3, attributes={"message.type": "PRIORITY"})
+    running.services.groups.put([SubscriptionGroupConfig(group_name="g", attributes={"priority.factor": "50"})])
+    for queue in range(3):
+        put(client, b"%d" % queue, queue_id=queue)
+    monkeypatch.setattr(running.services.pop.pop_service, "random_below", lambda _: chance)
+    assert bodies(take(client, max_msg_nums=1)) == [first]
