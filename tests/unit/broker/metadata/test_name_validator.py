@@ -9,6 +9,11 @@ from rocketmq_py.broker.metadata.name_validator import folder_fault, group_fault
 ALLOWED = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
 
 
+TOO_LONG = (
+    f"The specified topic is DLQ or Retry topic: %DLQ%{'g' * 251}, and it's longer than topic max length: 255"
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
@@ -18,8 +23,7 @@ ALLOWED = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
         ("a" * 128, f"The specified topic: {'a' * 128}, is longer than topic max length: 127"),
         ("%RETRY%" + "g" * 248, None),
         ("%DLQ%" + "g" * 250, None),
-        ("%DLQ%" + "g" * 251, f"The specified topic is DLQ or Retry topic: %DLQ%{'g' * 251}, and it's longer than topic "
-                              "max length: 255"),
+        ("%DLQ%" + "g" * 251, TOO_LONG),
         ("", "The specified topic is blank."),
         (" \t", "The specified topic is blank."),
         ("a b", f"The specified topic: a b, {ALLOWED}"),

@@ -62,6 +62,11 @@ def test_changes_are_made(current: dict[str, str] | None, changes: dict[str, str
     assert current == before
 
 
+UNKNOWN_TYPE = "value is not in set: [UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, LITE, NORMAL]"
+NO_LITE = (
+    "message.type=LITE is not supported by this broker; supported: UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, "
+    "DELAY, NORMAL"
+)
 NOT_IN_RANGE = f"value is not in range(-1, {LARGEST})"
 
 
@@ -81,13 +86,11 @@ NOT_IN_RANGE = f"value is not in range(-1, {LARGEST})"
         ({}, {"+a-b": "1"}, "kv string format wrong."),
         ({"message.type": "FIFO"}, {"+message.type": "FIFO", "-message.type": ""},
          "alter duplication key. key: message.type"),
-        ({}, {"+message.type": "fifo"}, "value is not in set: [UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, "
-                                        "LITE, NORMAL]"),
+        ({}, {"+message.type": "fifo"}, UNKNOWN_TYPE),
         (None, {"+queue.type": ""}, "value is not in set: [BatchCQ, SimpleCQ]"),
         (None, {"+cleanup.policy": "COMPACTION"},
          "cleanup.policy=COMPACTION is not supported by this broker; supported: DELETE"),
-        ({}, {"+message.type": "LITE"}, "message.type=LITE is not supported by this broker; supported: UNSPECIFIED, "
-                                        "MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, NORMAL"),
+        ({}, {"+message.type": "LITE"}, NO_LITE),
         *(({}, {"+reserve.time": value}, NOT_IN_RANGE)
           for value in ("-2", str(LARGEST + 1), "x", "", "-", "--5", "1.5", "\u0661", "9" * 5_000)),
     ],

@@ -13,9 +13,11 @@ from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.pop import AckMessage
 from rocketmq_py.store import Appended, NewRecord
+from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import (
     REVIVE_MS,
@@ -439,3 +441,23 @@ def test_some_pops_of_a_topic_with_priorities_begin_elsewhere(
         put(client, b"%d" % queue, queue_id=queue)
     monkeypatch.setattr(running.services.pop.pop_service, "random_below", lambda _: chance)
     assert bodies(take(client, max_msg_nums=1)) == [first]
+
+
+@pytest.mark.parametrize(("chance", "first"), [(0, b"back"), (5, b"back"), (4, b"new"), (95, b"back"), (99, b"new")])
+def test_one_peek_in_five_reads_the_retry_topic_first(
+    running: InProcess, client: Client, chance: int, first: bytes
+) -> None:
+    make_topic(running)
+    running.services.topics.put([TopicConfig(topic_name=pop_handle.pop_retry_topic("t", "g", v2=False))])
+    put(client, b"new")
+    put(client, b"back", topic=pop_handle.pop_retry_topic("t", "g", v2=False))
+    running.services.pop.peek_service.random_below = lambda _: chance
+    answer = client.ask(Code.PEEK_MESSAGE, pop(max_msg_nums=1))
+    assert [message.body for message in decode_records(answer.body)] == [first]
+
+
+def test_a_group_begins_at_the_first_message_of_a_young_queue(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    assert bodies(take(client, init_mode=1)) == [b"a", b"b"]
+    assert running.services.offsets.query("g", "t", 0) >= 0

@@ -459,3 +459,11 @@ def test_the_end_of_a_queue_is_at_its_last_broker(running: InProcess) -> None:
     detail.hosted_queues[2].append(item(1, 10_000, bname="broker-b", queue_id=5))
     answer = client.ask(Code.GET_MAX_OFFSET, GetMaxOffset(topic="t", queue_id=2))
     assert answer.code == 501, "another broker leads the queue now"
+
+
+def test_an_offset_is_committed_to_the_physical_queue_of_the_logical_one(running: InProcess, static: Client) -> None:
+    for _ in range(3):
+        static.ask(Code.SEND_MESSAGE_V2, send("t", 2), b"x")
+    commit = UpdateConsumerOffset(consumer_group="g", topic="t", queue_id=2, commit_offset=2)
+    assert static.ask(Code.UPDATE_CONSUMER_OFFSET, commit).code == 0
+    assert [running.services.offsets.query("g", "t", queue) for queue in range(3)] == [-1, 2, -1]
