@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any, Self
 
 PEER = Path(__file__).with_name("peer") / "peer"
-QUICK = "-XX:TieredStopAtLevel=1 -Dtls.server.mode=disabled"
-"""Servers that live for a few tests need no optimising compiler, and no key pair made for a TLS nobody speaks."""
+QUICK = "-XX:TieredStopAtLevel=1 -Dtls.server.mode=disabled -Dpeer.paced=true"
+"""Servers that live for a few tests need no optimising compiler, no key pair made for a TLS nobody speaks, and no core
+of their own after the first transaction."""
 QUICK_CONF = {
     "mappedFileSizeCommitLog": 64 << 20,
     "transactionMetricFlushInterval": 1000,
