@@ -348,7 +348,7 @@ class ConsumeQueue:
         :param expected: the number that is tried first.
         """
         low, high = 0, self._per_file
-        guesses = [expected, expected - 1] if 0 < expected < high else []
+        guesses = [one for one in (expected, expected - 1) if 0 <= one < high]
         while low < high:
             middle = guesses.pop() if guesses else (low + high) // 2
             if self._is_filled(self._read_file(start + middle, 1), physical_end):
