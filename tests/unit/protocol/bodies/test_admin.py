@@ -39,3 +39,22 @@ def test_a_malformed_body_is_refused():
         queue_of_key("orders")
     with pytest.raises(BadHeader, match="TopicOffset"):
         TopicStatsTable.read(f'{{"offsetTable":{{{KEY}:[]}}}}'.encode()).queues()
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (TopicOffset, {"minOffset": 0, "maxOffset": 0, "lastUpdateTimestamp": 0}),
+        (OffsetWrapper, {"brokerOffset": 0, "consumerOffset": 0, "pullOffset": 0, "lastTimestamp": 0}),
+        (TopicStatsTable, {"topicPutTps": 0.0}),
+        (ConsumeStatsTable, {"consumeTps": 0.0}),
+        (
+            SlaveConnection,
+            {"slaveAckOffset": 0, "diff": 0, "inSync": False, "transferredByteInSecond": 0, "transferFromWhere": 0},
+        ),
+        (SlaveRuntime, {"maxOffset": 0, "lastReadTimestamp": 0, "transferredByteInSecond": 0}),
+        (HaStatus, {"master": True, "masterCommitLogMaxOffset": 0, "inSyncSlaveNums": 0}),
+    ],
+)
+def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
+    assert defaults(cls) == expected
