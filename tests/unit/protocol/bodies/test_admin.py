@@ -1,10 +1,22 @@
 """Bodies keyed by message queue, as fastjson writes them and as strict JSON has them."""
 
+import msgspec
 import pytest
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable, ResetOffsetTable, TopicStatsTable, queue_of_key
+from rocketmq_py.protocol.bodies.admin import (
+    ConsumeStatsTable,
+    HaStatus,
+    OffsetWrapper,
+    ResetOffsetTable,
+    SlaveConnection,
+    SlaveRuntime,
+    TopicOffset,
+    TopicStatsTable,
+    queue_of_key,
+)
+from tests.unit.protocol.defaults import defaults
 
 Q1 = MessageQueue("t", "broker-a", 1)
 KEY = '{"brokerName":"broker-a","queueId":1,"topic":"t"}'
