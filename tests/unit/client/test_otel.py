@@ -144,13 +144,16 @@ def test_several_messages_are_linked() -> None:
     ("result", "error", "kind", "description"),
     [
         (None, ValueError("on purpose"), "ValueError", "on purpose"),
-        (ConsumeResult.RECONSUME_LATER, None, "RECONSUME_LATER", f"the listener returned {ConsumeResult.RECONSUME_LATER}"),
+        (
+            ConsumeResult.RECONSUME_LATER,
+            None,
+            "RECONSUME_LATER",
+            f"the listener returned {ConsumeResult.RECONSUME_LATER}",
+        ),
         (False, None, "False", "the listener returned False"),
     ],
 )
-def test_a_failed_consumption_is_an_error(
-    result: object, error: Exception | None, kind: str, description: str
-) -> None:
+def test_a_failed_consumption_is_an_error(result: object, error: Exception | None, kind: str, description: str) -> None:
     spans = Spans()
     consumed([got(Message("t", b"x"))], spans, result, error)
     [span] = spans.ended()
