@@ -157,7 +157,7 @@ def _name(queue: MessageQueue) -> str:
 
 
 def _unplaced(batches: list[BatchProgress]) -> str:
-    """Return a note on the rows of a first micro-batch, which the figures by queue lack; empty if there are none.
+    """Return a note on how many rows of first micro-batches are missing in the figures by queue; empty if none are.
 
     Spark does not report at which offsets the first micro-batch started.
     """

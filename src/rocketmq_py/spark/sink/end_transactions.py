@@ -34,7 +34,7 @@ _MAX_INFLIGHT_BATCHES, _MAX_INFLIGHT_SINGLES = 8, 256
 class EndBatch(NamedTuple):
     """Half messages that one request ends, by their offsets in the commit log and in the half topic's queue.
 
-    :ivar order: the queue in which their messages must be delivered in this order; None if any order will do.
+    :ivar order: the queue to which the messages must be delivered in this order; None if any order will do.
     """
 
     order: MessageQueue | None
@@ -42,13 +42,13 @@ class EndBatch(NamedTuple):
     half_offsets: Sequence[int]
 
     def cut(self, size: int) -> Iterator[EndBatch]:
-        """Split into batches of at most ``size`` half messages."""
+        """Yield the half messages, in order, in batches of at most ``size``."""
         for at in range(0, len(self.log_offsets), size):
             yield EndBatch(self.order, self.log_offsets[at : at + size], self.half_offsets[at : at + size])
 
 
 class _SendOrder:
-    """Decides which batches may be sent now: those of an ordered queue one after the other, all others at once.
+    """Decides which batches may be sent now: of each ordered queue one at a time, and all others without waiting.
 
     :param size: upper limit for the half messages of one batch; larger ones are split.
     :ivar ready: the batches that may be sent now.
