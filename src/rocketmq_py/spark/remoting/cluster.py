@@ -150,7 +150,7 @@ class Cluster:
         return {name: addresses.master for name, addresses in brokers.items() if addresses.master}
 
     def _template(self) -> TopicRouteData | None:
-        """Look up the route of topic TBW102, which new topics get; None if brokers do not create topics by themselves."""
+        """Look up the route of TBW102, which new topics get; None if brokers do not create topics automatically."""
         try:
             return self._route(AUTO_CREATE_TOPIC)
         except _NoTopic:

@@ -189,7 +189,7 @@ class Fetcher:
             self._after_last_answer()
 
     def _after_last_answer(self) -> None:
-        """Retry if a pull failed, else switch to the suggested broker if there is one; called when no pull is in flight."""
+        """Retry if a pull failed, else switch to the suggested broker, if any; called when no pull is in flight."""
         suggested, self._suggested = self._suggested, None
         failure, self._failure = self._failure, None
         if isinstance(failure, NotLeader):

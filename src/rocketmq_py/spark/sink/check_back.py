@@ -107,7 +107,7 @@ class CheckBack:
         return [half for half in halves if _group(half.properties) == group and self._decision.counts(half.properties)]
 
     def _resume(self, admin: Admin, given_up: MessageExt) -> None:
-        """Ask the broker to check a given-up transaction again, once for each: it stays in the broker's list of these."""
+        """Ask the broker to check a given-up transaction again; no effect if this object has already done that."""
         msg_id = given_up.offset_msg_id
         if msg_id not in self._resumed:
             admin.resume_transaction(msg_id)

@@ -145,7 +145,7 @@ class BatchSender:
         self._targets.close()
 
     def _dispatch(self, batch: Batch) -> None:
-        """Wait until fewer batches than the limit, and none of the same bound queue, are in flight; then send a batch."""
+        """Wait until fewer batches than the limit, and none of the same bound queue, are in flight; then send."""
         while len(self._inflight) >= int(self._limit) or self._must_wait(batch):
             self._await_answer()
         self._send_batches(batch)

@@ -159,7 +159,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return document
 
     def _remaining(self, first: Offsets, latest: Offsets) -> Offsets:
-        """Return ``latest`` without deleted queues; queues of brokers that do not respond keep the offset in ``first``."""
+        """Return ``latest`` without deleted queues, and with ``first`` for queues of brokers that do not respond."""
         gone = self._ends.gone(first.keys() | latest.keys())
         return {queue: offset for queue, offset in carry(first, latest).items() if queue not in gone}
 
