@@ -218,7 +218,9 @@ def _is_known(key: str) -> bool:
 def _addresses(settings: dict[str, str], host: str | int | None, advertised: str | int | None = None) -> dict[str, str]:
     """Return settings for the address to listen on and the address to announce to clients.
 
-    They are the same unless the settings have both; for all interfaces, this machine's address is announced.
+    An address to announce that is not set is the one to listen on, or this machine's address if that is all interfaces.
+    Without an address to listen on, the broker listens on all interfaces if an address to announce is set, else on
+    the loopback address.
 
     :param host: option ``--host``, which overrides both settings.
     :param advertised: option ``--advertise``, which overrides the address to announce.
