@@ -179,7 +179,7 @@ class Decoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _messages(self, raw: bytes, starts: Ints) -> list[MessageExt]:
-        """Decode records with the plain codec.
+        """Decode records one by one in Python; ``starts`` are their byte positions in ``raw``.
 
         :raises TooLarge: the decompressed bodies exceed the limit of a record batch.
         """

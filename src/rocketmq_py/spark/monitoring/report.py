@@ -133,7 +133,7 @@ def _lags(batches: list[BatchProgress]) -> str:
 
 
 def _times(batches: list[BatchProgress]) -> str:
-    """Plot the milliseconds of each phase, stacked; from a checkpoint only the whole duration is known."""
+    """Plot the milliseconds of each phase, stacked; only the total if the micro-batches come from a checkpoint."""
     known = [phase for phase in _PHASES if any(phase in batch.durations for batch in batches)]
     layers = {phase: [batch.durations.get(phase, 0.0) * 1000 for batch in batches] for phase in known}
     other = [

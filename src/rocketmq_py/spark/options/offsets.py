@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
 
 class FromGroup(NamedTuple):
-    """A position: each queue's committed offset of a consumer group, or its earliest offset if none is committed."""
+    """A position: the offset that a consumer group has committed for each queue; the earliest one if it has none."""
 
     group: str
 

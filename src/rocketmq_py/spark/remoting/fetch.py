@@ -160,7 +160,7 @@ class Fetcher:
             connection.close()
 
     def _send_pulls(self) -> BlockingConnection:
-        """Connect if necessary, and send the pulls that the window allows; return the connection."""
+        """Connect if necessary, and send the pulls that the :class:`Window` has to send now; return the connection."""
         if self._connection is None:
             self._connection = self._connect()
             if self._at_slave and not self._settings.wanted.takes_all:

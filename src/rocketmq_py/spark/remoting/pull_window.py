@@ -43,7 +43,7 @@ class Pull(NamedTuple):
 class Segment:
     """The offsets that one pull requests: from ``start`` up to, not including, ``stop``.
 
-    :ivar asked: the pull was sent.
+    :ivar asked: True if the pull was sent.
     :ivar body: the body of the response; None before it arrives.
     :ivar is_damaged: the broker left out messages because they are damaged.
     """
@@ -149,7 +149,7 @@ class Window:
         self._learn(asked, next_offset - segment.start)
 
     def _learn_reach(self, asked: int, reach: int) -> None:
-        """Adapt the length of segments to the offsets that filtered responses cover: a little less than most of them.
+        """Adapt the length of segments, with a filter, to the number of offsets that most recent responses cover.
 
         If segments are too short, messages are sent twice; if they are too long, the rest needs another pull.
 
@@ -162,7 +162,7 @@ class Window:
             self._stride = min(max(usual, 1), _MAX_REACH)
 
     def _learn_number(self, asked: int, reach: int) -> None:
-        """Adapt the length of segments to the number of messages per response; after many full ones, try twice as many.
+        """Adapt the length of segments to the number of messages per response; double it after many full responses.
 
         :param asked: number of messages requested.
         :param reach: number of offsets that the response covers.

@@ -164,7 +164,7 @@ class _BrokerEnds:
         return True
 
     def _send_ready(self) -> None:
-        """Send as many ready batches as the limit allows; if the connection breaks, they count as open.
+        """Send as many ready batches as the limit allows; if the connection breaks, their transactions may be open.
 
         :raises NetworkError: the connection breaks.
         """
@@ -217,7 +217,7 @@ class _BrokerEnds:
     def _switch_to_singles(self, batch: EndBatch) -> None:
         """Send one request per transaction from now on, since the broker does not support batches.
 
-        It has then ended none of the batches in flight, so these are sent again, too.
+        Such a broker has not ended any batch in flight: ``batch`` and all others in flight are sent again.
         """
         self._in_batches = False
         self._order = _SendOrder([batch, *self._inflight.values(), *self._order.remaining()], 1)

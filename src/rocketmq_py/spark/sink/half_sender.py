@@ -485,7 +485,7 @@ class HalfSender:
         self.resent[message.row_key] = key
 
     def _send_again(self, pendings: list[_Pending], error: RocketMQError) -> None:
-        """Queue half messages that failed together to be sent again after a pause.
+        """Queue half messages whose sends failed together; they are sent again after a pause.
 
         :raises RocketMQError: ``error`` itself, if it is not retryable or the retries are used up.
         """
