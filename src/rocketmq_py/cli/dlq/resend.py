@@ -38,7 +38,7 @@ OffsetRanges = dict["MessageQueue", tuple[int, int]]
 
 
 class ResendPlan(NamedTuple):
-    """The dead letters that a run sends.
+    """The dead letters that one run of ``dlq resend`` sends.
 
     :ivar ranges: first offset and exclusive end, by queue.
     :ivar origins: number of messages by original topic; key None counts messages whose topic is unknown.

@@ -23,7 +23,7 @@ RENEW_SECONDS = 20.0
 
 
 class ResendLock:
-    """The brokers' locks of some dead-letter queues, held by one run.
+    """The brokers' locks of dead-letter queues. One run of ``dlq resend`` holds them, so that no other can start.
 
     :param clock: monotonic clock, in seconds.
     """
