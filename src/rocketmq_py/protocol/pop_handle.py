@@ -124,27 +124,27 @@ class ExtraInfo(NamedTuple):
 
 
 def start_offset_entry(topic: str, queue_id: int, start: int) -> str:
-    """Return an entry of startOffsetInfo: the first offset of a pop in a queue."""
+    """Return an entry of header field startOffsetInfo: the first offset of a pop in a queue."""
     return f"{retry_flag(topic)} {queue_id} {start}"
 
 
 def msg_offset_entry(topic: str, queue_id: int, offsets: Iterable[int]) -> str:
-    """Return an entry of msgOffsetInfo: the offsets of the messages popped from a queue."""
+    """Return an entry of header field msgOffsetInfo: the offsets of the messages popped from a queue."""
     return f"{retry_flag(topic)} {queue_id} {','.join(map(str, offsets))}"
 
 
 def queue_count_entry(topic: str, queue_id: int, count: int) -> str:
-    """Return an entry of orderCountInfo: the number of earlier pops of all messages from a queue."""
+    """Return an entry of header field orderCountInfo: the number of earlier pops of all messages from a queue."""
     return f"{retry_flag(topic)} {queue_id} {count}"
 
 
 def offset_count_entry(topic: str, queue_id: int, offset: int, count: int) -> str:
-    """Return an entry of orderCountInfo: the number of earlier pops of one message."""
+    """Return an entry of header field orderCountInfo: the number of earlier pops of one message."""
     return f"{retry_flag(topic)} {offset_count_key(queue_id, offset)} {count}"
 
 
 def offset_count_key(queue_id: int, offset: int) -> str:
-    """Return the key of a single message in orderCountInfo, which follows the retry flag."""
+    """Return the key that stands for a single message in an entry of orderCountInfo, after the retry flag."""
     return f"qo{queue_id}%{offset}"
 
 

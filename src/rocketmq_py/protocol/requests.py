@@ -191,7 +191,7 @@ class BadRequest(BadHeader):
 class Request(msgspec.Struct, kw_only=True, gc=False):
     """A decoded request. ``header`` is an instance of the class in :data:`REQUEST_HEADERS` for its code.
 
-    It is None for a code that the decoder was not made for.
+    ``header`` is None if the decoder was not made for the code.
     """
 
     code: int = 0

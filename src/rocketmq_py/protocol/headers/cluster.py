@@ -43,7 +43,7 @@ class AllGroups(Header, kw_only=True):
 
 
 class AllTopicsResponse(Header, kw_only=True):
-    """Total number of topics; absent from brokers before 5.3.3, which return all topics at once."""
+    """Total number of topics; absent from brokers before 5.3.3, which return all topics in one response."""
 
     total_topic_num: Int32 | None = None
 
