@@ -97,7 +97,7 @@ class DecompressionBudget:
         self.left -= size
 
     def spend_attempt(self) -> None:
-        """Subtract ``max_body`` for a body that exceeds it, since decompressing up to this limit took that much work."""
+        """Subtract ``max_body`` for a body that exceeds it, since decompressing it took that much work."""
         self.left = max(0, self.left - self.limits.max_body)
 
     def exceeded(self, size: int) -> DecompressionLimit:
