@@ -399,7 +399,7 @@ class Services:
             self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
-        """Write the complete files of topics and groups if changes postponed it; called every second."""
+        """Write the complete files of topics and groups if these lack changes; called every second."""
         self.topics.catch_up()
         self.groups.catch_up()
 

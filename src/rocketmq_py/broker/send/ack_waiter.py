@@ -46,7 +46,7 @@ class AckWaiter:
     """Decides which answers wait, and refuses messages for lack of replicas.
 
     :param slaves_wanted: returns the number of slaves that must have a message; None if too few are in sync.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
