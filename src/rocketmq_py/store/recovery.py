@@ -225,7 +225,10 @@ class Recovery:
         self._write(self._index.commit_pending)
 
     def _write(self, write: Callable[[], None]) -> None:
-        """Call ``write`` for entries or keys, and keep an error in ``failure``: they are readable even so."""
+        """Call ``write``, which writes queue entries or index keys to disk.
+
+        An ``OSError`` is not raised but stored in ``failure``, because the entries and keys can be read from memory.
+        """
         try:
             write()
         except OSError as e:

@@ -129,12 +129,14 @@ class MessageIndex:
             self.add_words(topic_hash, properties[dispatch_fields.KEYS], physical, timestamp)
 
     def commit_pending(self) -> None:
-        """Add the waiting keys to the file if there are at least ``_BUILD_AT``."""
+        """Add the waiting keys to the index files if there are at least 512."""
         if len(self.waiting) >= _BUILD_AT * _ITEMS:
             self.build()
 
     def build(self) -> None:
-        """Add the waiting keys of messages before :attr:`confirmed` to the newest file, and to new files as needed.
+        """Add the waiting keys to the newest file, and to new files as needed; keys of unconfirmed messages stay.
+
+        See :attr:`confirmed`.
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """

@@ -40,9 +40,9 @@ class NewRecord(msgspec.Struct, gc=False):
 
 
 class KindTarget(NamedTuple):
-    """Topic and queue of the sends of one kind in a run, and system flags and tags code of their records.
+    """Where to store those sends of a run that differ only in body and keys (a kind), and fields of their records.
 
-    See :class:`NewRecord`.
+    ``sys_flag`` and ``tags_code`` are those of :class:`NewRecord`.
     """
 
     topic: str
