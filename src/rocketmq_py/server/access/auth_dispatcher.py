@@ -92,7 +92,9 @@ class AuthDispatcher:
         return run.verified([self._key(peer, kind[0], kind[4], is_open=is_open) for kind in run.kinds()])
 
     def _key(self, peer: Peer, topic: str, name: str, *, is_open: bool) -> bytes | None:
-        """Return the secret key of user ``name``; None if :meth:`admit` must decide on each of its sends to ``topic``.
+        """Return the secret key with which to verify the sends of user ``name`` to ``topic``.
+
+        None if the user may not send there, is unknown or disabled: then :meth:`admit` decides on each send.
 
         :param is_open: True if sends need no permission.
         """
