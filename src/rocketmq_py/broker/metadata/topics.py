@@ -124,6 +124,7 @@ class TopicConfigs(SavedTable):
     def create_for_group(self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None) -> TopicConfig:
         """Return the retry or dead-letter topic of a group; create it if it does not exist.
 
+        :param queues: the number of queues of a new topic; ``sys_flag`` is its system flag.
         :param order: True if the group consumes in order; None leaves an existing topic unchanged.
         """
         self.create_for_groups([GroupTopic(topic, queues, sys_flag, order)])

@@ -294,7 +294,10 @@ class Timers:
             self._schedule(message, TimerEntry(0, position, slot, physical, size, magic, written))
 
     def _schedule(self, message: TimedMessage, entry: TimerEntry) -> None:
-        """Add an entry to the agenda; if it is a recall, cancel the entry of the recalled message."""
+        """Add an entry to the agenda (the entries in memory that are due soon).
+
+        If it is a recall, remove the entry of the recalled message from the agenda instead.
+        """
         if entry.magic & DELETE and not entry.magic & ROLL:
             self._agenda.cancel(message.real_topic, message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
             return
@@ -305,7 +308,7 @@ class Timers:
         self._agenda.add(entry._replace(due=due))
 
     def _load_due_slots(self, files: TimerFiles, now: int) -> bool:
-        """Load entries due soon onto the agenda; True if there may be more."""
+        """Load entries due soon from the timer log onto the agenda; True if a limit stopped it before it was done."""
         left = AT_ONCE
         for _ in range(_SLOTS_AT_ONCE):
             if self._reading is None:
