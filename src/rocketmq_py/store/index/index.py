@@ -114,14 +114,20 @@ class MessageIndex:
     def add_words(self, topic_hash: int, keys: bytes, physical: int, timestamp: int) -> None:
         """Add the keys of a message to the waiting keys.
 
+        :param topic_hash: Java hash of ``topic#``.
         :param keys: the keys, separated by spaces.
+        :param physical: offset of the message in the commit log.
+        :param timestamp: its store timestamp in milliseconds.
         """
         for key in keys.split(b" "):
             if key:
                 self.waiting += (topic_hash, key, physical, timestamp)
 
     def add_properties(self, topic_hash: int, properties: dict[bytes, bytes], physical: int, timestamp: int) -> None:
-        """Add the unique key and the other keys in the properties of a message to the waiting keys."""
+        """Add the unique key and the other keys in the properties of a message to the waiting keys.
+
+        Parameters are those of :meth:`add_words`.
+        """
         uniq_key = properties.get(dispatch_fields.UNIQ_KEY)
         if uniq_key is not None:
             self.waiting += (topic_hash, uniq_key, physical, timestamp)

@@ -166,7 +166,10 @@ class QueryResult(msgspec.Struct, gc=False):
 
 
 class Boundary(enum.Enum):
-    """Offset returned by a search by time: LOWER the first not before the time, UPPER the last not after it."""
+    """What a search by time returns the offset of.
+
+    LOWER: the first message stored at the time or later. UPPER: the last message stored at the time or earlier.
+    """
 
     LOWER = "lower"
     UPPER = "upper"
