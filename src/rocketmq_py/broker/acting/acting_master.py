@@ -111,7 +111,7 @@ class ActingMaster:
         :raises NoRouteError: at least one level waits.
         """
         sent, failure = 0, None
-        for level in self._delay.levels:
+        for level in self._delay.used_levels():
             for offset, record in list(self._delay.due(level, now)):
                 if record is not None:
                     try:
