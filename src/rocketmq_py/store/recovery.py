@@ -118,9 +118,9 @@ class Recovery:
     def _begin_after_crash(self, *, trust_end: bool) -> int:
         """Load the queues; return the offset of the log at which the scan begins.
 
-        That is the offset up to which queue entries and index keys are on disk, by the checkpoint. If it has none, or an
-        index file must be removed (``trust_end`` is False), it is the start of the newest file that the checkpoint's
-        timestamps confirm; if there are no queues, the begin of the log.
+        That is the offset up to which queue entries and index keys are on disk, by the checkpoint. If it has none, or
+        an index file must be removed (``trust_end`` is False), it is the start of the newest file that the
+        checkpoint's timestamps confirm; if there are no queues, the begin of the log.
         """
         begin = self._checkpoint.end
         if begin < self._log.min_offset or not trust_end or not self._is_boundary(begin):

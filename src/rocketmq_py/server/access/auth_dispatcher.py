@@ -82,9 +82,9 @@ class AuthDispatcher:
     def admit_run(self, peer: Peer, run: SendRun) -> SendRun:
         """Verify the signatures of a run of sends; check once per user and topic whether the user may send to it.
 
-        Sends that did not pass have no kind in the returned run, so run handlers leave them out: they are handled one by
-        one, and :meth:`admit` decides on each. Record permissions are not checked, because sends do not refer to stored
-        messages.
+        Sends that did not pass have no kind in the returned run, so run handlers leave them out: they are handled one
+        by one, and :meth:`admit` decides on each. Record permissions are not checked, because sends do not refer to
+        stored messages.
         """
         settings, code = self._settings, RequestCode.SEND_MESSAGE_V2
         if code in settings.authentication_whitelist:
