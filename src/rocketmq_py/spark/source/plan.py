@@ -141,8 +141,8 @@ def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, i
 def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
     """Return the ranges of a query's first micro-batch if the checkpoint does not contain its starting offsets.
 
-    When Spark repeats this micro-batch, it asks for the starting offsets again. If these are "latest", a queue's may be
-    beyond ``stop`` now: then nothing can be read of the queue, which is a loss.
+    When Spark repeats this micro-batch, it asks for the starting offsets again. If these are "latest", one may be
+    beyond ``stop`` now: then nothing can be read of its queue, which is a loss.
     """
     moved = sorted(queue for queue in start.keys() & stop.keys() if start[queue] > stop[queue])
     losses = [
