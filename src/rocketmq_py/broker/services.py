@@ -44,6 +44,7 @@ from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offset_file import OffsetFile
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.metadata.request_modes import RequestModes
@@ -169,7 +170,8 @@ class Services:
         self.topics = TopicConfigs(topics, config, clock, self._topics_changed)
         self.groups = SubscriptionGroups(JournaledFile(self._path("subscriptionGroup.json"), self._fs), config, clock)
         step = config.consumer_offset_update_version_step
-        self.offsets = ConsumerOffsets(self._file("consumerOffset.json"), step, clock, save, self._offset_reset)
+        offsets = OffsetFile(self._file("consumerOffset.json"))
+        self.offsets = ConsumerOffsets(offsets, step, clock, save, self._offset_reset)
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
@@ -283,7 +285,9 @@ class Services:
                 QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,
             ),
-            StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
+            StaticOffsetHandlers(
+                config, store, self.topics, self.groups, self.offsets, self.slices, self.mappings, self.forwarder
+            ),
             ClientHandlers(config, self.clients, self.locks, self._clock),
             self._topic_handlers(),
             GroupHandlers(

@@ -100,7 +100,7 @@ class ActingMaster:
     async def _delayed(self, now: int) -> int:
         """Send delayed messages; a level whose topic no other master has does not delay the other levels."""
         sent, failure = 0, None
-        for level in self._delay.levels:
+        for level in self._delay.used_levels():
             for offset, record in list(self._delay.due(level, now)):
                 if record is not None:
                     try:

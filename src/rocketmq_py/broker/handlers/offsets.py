@@ -8,7 +8,9 @@ from typing import Any
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.handlers.long_answers import assemble, members
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.broker.client_registry import RegisteredClient
@@ -28,6 +30,7 @@ from rocketmq_py.protocol.headers.offset import (
 )
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Boundary, MessageStore
 from rocketmq_py.wire.command import Command, language_name
 from rocketmq_py.wire.fastjson import BareKey, dumps_java, loads
@@ -52,8 +55,10 @@ class OffsetHandlers:
         topics: TopicConfigs,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
+        slices: SlicedWork,
     ) -> None:
         self._config = config
+        self._slices = slices
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -130,10 +135,14 @@ class OffsetHandlers:
         return Reply(header=TimestampResponse(timestamp=self._store.earliest_store_time(header.topic, header.queue_id)))
 
     @handles(Code.GET_ALL_CONSUMER_OFFSET)
-    def all_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def all_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return all offsets, for slaves."""
         del peer, request, body
-        return Reply(body=dumps_java(self._offsets.tree()))
+        offsets = self._offsets
+        # The version before the offsets: a slave that gets newer offsets with it asks again.
+        version, topics = dumps_java(bean(offsets.version)), members(offsets.topics_by_group().items())
+        parts = (b'{"dataVersion":', version, b',"groupTopicMap":{', topics, b'},"offsetTable":{')
+        return Reply(body=await assemble(self._slices, *parts, members(offsets.entries()), b"}}"))
 
     @handles(Code.QUERY_CORRECTION_OFFSET)
     def corrections(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -17,7 +17,7 @@ from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
 from rocketmq_py.core.queue_limits import clamp_queue_number, topic_queues_fault
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.base import DataVersion
-from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.topic import TopicConfig, convert_topics
 from rocketmq_py.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
 from rocketmq_py.store.config.config_journal import JournaledFile
 
@@ -60,12 +60,16 @@ class TopicConfigs(SavedTable):
         self.version = DataVersion(timestamp=clock())
         self.table: dict[str, TopicConfig] = {topic.topic_name: topic for topic in initial_topics(config)}
         self._on_change = on_change
+        self._is_read = False
         self.reserved = frozenset(self.table)
         """Names of the topics that the broker creates itself."""
 
     def load(self) -> None:
-        """Load the file, and write it if there is none. Its entries replace the initial topics of the same names."""
-        if not self.read_file():
+        """Load the file unless :meth:`read_file` has, and write it if there is none.
+
+        Its entries replace the initial topics of the same names.
+        """
+        if not self._is_read and not self.read_file():
             self.persist()
             return
         self.catch_up()
@@ -76,9 +80,9 @@ class TopicConfigs(SavedTable):
         if tree is None:
             return False
         self.version = version_of(tree, self.version)
-        stored = TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
-        table = without_unsafe(f"topics of {self._file.path}", stored)
+        table = without_unsafe(f"topics of {self._file.path}", convert_topics(tree.get(_TABLE) or {}))
         self.table |= _within_limits(table, "its file")
+        self._is_read = True
         return True
 
     def has_batch_queues(self, topic: str) -> bool:

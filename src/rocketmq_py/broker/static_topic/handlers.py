@@ -143,10 +143,11 @@ class StaticOffsetHandlers(OffsetHandlers):
         topics: TopicConfigs,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
+        slices: SlicedWork,
         mappings: TopicQueueMappings,
         forwarder: Forwarder,
     ) -> None:
-        super().__init__(config, store, topics, groups, offsets)
+        super().__init__(config, store, topics, groups, offsets, slices)
         self._mappings = mappings
         self._forwarder = forwarder
 

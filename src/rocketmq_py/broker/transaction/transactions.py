@@ -18,7 +18,7 @@ from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.send.half_batches import real_batch
 from rocketmq_py.broker.send.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
-from rocketmq_py.broker.transaction.recovery import committed
+from rocketmq_py.broker.transaction.recovery import committed, join_copies
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import is_too_late
@@ -122,6 +122,7 @@ class Transactions:
             for at in range(offset, found.next_offset):
                 self._read_op_message(at, first, end)
             offset = found.next_offset
+        join_copies(self._store, self.table)
         if self._config.broker_id == 0:  # a slave's log is its master's
             for half in committed(self._store, self.table):
                 self._ended(half, COMMIT)

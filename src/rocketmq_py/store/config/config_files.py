@@ -48,7 +48,10 @@ class ConfigFile:
 
         :raises OSError: the disk is full or fails; the file keeps its previous content.
         """
-        data = fastjson.dumps_pretty(value)
+        self.save_text(fastjson.dumps_pretty(value))
+
+    def save_text(self, data: bytes) -> None:
+        """As :meth:`save`, for content that is encoded already."""
         if data == self._last and self._fs.size(self.path) == len(data):
             return
         previous = self._fs.read(self.path)
