@@ -488,3 +488,12 @@ def test_a_store_that_refuses_revivals_is_logged_once_each_time(
         running.turn(1_300)
         [back] = take(client)
         assert ack(client, back).code == 0
+
+
+@pytest.mark.parametrize(("mode", "init"), [(0, 0), (1, 0)])
+def test_the_first_offset_of_a_group_is_committed(running: InProcess, client: Client, mode: int, init: int) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    reader = running.services.pop.pop_service._reader
+    assert reader.start("new", "t", 0, mode) == init
+    assert running.services.offsets.query("new", "t", 0) == init
