@@ -368,7 +368,7 @@ class Services:
             raise
 
     async def take_back(self) -> None:
-        """On the start of a master, take over the progress of the slave that acted as master meanwhile, if any."""
+        """At the start of a master, copy the delivery progress and offsets of a slave that acted as master, if any."""
         if self.role.is_slave or not self._config.enable_slave_acting_master:
             return
         if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
@@ -403,7 +403,7 @@ class Services:
             self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
-        """Write the complete files of topics and groups if changes postponed it; called every second."""
+        """Write the complete files of topics and groups if these lack changes; called every second."""
         self.topics.catch_up()
         self.groups.catch_up()
 

@@ -353,7 +353,10 @@ class MessageStore:
         return [Arrival(q.topic, q.queue_id, q.max_offset, q.next_offset, now, q.pending) for q in touched]
 
     def _hold_back(self, unconfirmed: ConfirmOffset, touched: list[ConsumeQueue]) -> None:
-        """Keep written messages unreadable until they are flushed."""
+        """Keep messages that were just written unreadable until they are flushed.
+
+        :param touched: the queues of these messages.
+        """
         end = self._whole_end()
         unconfirmed.add(end, self._writer.last_timestamp, touched)
         try:

@@ -44,7 +44,8 @@ class TopicConfigs(SavedTable):
 
     :param file: ``topics.json``.
     :param clock: returns the time in milliseconds, for the version of the table.
-    :param on_change: called with created, changed and re-announced topics.
+    :param on_change: called with topics to register at the name servers: created and changed ones, or all of them
+        after :meth:`announce_all`.
     """
 
     def __init__(
@@ -104,7 +105,13 @@ class TopicConfigs(SavedTable):
         return topic in self.reserved or names.is_system_topic(topic)
 
     def create_by_send(self, topic: str, default_topic: str, queues: int, sys_flag: int) -> TopicConfig | None:
-        """Create the topic of a send with settings of a default topic; None if the default topic does not allow it."""
+        """Create the topic of a send with permission and filter type of a default topic, and write it to disk.
+
+        Returns None if the default topic does not exist or does not allow that.
+
+        :param queues: the number of queues that the producer wants; at most that of the default topic is created.
+        :param sys_flag: the new topic's system flag.
+        """
         model = self.table.get(default_topic)
         if model is None or not model.perm & PERM_INHERIT:
             return None
@@ -121,6 +128,7 @@ class TopicConfigs(SavedTable):
     def create_for_group(self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None) -> TopicConfig:
         """Return the retry or dead-letter topic of a group; create it if it does not exist.
 
+        :param queues: the number of queues of a new topic; ``sys_flag`` is its system flag.
         :param order: True if the group consumes in order; None leaves an existing topic unchanged.
         """
         self.create_for_groups([GroupTopic(topic, queues, sys_flag, order)])

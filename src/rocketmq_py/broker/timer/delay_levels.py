@@ -123,7 +123,7 @@ class DelayService:
     # -- delivery
 
     def deliver(self, now_ms: int) -> bool:
-        """Deliver at most ``_AT_ONCE`` due messages of each level; return True if there may be more."""
+        """Deliver due messages, at most 100 of each level; return True if there may be more."""
         delivered = [self._deliver_level(level, now_ms) for level in self.used_levels()]
         if any(delivered):
             self._store.commit_pending()

@@ -29,7 +29,7 @@ class ConfigFile:
         self._last: bytes | None = None
 
     def load(self) -> Any | None:
-        """Content of the file, or of the backup if the file is missing, empty or not JSON; None if both are."""
+        """Content of the file, or of the backup if the file is missing, empty or not JSON; None if both fail."""
         for path in (self.path, self._backup):
             data = self._fs.read(path)
             if not data or not data.strip():
