@@ -44,6 +44,7 @@ from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.lost_entries import restore_groups, restore_topics
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.metadata.request_modes import RequestModes
@@ -146,6 +147,7 @@ class Services:
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
         self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
+        self._files: list[ConfigFile] = []
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -158,7 +160,8 @@ class Services:
         return self.topics.has_batch_queues(topic)
 
     def _file(self, name: str) -> ConfigFile:
-        return ConfigFile(self._path(name), self._fs)
+        self._files.append(ConfigFile(self._path(name), self._fs))
+        return self._files[-1]
 
     def _path(self, name: str) -> Path:
         return self._config.store_root / "config" / name
@@ -356,12 +359,24 @@ class Services:
                 self.topics, self.mappings, self.groups, self.offsets, self.filters, self.delay, self.modes,
             ):  # fmt: skip
                 table.load()
+            self._restore_lost()
             self.transactions.load()
             self.pop.load()
             self.timers.load(messages_end)
+            for file in self._files:
+                self.saver.restore(file)
         except BaseException:
             self.store.close()
             raise
+
+    def _restore_lost(self) -> None:
+        """Create topics and groups again that their files have lost; a slave gets them from its master."""
+        if self.role.is_slave and not self.topics.may_be_old:
+            return
+        store, offsets = self.store, self.offsets.table
+        restore_topics(self.topics, store.queues(), store.batched_topics(), offsets)
+        if self.groups.may_be_old:
+            restore_groups(self.groups, offsets)
 
     async def take_back(self) -> None:
         """On the start of a master, take over the progress of the slave that acted as master meanwhile, if any."""

@@ -444,6 +444,10 @@ class MessageStore:
         """Topic and id of every queue that has or had messages."""
         return list(self._queues.by_key)
 
+    def batched_topics(self) -> set[str]:
+        """Topics that have batch consume queues."""
+        return {topic for (topic, _), queue in self._queues.by_key.items() if queue.is_batched}
+
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Minimum offset of a queue, and the offset after its last readable message; (0, 0) for an unknown queue."""
         queue = self._queue(topic, queue_id)

@@ -170,6 +170,7 @@ class MemoryFileSystem:
         node = self.nodes[path] = Node(0)
         node.content = Bytes(data)
         node.durable = data
+        self.modified[path] = max(self.modified.values(), default=0) + 1
 
     def sync(self, paths: Sequence[Path]) -> None:
         for path in paths:
@@ -213,6 +214,7 @@ class MemoryFileSystem:
             copy = fs.nodes[path] = Node(0)
             copy.content = Bytes(node.content)
             copy.durable = node.durable
+        fs.modified = dict(self.modified)
         return fs
 
     def after_power_loss(self, chance: random.Random) -> MemoryFileSystem:
@@ -232,4 +234,5 @@ class MemoryFileSystem:
             copy = fs.nodes[path] = Node(0)
             copy.content = content
             copy.durable = bytes(content)
+        fs.modified = dict(self.modified)
         return fs
