@@ -187,6 +187,8 @@ def _compact(value: Any) -> str:
 
 
 def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return _encode(key).decode()
     if isinstance(key, BareKey):
         return str(int(key))
     if isinstance(key, tuple):
@@ -203,6 +205,8 @@ def dumps_pretty(value: Any) -> bytes:
 
 
 def _pretty(value: Any, depth: int) -> str:
+    if isinstance(value, str | int):  # most values: asking whether they are mappings takes longer than to encode them
+        return _encode(value).decode()
     if isinstance(value, Mapping):
         members = [f"{_pretty_key(k, depth + 1)}:{_pretty(v, depth + 1)}" for k, v in value.items() if v is not None]
         return _pretty_items("{", members, "}", depth)

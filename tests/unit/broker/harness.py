@@ -16,11 +16,17 @@ from rocketmq_py.server.reply import Buffer
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.server.sliced_work import SpareTime
 from rocketmq_py.store import FileSystem, StoreConfig
+from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import MAX_FRAME, FrameDecoder
 
 START_MS = 1_700_000_000_000
-SMALL = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 1000, "max_index_num": 4000}
+SMALL = {
+    "mapped_file_size_commit_log": 1 << 20,
+    "mapped_file_size_consume_queue": 1000 * CONSUME_QUEUE_ENTRY,
+    "max_hash_slot_num": 1000,
+    "max_index_num": 4000,
+}
 
 
 class Client:

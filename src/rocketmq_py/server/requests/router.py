@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -43,6 +44,16 @@ class Route(NamedTuple):
     def name(self) -> str:
         """``Class.method``, for tables and logs."""
         return getattr(self.method, "__qualname__", repr(self.method))
+
+
+class _Marked(NamedTuple):
+    """A marked method of a class; ``codes`` has each of its codes with the name of the method for runs, if any."""
+
+    name: str
+    is_async: bool
+    lane: str
+    is_sliced: bool
+    codes: tuple[tuple[RequestCode, str | None], ...]
 
 
 def handles(*codes: RequestCode, lane: str = "admin", sliced: bool = False) -> Callable[[F], F]:
@@ -106,11 +117,24 @@ class Router:
 
 
 def _marked(handler: object) -> list[Route]:
-    routes = []
-    methods = inspect.getmembers(handler, inspect.ismethod)
-    runs = {getattr(method, _RUN_MARK): method for _, method in methods if hasattr(method, _RUN_MARK)}
-    for _, method in methods:
+    found = []
+    handler_class: Any = type(handler)
+    for name, is_async, lane, is_sliced, codes in _marks(handler_class):
+        method = getattr(handler, name)
+        for code, run in codes:
+            found.append(Route(code, method, lane, is_async, getattr(handler, run) if run else None, is_sliced))
+    return found
+
+
+@functools.cache
+def _marks(handler_class: type) -> tuple[_Marked, ...]:
+    """Return the marked methods of a class in order of their names; cached, since every broker makes a router."""
+    methods = inspect.getmembers(handler_class, inspect.isfunction)
+    runs = {getattr(method, _RUN_MARK): name for name, method in methods if hasattr(method, _RUN_MARK)}
+    marked = []
+    for name, method in methods:
         codes, lane, is_sliced = getattr(method, _MARK, ((), "", False))
-        is_async = inspect.iscoroutinefunction(method)
-        routes += [Route(RequestCode(code), method, lane, is_async, runs.get(code), is_sliced) for code in codes]
-    return routes
+        if codes:
+            handled = tuple((RequestCode(code), runs.get(code)) for code in codes)
+            marked.append(_Marked(name, inspect.iscoroutinefunction(method), lane, is_sliced, handled))
+    return tuple(marked)
