@@ -43,7 +43,9 @@ def records(store: MessageStore, queue: Queue) -> Iterator[tuple[int, bytes]]:
 def delivered(running: InProcess, topic: str) -> list[bytes]:
     """Bodies of all messages of a topic."""
     store = running.services.store
-    return [decode_record(raw).body for queue in store.queues() if queue[0] == topic for _, raw in records(store, queue)]
+    return [
+        decode_record(raw).body for queue in store.queues() if queue[0] == topic for _, raw in records(store, queue)
+    ]
 
 
 @dataclass
@@ -78,7 +80,9 @@ class Ledger:
         services, store = running.services, running.services.store
         for queue, wanted in self.messages.items():
             found = dict(records(store, queue))
-            wrong = [at for at in wanted if at in found and found[at] != wanted[at] and not self.lost(damage, queue, at)]
+            wrong = [
+                at for at in wanted if at in found and found[at] != wanted[at] and not self.lost(damage, queue, at)
+            ]
             missing = [at for at in wanted if at not in found and not self.lost(damage, queue, at)]
             if wrong:
                 yield f"{queue}: wrong messages at {wrong[:5]} ({len(wrong)})"

@@ -17,7 +17,7 @@ from tests.damage.ledger import Ledger, send_again
 from tests.damage.sample import copy, make, opened
 from tests.unit.broker.harness import START_MS
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - a folder in memory, if the system has it
+MEMORY = Path("/dev/shm")
 
 
 class Log(logging.Handler):
