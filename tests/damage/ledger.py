@@ -129,4 +129,4 @@ def send_again(running: InProcess, ledger: Ledger, damage: Damage) -> Iterator[s
                 answer = client.ask(310, send(topic, queue_id), b"again")
                 offset = int(answer.ext.get("queueOffset", -1))
                 if answer.code or offset < before:
-                    yield f"a send to {topic}-{queue_id} gets {answer.code} {answer.remark} and offset {offset}, end {end}"
+                    yield f"a send to {topic}-{queue_id} gets {answer.code}, {answer.remark}, offset {offset} of {end}"

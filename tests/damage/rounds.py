@@ -98,7 +98,7 @@ class Bench:
             outcome.refusal = str(e)
             if not damage.is_of_log or damage.kind not in ("cut", "emptied", "removed"):
                 outcome.faults.append(f"refused: {e}")
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, it is a fault
             outcome.faults.append(traceback.format_exc())
 
 

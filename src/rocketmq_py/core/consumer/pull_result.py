@@ -78,7 +78,12 @@ def pulled_messages(
 
 
 def _origin(header: PullResponse, queue: MessageQueue, offset: int) -> Origin | None:
-    """Return the queue and offsets that the records must have; None for a logical queue, whose records may differ."""
+    """Return the queue and offsets with which the records of a pull are checked.
+
+    None means no check: records of a logical queue have the ids and offsets of a physical one.
+
+    :param offset: the offset that was pulled.
+    """
     if is_logical(queue):
         return None
     return Origin(queue.topic, queue.queue_id, offset, header.next_begin_offset)

@@ -132,7 +132,10 @@ class ConfigFile:
 
         :raises OSError: the disk is full or fails; one of the two has the previous or the new content.
         """
-        data = fastjson.dumps_pretty(value)
+        self.save_text(fastjson.dumps_pretty(value))
+
+    def save_text(self, data: bytes) -> None:
+        """As :meth:`save`, for content that is encoded already."""
         if data == self._last and self._unwritten is None and self._fs.size(self.path) == len(data):
             return
         self._write(data)
