@@ -96,7 +96,7 @@ class Ledger:
             if topic is None or topic.read_queue_nums < number:
                 yield f"topic {name} has {topic and topic.read_queue_nums} queues instead of {number}"
         for key, offsets in self.offsets.items():
-            if services.offsets.table.get(key) != offsets:
+            if key.endswith(f"@{GROUP}") and services.offsets.table.get(key) != offsets:
                 yield f"offsets of {key} are {services.offsets.table.get(key)} instead of {offsets}"
         if GROUP not in services.groups.table:
             yield f"group {GROUP} is missing"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -355,6 +355,7 @@ class Services:
         self.replication.open()
 
     def _open_files(self) -> None:
+        folders = frozenset(self._fs.names(self.store.layout.consume_queue))
         self.topics.read_file()  # recovery needs the type of the queues of each topic
         self.store.open()
         messages_end = self.store.max_physical_offset
@@ -363,7 +364,7 @@ class Services:
                 self.topics, self.mappings, self.groups, self.offsets, self.filters, self.delay, self.modes,
             ):  # fmt: skip
                 table.load()
-            self._restore_lost()
+            self._restore_lost(folders)
             self.transactions.load()
             self.pop.load()
             self.timers.load(messages_end)
@@ -373,12 +374,18 @@ class Services:
             self.store.close()
             raise
 
-    def _restore_lost(self) -> None:
-        """Create topics and groups again that their files have lost; a slave gets them from its master."""
-        if self.role.is_slave and not self.topics.may_be_old:
-            return
+    def _restore_lost(self, folders: Collection[str]) -> None:
+        """Create topics and groups again that their files have lost; a slave gets them from its master.
+
+        :param folders: names of the folders of consume queues before recovery.
+        """
         store, offsets = self.store, self.offsets.table
-        restore_topics(self.topics, store.queues(), store.batched_topics(), offsets)
+        if self.topics.may_be_old:
+            restore_topics(self.topics, store.queues(), store.batched_topics(), offsets)
+        elif not self.topics.is_intact and not self.role.is_slave:
+            # Without a checksum. Recovery makes queues of deleted topics; those that were there before have a topic.
+            queues = [queue for queue in store.queues() if queue[0] in folders]
+            restore_topics(self.topics, queues, store.batched_topics(), offsets)
         if self.groups.may_be_old:
             restore_groups(self.groups, offsets)
 

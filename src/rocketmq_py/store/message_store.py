@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
@@ -667,6 +667,17 @@ class MessageStore:
         except OSError as e:
             _log.error("the ends of the queues still have topic %r, which a crash can bring back: %s", topic, e)
         self._queues.remove_topic(topic)
+
+    def keep_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Let queues continue behind messages that are lost, so that no queue offset is assigned twice.
+
+        :param ends: next offset by topic and queue id; queues that are already there or beyond stay as they are.
+        """
+        self._commit_pending()
+        for key, end in ends.items():
+            queue = self._queues.get_or_create(*key)
+            if queue.next_offset < end:
+                queue.skip_to(end)
 
     def clean(self, now: int) -> None:
         """Select expired files, and decide whether the disk is too full to accept messages. Call it every 10 s.

@@ -47,6 +47,7 @@ class ConfigFile:
         """Content of a damaged file, to be kept beside the one that replaces it."""
         self._unwritten: bytes | None = None
         """Content to be written again by :meth:`restore`; None if both generations are there."""
+        self._checksum: Checksum | None = None
         self.is_intact = False
         """True if the content that was loaded is the one saved last, by its checksum."""
         self.may_be_old = False
@@ -92,6 +93,7 @@ class ConfigFile:
 
     def _use(self, path: Path, data: bytes, found: Generations) -> None:
         """Note which content was loaded."""
+        self._checksum = found.checksum if found.is_saved(data) else None
         is_main = path == self.path
         self.is_intact = found.is_saved(data) and (is_main or found.main is None or not found.is_rewritten)
         self._last = data if is_main else None
@@ -111,6 +113,20 @@ class ConfigFile:
         elif faults and found.backup != found.main:  # of three files, two are damaged
             self.may_be_old = True
             _log.warning("%s, and its backup differs; it is used, and entries may be wrong", faults[0])
+
+    def begin_journal(self) -> None:
+        """Note beside the checksum that changes are in a journal from now on, until the next save.
+
+        :raises OSError: the disk is full or fails.
+        """
+        if self._checksum is not None:
+            self._checksum = self._checksum._replace(has_journal=True)
+            self._fs.write(self._sum, self._checksum.encode())
+
+    @property
+    def has_journal(self) -> bool:
+        """True if the content that was loaded is completed by a journal."""
+        return self._checksum is not None and self._checksum.has_journal
 
     @property
     def is_incomplete(self) -> bool:
@@ -136,7 +152,8 @@ class ConfigFile:
 
     def save_text(self, data: bytes) -> None:
         """As :meth:`save`, for content that is encoded already."""
-        if data == self._last and self._unwritten is None and self._fs.size(self.path) == len(data):
+        is_written = self._unwritten is None and not self.has_journal
+        if data == self._last and is_written and self._fs.size(self.path) == len(data):
             return
         self._write(data)
 
@@ -146,6 +163,7 @@ class ConfigFile:
             self._fs.write(self.path.with_name(self.path.name + ".damaged"), self._damaged)
             self._damaged = None
         self._fs.write(self.path, data)
-        self._fs.write(self._sum, Checksum.of(data, self._fs.modified_ms(self.path)).encode())
+        self._checksum = Checksum.of(data, self._fs.modified_ms(self.path))
+        self._fs.write(self._sum, self._checksum.encode())
         self._fs.write(self._backup, data)
         self._last, self._unwritten = data, None

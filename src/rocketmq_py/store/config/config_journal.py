@@ -70,7 +70,18 @@ class JournaledFile:
         journal = self._fs.read(self._journal_path)
         value = self._file.load(lambda tree: convert(self._complete(tree, journal)))
         self.is_behind = journal is not None or self._file.is_incomplete
+        if not journal and self._file.has_journal:
+            self._is_journal_whole = False
+            self.is_behind = True
+            _log.warning(
+                "%s is missing: changes to %s made shortly before the last stop are lost", self._journal_path, self.path
+            )
         return value
+
+    @property
+    def is_intact(self) -> bool:
+        """True if the content that was loaded is the one saved last, by its checksum."""
+        return self._file.is_intact
 
     @property
     def may_be_old(self) -> bool:
@@ -133,6 +144,7 @@ class JournaledFile:
         if self._end + len(line) >= JOURNAL_SIZE:
             return False
         if self._journal is None:
+            self._file.begin_journal()
             self._fs.remove(self._journal_path)
             self._journal = self._fs.open(self._journal_path, JOURNAL_SIZE)
         self._journal.write(self._end, line)

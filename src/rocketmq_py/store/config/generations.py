@@ -11,16 +11,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
+_JOURNAL = b"journal"
+
 
 class Checksum(NamedTuple):
     """Checksum of the content saved last.
 
     :ivar modified_ms: time of modification of ``NAME`` after the save, in milliseconds since the epoch.
+    :ivar has_journal: whether changes made after the save are in a journal.
     """
 
     crc: int
     size: int
     modified_ms: int
+    has_journal: bool = False
 
     @classmethod
     def of(cls, data: bytes, modified_ms: int) -> Checksum:
@@ -35,11 +39,11 @@ class Checksum(NamedTuple):
             crc, size, modified_ms = int(parts[0], 16), int(parts[1]), int(parts[2])
         except (IndexError, ValueError):
             return None
-        return cls(crc, size, modified_ms)
+        return cls(crc, size, modified_ms, parts[3:] == [_JOURNAL])
 
     def encode(self) -> bytes:
         """The content of the checksum file."""
-        return b"%08x %d %d\n" % self
+        return b"%08x %d %d%s\n" % (*self[:3], b" " + _JOURNAL if self.has_journal else b"")
 
     def fits(self, data: bytes | None) -> bool:
         """True if ``data`` is the content that was saved."""

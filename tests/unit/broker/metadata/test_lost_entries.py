@@ -9,7 +9,7 @@ import pytest
 
 from rocketmq_py.broker.metadata.lost_entries import queue_numbers
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.topic import CreateTopic
+from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
 from tests.unit.broker.harness import InProcess, broker
 from tests.unit.broker.requests import pull, send
 
@@ -81,3 +81,12 @@ def test_a_deleted_group_stays_deleted(tmp_path: Path) -> None:
 def test_queues_without_a_topic_of_their_own_make_no_topic() -> None:
     queues = [("%LMQ%device", 0), ("known", 0), ("far", 9000), ("lost", 2), ("lost", 0)]
     assert queue_numbers(queues, {"lost@g": [7, 9000], "known@g": [3], "lost@h": []}, {"known"}) == {"lost": 8}
+
+
+def test_a_deleted_topic_stays_deleted(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        fill(running)
+        assert running.connect().ask_task(Code.DELETE_TOPIC_IN_BROKER, TopicName(topic="orders")).code == 0
+    for _ in range(3):
+        with broker(tmp_path) as running:
+            assert running.services.topics.get("orders") is None

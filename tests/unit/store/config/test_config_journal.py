@@ -215,3 +215,14 @@ def test_lines_without_a_checksum_are_read(fs: MemoryFileSystem) -> None:
     lines = bytes(fs.nodes[JOURNAL].content).split(b"\n")[:-1]
     fs.write(JOURNAL, b"".join(line.partition(b" ")[2] + b"\n" for line in lines))
     assert Keeper(fs).table == table
+
+
+def test_a_lost_journal_is_noticed(fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+    after_changes(fs)
+    fs.remove(JOURNAL)
+    again = Keeper(fs)
+    assert again.table == {"t0": "x" * 40}
+    assert again.file.may_be_old
+    assert f"{JOURNAL} is missing: changes to {PATH} made shortly before the last stop are lost" in caplog.text
+    again.file.catch_up(again.whole)
+    assert not Keeper(fs).file.may_be_old
