@@ -88,7 +88,7 @@ def _identity(half: StoredRecord) -> tuple[_Identity, bool]:
 
 
 def _finals(store: MessageStore, start: int) -> Iterable[int]:
-    """Iterate over the real messages in the log from ``start`` on; yield the log offsets of their half messages."""
+    """Yield the log offsets of the half messages of all real messages (committed ones) in the log from ``start`` on."""
     for found in store.scan(start):
         if found.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
             continue
