@@ -9,7 +9,7 @@ from typing import Any
 
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.store.config.config_journal import JournaledFile, Step
+from rocketmq_py.store.config.config_journal import JournaledFile, Step, Whole
 
 _log = logging.getLogger(__name__)
 
@@ -23,18 +23,18 @@ class TableFile:
 
     A failure is logged once, and its end, too.
 
-    :param tree: returns the complete content of the file.
+    :param whole: takes a snapshot of the table, to be written in another thread.
     :param clock: returns monotonic seconds.
     """
 
     def __init__(
         self,
         file: JournaledFile,
-        tree: Callable[[], Mapping[str, Any]],
+        whole: Whole,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._file = file
-        self._tree = tree
+        self._whole = whole
         self._clock = clock
         self._retry_at = 0.0
         self.path = file.path
@@ -44,19 +44,23 @@ class TableFile:
 
     def save(self) -> None:
         """Write the complete file; a failure is only logged."""
-        self._try(lambda: self._file.save(self._tree))
+        self._try(lambda: self._file.save(self._whole))
+
+    def rewrite(self) -> None:
+        """Write the complete file soon, because the table was replaced; a failure is only logged."""
+        self._try(lambda: self._file.rewrite(self._whole))
 
     def catch_up(self) -> None:
         """Write the complete file if it lacks changes and the last complete write is long enough ago."""
         if self.fault is None:
-            self._try(lambda: self._file.catch_up(self._tree))
+            self._try(lambda: self._file.catch_up(self._whole))
         elif self._clock() >= self._retry_at:
             self.save()
 
     def change(self, version: Mapping[str, Any], step: Step) -> None:
         """Append a change to the journal; after a failed write do nothing: :meth:`catch_up` will write all changes."""
         if self.fault is None:
-            self._try(lambda: self._file.change(version, step, self._tree))
+            self._try(lambda: self._file.change(version, step, self._whole))
 
     def _try(self, write: Callable[[], None]) -> None:
         begin = self._clock()
