@@ -77,9 +77,8 @@ def test_no_garbage_is_collected_while_it_is_paused(enabled: bool) -> None:
     before = gc.isenabled()
     (gc.enable if enabled else gc.disable)()
     try:
-        with pytest.raises(ValueError, match="start failed"), paused():
+        with paused():
             assert not gc.isenabled()
-            raise ValueError("start failed")
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()

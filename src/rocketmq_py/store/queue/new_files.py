@@ -1,7 +1,7 @@
 """The first files of new consume queues, made in a thread.
 
-To make a file and its two folders takes longer than all else that is done for a new queue. A flush of 20,000 new queues,
-or a stop, took ten seconds.
+To make a file and its two folders takes longer than all else that is done for a new queue: a flush of 20,000 new
+queues, or a stop, took ten seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 _log = logging.getLogger(__name__)
 
 AT_ONCE = 100
-"""This many new queues are handed to the thread together; the files of fewer are made when their entries are written."""
+"""This many new queues are handed to the thread together; files of fewer are made when their entries are written."""
 
 
 class NewFiles:
