@@ -174,6 +174,7 @@ class _Reader:
         return ValueError(f"not JSON at character {self._at}: {why}, near {around!r}")
 
 
+_SCALARS = (str, int, float, bool, type(None))
 _CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
 
 
@@ -189,6 +190,8 @@ def dumps_java(value: Any) -> bytes:
 
 
 def _compact(value: Any) -> str:
+    if isinstance(value, _SCALARS):  # most values: to ask whether they are mappings takes longer than to encode them
+        return _encode(value).decode()
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_key(k)}:{_compact(v)}" for k, v in value.items() if v is not None) + "}"
     if isinstance(value, list | tuple):
@@ -215,14 +218,20 @@ def dumps_pretty(value: Any) -> bytes:
 
 
 def _pretty(value: Any, depth: int) -> str:
-    if isinstance(value, str | int):  # most values: asking whether they are mappings takes longer than to encode them
+    if isinstance(value, _SCALARS):
         return _encode(value).decode()
     if isinstance(value, Mapping):
-        members = [f"{_pretty_key(k, depth + 1)}:{_pretty(v, depth + 1)}" for k, v in value.items() if v is not None]
-        return _pretty_items("{", members, "}", depth)
+        return _pretty_items(
+            "{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth
+        )
     if isinstance(value, list | tuple):
         return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
     return _encode(value).decode()
+
+
+def _pretty_member(key: Any, value: Any, depth: int) -> str:
+    name = _encode(key).decode() if isinstance(key, str) else _pretty_key(key, depth)
+    return f"{name}:{_encode(value).decode() if isinstance(value, _SCALARS) else _pretty(value, depth)}"
 
 
 def _pretty_key(key: Any, depth: int) -> str:

@@ -66,7 +66,10 @@ class OffsetHandlers:
 
     @handles(Code.QUERY_CONSUMER_OFFSET, lane="consumer")
     def query(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return a group's committed offset in a queue; 0 for a new group if message 0 is still in memory."""
+        """Return a group's committed offset in a queue.
+
+        Without one the answer is 0 if the group can begin at message 0 (see :meth:`_first`), otherwise QUERY_NOT_FOUND.
+        """
         del peer, body
         header: QueryConsumerOffset = request.header
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
@@ -120,7 +123,10 @@ class OffsetHandlers:
 
     @handles(Code.SEARCH_OFFSET_BY_TIMESTAMP)
     def search(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return the offset of the first message stored at a time or later; ``upper``: of the last not after it."""
+        """Return the offset of the first message stored at the header's time or later.
+
+        If the header's ``boundaryType`` is ``upper``: of the last message stored at this time or earlier.
+        """
         del peer, body
         header: SearchOffset = request.header
         boundary = Boundary.UPPER if (header.boundary_type or "").lower() == "upper" else Boundary.LOWER
@@ -146,10 +152,11 @@ class OffsetHandlers:
 
     @handles(Code.QUERY_CORRECTION_OFFSET)
     def corrections(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return the smallest offset that groups have committed in each queue of a topic.
+        """Return the smallest offset that a group has committed in each queue of a topic, as JSON by queue id.
 
-        Instead, it is Long.MAX_VALUE in a queue in which the compared group has committed a smaller one. Unlike Java's
-        broker, this one does not delete the offsets of the filtered groups, but only leaves them out.
+        Groups in the header's ``filterGroups`` are not counted; unlike Java's broker, this one does not delete their
+        offsets. If the header's ``compareGroup`` has committed a smaller offset in a queue, the queue's value is
+        Long.MAX_VALUE.
         """
         del peer, body
         header: QueryCorrectionOffset = request.header

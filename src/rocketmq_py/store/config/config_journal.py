@@ -14,14 +14,17 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
+from zlib import crc32
 
-from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.config.config_files import ConfigFile, unchanged
 from rocketmq_py.store.fs.filesystem import File, FileSystem
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.wire import fastjson
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 JOURNAL_SIZE = 1024 * 1024
 """Bytes of a journal; a change that does not fit causes a rewrite of the file."""
@@ -84,16 +87,62 @@ class JournaledFile:
         """True if the file lacks changes that are in no journal."""
         self._whole_again_at: float | None = None
         self._version: Any = None
+        self._is_journal_whole = True
+        self._is_marked = True
+        """False if the checksum of the file does not say yet that there is a journal."""
+        self._marking: Future[None] | None = None
 
-    def load(self) -> Any | None:
-        """Content of the file with all steps of the journals applied; None if there is no file. Writes nothing."""
-        tree = self._file.load()
-        found = {path: _steps(data) for path in self._places if (data := self._fs.read(path)) is not None}
-        self._used = _in_order(found)
+    @overload
+    def load(self) -> Any | None: ...
+    @overload
+    def load(self, convert: Callable[[Any], T]) -> T | None: ...
+    def load(self, convert: Callable[[Any], Any] = unchanged) -> Any | None:
+        """Content of the file with all steps of the journals applied; None if there is no file. Writes nothing.
+
+        :param convert: as of :meth:`ConfigFile.load`.
+        """
+        found = [_Journal.parse(path, data) for path in self._places if (data := self._fs.read(path)) is not None]
+        journals = _in_order(found)
+        value = self._file.load(lambda tree: convert(self._complete(tree, journals)))
+        self._used = [journal.path for journal in journals]
+        self._is_wanted = self._file.is_incomplete
+        if not any(journal.steps or journal.damaged for journal in journals) and self._file.has_journal:
+            self._is_journal_whole = False
+            self._is_wanted = True
+            _log.warning(
+                "%s is missing: changes to %s made shortly before the last stop are lost", self._places[0], self.path
+            )
+        return value
+
+    @property
+    def is_behind(self) -> bool:
+        """True if there is a journal, which may have changes that the file lacks, or the file must be restored."""
+        return bool(self._used or self._is_wanted)
+
+    @property
+    def is_intact(self) -> bool:
+        """True if the content that was loaded is the one saved last, by its checksum."""
+        return self._file.is_intact
+
+    @property
+    def may_be_old(self) -> bool:
+        """True if entries may be missing from what was loaded, or nothing was loaded."""
+        return self._file.may_be_old or not self._is_journal_whole
+
+    def _complete(self, tree: Any, journals: list[_Journal]) -> Any:
+        """Apply the journals to the content of the file or of its backup."""
         if isinstance(tree, dict):
-            for path, steps in _chains({path: found[path] for path in self._used}):
-                self._apply(tree, path, steps)
-        self._version = tree.get("dataVersion") if isinstance(tree, dict) else None
+            for journal in journals:
+                if journal.damaged:
+                    _log.warning(
+                        "%s has %d damaged lines: changes to %s made shortly before the last stop may be lost",
+                        journal.path, journal.damaged, self.path,
+                    )  # fmt: skip
+            self._is_journal_whole = not any(journal.damaged for journal in journals)
+            for number, journal in enumerate(journals):
+                is_continued = any(_continues(later, journal) for later in journals[number + 1 :])
+                self._apply(tree, journal, is_continued=is_continued)
+            self._version = tree.get("dataVersion")
         return tree
 
     def save(self, whole: Whole) -> None:
@@ -108,21 +157,24 @@ class JournaledFile:
             self._rewriting.exception()  # waits; if that rewrite failed, this one makes up for it
             with contextlib.suppress(OSError):
                 self._finish()
-        is_behind = self._used or self._is_wanted or whole().version != self._version
-        if not is_behind and self._fs.size(self.path):
+        if not self.is_behind and whole().version == self._version and self._fs.size(self.path):
             return
         self._start(whole, None)
         self._finish()
 
     def catch_up(self, whole: Whole) -> None:
-        """Rewrite the file if it lacks changes and the last rewrite is long enough ago; call it periodically.
+        """Rewrite the file if it lacks changes; call it periodically.
 
+        To limit the load, a rewrite waits until 20 times the duration of the last one has passed.
+
+        :param whole: takes a snapshot.
         :raises OSError: the disk is full or fails; the error of a rewrite in the thread is raised by a later call.
         """
         self._finish()
-        if (self._used or self._is_wanted) and self._is_due:
+        if self.is_behind and self._is_due:
             self._start(whole, self._thread)
             self._finish()
+        self._mark()
 
     def rewrite(self, whole: Whole) -> None:
         """Rewrite the file soon, because its content was replaced; a crash before loses that.
@@ -155,10 +207,12 @@ class JournaledFile:
 
     @property
     def _is_due(self) -> bool:
-        """True if the last rewrite is long enough ago for another one."""
+        """True if no rewrite runs, and 20 times the duration of the last one has passed since then."""
         return self._rewriting is None and (self._whole_again_at is None or self._clock() >= self._whole_again_at)
 
     def _start(self, whole: Whole, thread: Executor | None) -> None:
+        if self._marking is not None and thread is None:
+            self._marking.exception()  # waits: both write the checksum
         self._version, content = whole()
         self._close()
         self._rewritten, self._is_wanted = tuple(self._used), False
@@ -194,6 +248,25 @@ class JournaledFile:
         self._used = [path for path in self._used if path not in self._rewritten]
         self._whole_again_at = self._clock() + seconds * WHOLE_WRITES_SHARE
 
+    def _mark(self) -> None:
+        """Note beside the checksum that there is a journal, so that its loss is noticed; in the thread that rewrites.
+
+        A rewrite that runs makes most journals superfluous, so that this waits for its end.
+        """
+        if self._is_marked or self._rewriting is not None:
+            return
+        self._is_marked = True
+        if self._used and self._thread is not None:
+            self._marking = self._thread.submit(self._begin_journal)
+        elif self._used:
+            self._begin_journal()
+
+    def _begin_journal(self) -> None:
+        try:
+            self._file.begin_journal()
+        except OSError as e:
+            _log.warning("a loss of the journal of %s will not be noticed: %s", self.path, e)
+
     def _append(self, version: Mapping[str, Any], step: Step) -> bool:
         """Append a line to the journal, or begin the other one if there is none; False if there is no room."""
         line = _line(version, step)
@@ -205,6 +278,7 @@ class JournaledFile:
             self._fs.remove(path)
             self._journal, self._end = self._fs.open(path, JOURNAL_SIZE), 0
             self._used.append(path)
+            self._is_marked = False
         if self._end + len(line) >= JOURNAL_SIZE:
             return False
         self._journal.write(self._end, line)
@@ -217,13 +291,17 @@ class JournaledFile:
             self._journal.close()
             self._journal = None
 
-    def _apply(self, tree: dict[str, Any], path: Path, steps: list[dict[str, Any]]) -> None:
-        """Apply the steps after the one whose ``dataVersion`` the file has; none of them if there is no such step."""
-        versions = [step.get("dataVersion") for step in steps]
-        if tree.get("dataVersion") not in versions:
-            _log.warning("%s is ignored: another program has rewritten %s since", path, self.path)
+    def _apply(self, tree: dict[str, Any], journal: _Journal, *, is_continued: bool) -> None:
+        """Apply the steps after the one whose ``dataVersion`` the file has; none of them if there is no such step.
+
+        :param is_continued: whether another journal continues this one, and the file may have all its steps.
+        """
+        begin = _begin(journal.steps, tree.get("dataVersion"), is_whole=self._is_journal_whole)
+        if begin is None:
+            if not is_continued:
+                _log.warning("%s is ignored: another program has rewritten %s since", journal.path, self.path)
             return
-        for step in steps[versions.index(tree.get("dataVersion")) + 1 :]:
+        for step in journal.steps[begin:]:
             for member, entries in step.items():
                 if member == "dataVersion":
                     tree[member] = entries
@@ -231,45 +309,77 @@ class JournaledFile:
                     tree[member] = _changed(tree.get(member) or {}, entries)
 
 
-def _in_order(found: Mapping[Path, list[dict[str, Any]]]) -> list[Path]:
+class _Journal(NamedTuple):
+    """The whole steps of a journal, and the number of its damaged lines."""
+
+    path: Path
+    steps: list[dict[str, Any]]
+    damaged: int
+
+    @classmethod
+    def parse(cls, path: Path, data: bytes) -> _Journal:
+        """What follows the last line break is not damage: zeros, or a line that a crash has left incomplete."""
+        found = [_step(line) for line in data.split(b"\n")[:-1]]
+        steps = [step for step in found if step is not None]
+        return cls(path, steps, len(found) - len(steps))
+
+    @property
+    def counter(self) -> int:
+        """Counter of its first version, -1 if unknown."""
+        return _counter(self.steps[0].get("dataVersion")) if self.steps else -1
+
+
+def _in_order(found: list[_Journal]) -> list[_Journal]:
     """Return the journals, the one first that the other one continues."""
-    paths = list(found)
-    if len(paths) == 2 and _continues(found[paths[0]], found[paths[1]]):
-        paths.reverse()
-    return paths
+    if len(found) == 2 and _continues(found[0], found[1]):
+        return found[::-1]
+    if len(found) == 2 and not _continues(found[1], found[0]):
+        return sorted(found, key=lambda journal: journal.counter)
+    return found
 
 
-def _continues(steps: list[dict[str, Any]], earlier: list[dict[str, Any]]) -> bool:
+def _continues(later: _Journal, earlier: _Journal) -> bool:
     """True if a journal begins with the version that another one ends with."""
-    return bool(steps and earlier) and steps[0].get("dataVersion") == earlier[-1].get("dataVersion")
+    if not later.steps or not earlier.steps:
+        return False
+    return bool(later.steps[0].get("dataVersion") == earlier.steps[-1].get("dataVersion"))
 
 
-def _chains(found: Mapping[Path, list[dict[str, Any]]]) -> list[tuple[Path, list[dict[str, Any]]]]:
-    """Return the steps of the journals, in one list if one continues the other."""
-    (path, steps), *more = found.items() if found else ((Path(), []),)
-    if not steps and not more:
-        return []
-    if more and _continues(more[0][1], steps):
-        return [(path, steps + more[0][1])]
-    return [(path, steps) for path, steps in found.items() if steps]
+def _begin(steps: list[dict[str, Any]], version: Any, *, is_whole: bool) -> int | None:
+    """Index of the first step that a file of this version lacks; None if the steps are not for this file.
+
+    :param is_whole: False if lines are damaged, perhaps that of the file's version: newer steps apply then.
+    """
+    versions = [step.get("dataVersion") for step in steps]
+    if version in versions:
+        return versions.index(version) + 1
+    if is_whole:
+        return None if steps else 0
+    newer = (index for index, one in enumerate(versions) if _counter(one) > _counter(version) >= 0)
+    return next(newer, len(steps))
+
+
+def _counter(version: Any) -> int:
+    counter = version.get("counter") if isinstance(version, dict) else None
+    return counter if isinstance(counter, int) else -1
 
 
 def _line(version: Any, step: Step) -> bytes:
-    return fastjson.dumps({"dataVersion": version, **step}) + b"\n"
+    """One line of the journal: the CRC-32 of the step, and the step."""
+    text = fastjson.dumps({"dataVersion": version, **step})
+    return b"%08x %s\n" % (crc32(text), text)
 
 
-def _steps(journal: bytes) -> list[dict[str, Any]]:
-    """Return the steps of a journal, up to its end or to a line that a crash has left incomplete."""
-    steps: list[dict[str, Any]] = []
-    for line in journal.split(b"\n")[:-1]:
-        try:
-            step = fastjson.loads(line)
-        except ValueError:
-            break
-        if not isinstance(step, dict):
-            break
-        steps.append(step)
-    return steps
+def _step(line: bytes) -> dict[str, Any] | None:
+    """Parse a line; None if it is damaged."""
+    checksum, _, text = (b"", b"", line) if line.startswith(b"{") else line.partition(b" ")  # "{": of version 1.0
+    if checksum and checksum != b"%08x" % crc32(text):
+        return None
+    try:
+        step = fastjson.loads(text)
+    except ValueError:
+        return None
+    return step if isinstance(step, dict) else None
 
 
 def _changed(table: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:

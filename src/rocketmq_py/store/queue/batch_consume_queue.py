@@ -138,9 +138,9 @@ class BatchConsumeQueue(ConsumeQueue):
         """Do nothing: only a read of units shows which of them have the messages."""
 
     def read(self, offset: int, count: int) -> bytes:
-        """Units as raw entries of a plain queue, as Java returns them.
+        """Return the units with messages from ``offset`` to ``offset + count`` (exclusive), as Java returns them.
 
-        From the unit that contains the message at ``offset`` to the last one that begins before ``offset + count``.
+        That is in the 20-byte layout of a plain queue's entries, which has no store timestamps and numbers of messages.
         """
         units = (unit for unit in self.units(offset, count) if unit.base < offset + count)
         return self.packing.pack([field for unit in units for field in (unit.physical, unit.size, unit.tags_code)])

@@ -48,7 +48,7 @@ def _flat(size: int) -> Struct:
 
 
 def places(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the physical offsets of raw entries, and their sizes."""
+    """Return where the records of raw entries are: their physical offsets, and their sizes in bytes."""
     flat = _flat(len(raw)).unpack(raw)
     return flat[0::3], flat[1::3]
 
@@ -100,7 +100,10 @@ class ConsumeQueue:
 
     @property
     def entry_queue(self) -> ConsumeQueue:
-        """The queue whose offsets number the entries in the files: this one, or the units of a batch consume queue."""
+        """The queue object whose offsets count entries in the files, not messages.
+
+        That is this queue itself; for a batch consume queue, whose entries have several messages, an internal queue.
+        """
         return self
 
     @property
