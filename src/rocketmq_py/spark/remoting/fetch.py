@@ -124,7 +124,9 @@ class Fetcher:
         """Number of offsets skipped because their messages were deleted, with ``failOnDataLoss=false``."""
 
     def begin(self) -> None:
-        """Send the first pulls before :meth:`chunks` is called: the broker reads then while other ranges are decoded.
+        """Send the first pulls now, so that the broker already reads while the caller still decodes other ranges.
+
+        Optional: otherwise :meth:`chunks` sends them.
 
         :raises RocketMQError: as :meth:`chunks`.
         """
