@@ -62,6 +62,11 @@ ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 )
 @click.option("--id", type=int, metavar="N", help="Number of a SLAVE, 1 or more.")
 @click.option(
+    "--accept-loss",
+    flag_value="true",
+    help="Start although files of the commit log, or parts of them, are missing.",
+)
+@click.option(
     "--brokers",
     metavar="N|auto",
     default="1",
@@ -201,7 +206,7 @@ def _read(path: Path) -> dict[str, str]:
 def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
     """Return the options that were given on the command line as broker settings, by Java's keys."""
     keys = {"store": "storePathRootDir", "port": "listenPort", "name": "brokerName", "cluster": "brokerClusterName",
-            "namesrv": "namesrvAddr", "role": "brokerRole", "id": "brokerId"}  # fmt: skip
+            "namesrv": "namesrvAddr", "role": "brokerRole", "id": "brokerId", "accept_loss": "acceptLoss"}  # fmt: skip
     return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
 
 
