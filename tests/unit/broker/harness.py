@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ class InProcess:
 
     def __init__(
         self, root: Path, store: dict[str, Any] | None = None, now: int = START_MS, fs: FileSystem | None = None,
-        **config: Any,
+        handlers: Sequence[object] = (), **config: Any,
     ) -> None:  # fmt: skip
         self.now = now
         self._soon: list[Callable[[], None]] = []
@@ -107,7 +107,7 @@ class InProcess:
             settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append, fs=fs
         )
         self.services.open()
-        router = self.services.router()
+        router = self.services.router(*handlers)
         self.async_codes = {int(route.code) for route in router.routes if route.is_async}
         self.dispatcher = Dispatcher(
             router, after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
