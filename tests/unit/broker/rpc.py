@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -25,17 +26,23 @@ Answer = Callable[[str, Command], Reply | Exception]
 
 
 class Others(RpcClient):
-    """Answers by a function; an exception is raised instead. ``asked`` are the requests in their order."""
+    """Answers by a function; an exception is raised instead. ``asked`` are the requests in their order.
+
+    ``turns``: an answer takes so many turns of the event loop.
+    """
 
     def __init__(self, answer: Answer, on_lost: Callable[[str], None] = lambda _: None) -> None:
         super().__init__()
         self.answer = answer
         self.on_lost = on_lost
         self.asked: list[Asked] = []
+        self.turns = 0
         self.is_closed = False
 
     async def invoke(self, address: str, command: Command, timeout: float) -> Reply:
         self.asked.append(Asked(address, command, timeout))
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
         answer = self.answer(address, command)
         if isinstance(answer, Exception):
             raise answer

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from zlib import crc32
 
+import msgspec
+
 from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.topics import TopicConfigs
@@ -251,11 +253,9 @@ class Registration:
 def masked(topic: TopicConfig, permission: int) -> TopicConfig:
     """Return a topic with its permission limited to the broker's ``permission``.
 
-    If the broker lacks one, the result has only the topic's name, numbers of queues and limited permission.
+    Java's broker drops the other fields of such a topic when it registers all topics, and keeps the system flag when it
+    registers changed ones; here all fields are kept, so that a name server's lists of unit topics do not change.
     """
     if permission & PERM_RW == PERM_RW:
         return topic
-    return TopicConfig(
-        topic_name=topic.topic_name, read_queue_nums=topic.read_queue_nums, write_queue_nums=topic.write_queue_nums,
-        perm=topic.perm & permission,
-    )  # fmt: skip
+    return msgspec.structs.replace(topic, perm=topic.perm & permission)

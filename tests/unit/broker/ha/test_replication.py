@@ -149,9 +149,7 @@ async def test_a_master_that_stops_waits_for_its_slaves_in_sync(caplog: pytest.L
     await bench.subject.hand_over(3.0)
     assert 3.0 <= loop.time() - begin < 3.5
     [record] = caplog.records
-    assert record.message == (
-        f"the slave {behind.address} lacks the last 300 bytes of the log, and this master stops"
-    )
+    assert record.message == (f"the slave {behind.address} lacks the last 300 bytes of the log, and this master stops")
     caplog.clear()
     begin = loop.time()
     loop.call_later(1, behind.data_received, pack_report(1000))

@@ -128,9 +128,7 @@ async def test_the_first_reason_for_an_end_counts() -> None:
     assert (end.ended, link.done.done()) == ("abort", True)
 
 
-@pytest.mark.parametrize(
-    ("why", "said"), [(None, "the master has closed the connection"), (OSError("reset"), "reset")]
-)
+@pytest.mark.parametrize(("why", "said"), [(None, "the master has closed the connection"), (OSError("reset"), "reset")])
 async def test_an_end_without_a_reason_is_the_masters(why: Exception | None, said: str) -> None:
     link, _ = Bench().link()
     assert not link.done.done()

@@ -45,6 +45,7 @@ def test_the_file_is_created_for_its_owner_only(tmp_path: Path, monkeypatch: pyt
     assert set(modes) == {0o600}
     assert [user.name for user in open_access(AccessSettings(), tmp_path, "c").table.users()] == ["one", "two"]
 
+
 # -- a broker in another process
 
 
