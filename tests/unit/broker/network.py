@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -87,7 +88,7 @@ class Listener:
 
 
 class Network:
-    """Replaces ``create_server`` and ``create_connection`` of the running loop.
+    """Replaces ``create_server``, ``create_connection`` and ``getaddrinfo`` of the running loop.
 
     ``listening``: protocol factories by port; ``taken``: ports that another process has; ``attempts``: addresses in
     the order of the attempts to connect, ``times`` those of the loop. Each of ``faults`` is raised instead of a
@@ -104,6 +105,7 @@ class Network:
         loop: Any = asyncio.get_running_loop()
         loop.create_server = self._create_server
         loop.create_connection = self._create_connection
+        loop.getaddrinfo = self._getaddrinfo
 
     async def _create_server(self, factory: Callable[[], Any], host: str, port: int, **_: Any) -> Listener:
         port = port or 40_000 + len(self.listening)
@@ -111,6 +113,11 @@ class Network:
             raise OSError(errno.EADDRINUSE, "Address already in use")
         self.listening[port] = factory
         return Listener(self, port)
+
+    async def _getaddrinfo(self, host: str, port: int | None, **_: Any) -> list[Any]:
+        """Without a thread: a thread could wake the loop, which then would really wait."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return [(family, socket.SOCK_STREAM, 6, "", (host, port or 0))]
 
     async def _create_connection(
         self, factory: Callable[[], Any], host: str, port: int, *, ssl: Any = None, **_: Any

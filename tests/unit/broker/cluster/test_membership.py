@@ -61,9 +61,20 @@ def test_without_an_answer_there_are_no_members_and_one_warning(caplog: pytest.L
     assert not role.is_acting
 
 
-def test_a_malformed_answer_is_ignored() -> None:
-    servers = NameServers(one=b"[]", two=b'{"brokerMemberGroup":null}', three=BOTH)
-    assert asyncio.run(membership(servers)[0].members())
+@pytest.mark.parametrize("body", [b"[]", b'{"brokerMemberGroup":null}', b"", b"no JSON", b"\xff", b"{"])
+def test_a_malformed_answer_is_ignored(body: bytes) -> None:
+    servers = NameServers(one=body, two=body, three=BOTH)
+    assert asyncio.run(membership(servers)[0].members()) == {0: "m:1", 1: "s:1"}
+
+
+async def test_queries_go_on_after_malformed_answers() -> None:
+    group, role = membership(NameServers(one=b"", two=b"", three=b""))
+    group.start()
+    await asyncio.sleep(3)
+    group._rpc_client.answers["one"] = BOTH.replace(b'0:"m:1",', b"")  # type: ignore[attr-defined]
+    await asyncio.sleep(2)
+    assert role.is_acting
+    await group.stop()
 
 
 def test_notifications_of_its_own_name_count_once() -> None:

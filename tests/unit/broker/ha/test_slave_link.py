@@ -1,8 +1,9 @@
-"""The connection of a slave to its master, with transports in memory: what it appends, reports, and when it gives up."""
+"""The connection of a slave to its master, with transports in memory: what it appends and reports, when it ends."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import ssl
 from types import SimpleNamespace
@@ -270,7 +271,7 @@ async def test_delays_between_attempts_grow_up_to_five_seconds(caplog: pytest.Lo
     slave.follow(ADDRESS)
     await asyncio.sleep(22)
     times = following.network.times
-    waits = [after - before for before, after in zip(times, times[1:], strict=False)]
+    waits = [after - before for before, after in itertools.pairwise(times)]
     for wait, expected in zip(waits, [0.1, 0.2, 0.5, 1, 2, 5, 5, 5], strict=True):
         assert expected <= wait <= expected + 0.09
     assert [record.levelno for record in caplog.records if "cannot be fetched" in record.message] == [logging.WARNING]
