@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -543,7 +543,7 @@ def test_a_free_port_is_one_of_the_host(host: str, family: int, monkeypatch: pyt
         def __init__(self, chosen: int) -> None:
             bound.append(chosen)
 
-        def __enter__(self) -> Probe:
+        def __enter__(self) -> Self:
             return self
 
         def __exit__(self, *_: object) -> None:

@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rocketmq_py.store.fs.filesystem import DiskUsage
+
 PAGE = 512
 """What a disk writes as a whole; smaller than a page of memory, so that small tests tear records too."""
 
@@ -203,6 +205,10 @@ class MemoryFileSystem:
     def used_ratio(self, path: Path) -> float:
         self.inside(path)
         return self.ratio
+
+    def disk_usage(self, path: Path) -> DiskUsage:
+        self.inside(path)
+        return DiskUsage(1000, int(self.ratio * 1000), 1000 - int(self.ratio * 1000))
 
     # -- what a crash leaves
 
