@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from ruff import find_ruff_bin
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "rocketmq_py"
 
@@ -493,7 +495,7 @@ def fields_of(node: ast.ClassDef, options: Options) -> Iterator[tuple[str, ast.e
 def formatted(text: str, path: Path) -> str:
     """Sort the imports, remove unused ones, and format the source, with this project's settings of ruff."""
     for command in (["check", "--select", "I001,F401", "--fix", "--quiet"], ["format", "--quiet"]):
-        command = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]  # noqa: PLW2901
+        command = [find_ruff_bin(), *command, "--stdin-filename", str(path), "-"]  # noqa: PLW2901
         text = subprocess.run(  # noqa: S603 - the linter of this project
             command, input=text, capture_output=True, text=True, check=True, cwd=ROOT
         ).stdout

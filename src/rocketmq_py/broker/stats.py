@@ -233,5 +233,5 @@ def next_morning(now_ms: int) -> int:
 
 
 def three_rates(*meters: Meter) -> str:
-    """Return the rates over 10 s, 1 min and 10 min, with spaces between them as in Java; of several meters the sums."""
+    """Return the rates over 10 s, 1 min and 10 min, summed over the meters, separated by spaces as Java prints them."""
     return " ".join(f"{sum(meter.rate(window) for meter in meters)}" for window in _WINDOWS_MS)

@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 BUDGET_SECONDS = 0.01
 
+_SHARE = 0.5
+"""Seconds of spare time that each second adds."""
+
 
 async def in_slices(steps: Generator[None, None, T], clock: Callable[[], float] = time.perf_counter) -> T:
     """Run a generator of short steps to its end, for a few milliseconds in each turn of the event loop.
@@ -37,6 +40,36 @@ async def in_slices(steps: Generator[None, None, T], clock: Callable[[], float] 
         if clock() >= end:
             await asyncio.sleep(0)
             end = clock() + BUDGET_SECONDS
+
+
+class SpareTime:
+    """Processing time that work of one kind may take at once, without a place in a queue.
+
+    It fills up while time passes, so that such work takes half of the time at most.
+
+    :param seconds: the limit.
+    :param clock: the time in seconds, from any start.
+    """
+
+    def __init__(self, seconds: float = BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._limit = self._left = seconds
+        self._clock = clock
+        self._counted_at = clock()
+
+    def use(self, work: Callable[[], T]) -> T:
+        """Do the work, and subtract the time it takes."""
+        begin = self._clock()
+        try:
+            return work()
+        finally:
+            self._left -= self._clock() - begin
+
+    def __bool__(self) -> bool:
+        """Return True if time is left."""
+        now = self._clock()
+        self._left = min(self._limit, self._left + (now - self._counted_at) * _SHARE)
+        self._counted_at = now
+        return self._left > 0
 
 
 class SlicedWork:

@@ -41,9 +41,13 @@ class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     insecure: bool = False
     access_key: str | None = None
 
+    @property
+    def _has_tls_options(self) -> bool:
+        return bool(self.ca or self.cert or self.key or self.insecure)
+
     def over(self, other: CliSecurity) -> CliSecurity:
         """Return these options with precedence over ``other``: its TLS options apply only if none is given here."""
-        if self.tls is None and not (self.ca or self.cert or self.insecure):
+        if self.tls is None and not self._has_tls_options:
             return msgspec.structs.replace(other, access_key=self.access_key or other.access_key)
         return msgspec.structs.replace(self, access_key=self.access_key or other.access_key)
 
@@ -51,7 +55,7 @@ class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         """Return the value for the clients' option ``tls``; None for connections without TLS."""
         from rocketmq_py.tls import TlsOptions
 
-        if self.tls is False or not (self.tls or self.ca or self.cert or self.insecure):
+        if self.tls is False or not (self.tls or self._has_tls_options):
             return None
         return TlsOptions(ca=self.ca, cert=self.cert, key=self.key, verify=not self.insecure)
 

@@ -1,7 +1,8 @@
-"""Static topics: logical queues, each a sequence of physical queues that may be at different brokers.
+"""Static topics: logical queues, each of which is a sequence of physical queues that may be on different brokers.
 
-The arithmetic between logical and physical offsets, and the checks of a mapping (LogicQueueMappingItem,
-TopicQueueMappingUtils). A logical queue's last physical queue is written to; its broker leads the logical queue.
+Conversion between logical and physical offsets, and checks of mappings (LogicQueueMappingItem, TopicQueueMappingUtils).
+An item is one physical queue of a logical queue. Messages are written to the last item; the broker of that item leads
+the logical queue.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo,
 from rocketmq_py.protocol.codes import ResponseCode
 
 MAX_ITEMS = 1_000
-"""Physical queues of one logical queue, that is, remappings."""
+"""Maximum number of physical queues of one logical queue; each remapping adds one."""
 _MAX_OFFSET = 1 << 62
 
 Items = Sequence[MappingItem]
@@ -27,12 +28,15 @@ Items = Sequence[MappingItem]
 
 
 def logical_offset(item: MappingItem, physical: int) -> int:
-    """The logical offset of a physical one (computeStaticQueueOffsetStrictly)."""
+    """Convert a physical offset of an item to the logical offset (computeStaticQueueOffsetStrictly)."""
     return item.logic_offset + max(0, physical - item.start_offset)
 
 
 def logical_offset_of_send(item: MappingItem, physical: int) -> int:
-    """The logical offset of a stored message; -1 while the item's is undecided (computeStaticQueueOffsetLoosely)."""
+    """Convert the physical offset of a message just stored to the logical offset (computeStaticQueueOffsetLoosely).
+
+    Return -1 while it is not decided at which logical offset the item begins.
+    """
     if item.logic_offset < 0:
         return -1
     if item.start_offset <= item.end_offset < physical:
@@ -41,26 +45,27 @@ def logical_offset_of_send(item: MappingItem, physical: int) -> int:
 
 
 def physical_offset(item: MappingItem, logical: int) -> int:
-    """The physical offset of a logical one."""
+    """Convert a logical offset to the physical offset in an item."""
     return logical - item.logic_offset + item.start_offset
 
 
 def end_of(item: MappingItem) -> int:
-    """The logical end of an item whose physical end is decided, else its logical beginning."""
+    """Return the logical offset after the last message of an item; while the end is open, that of its beginning."""
     if item.end_offset >= item.start_offset:
         return item.logic_offset + item.end_offset - item.start_offset
     return item.logic_offset
 
 
 def has_end(item: MappingItem) -> bool:
-    """True if nothing is written to the physical queue any more, and it is not empty."""
+    """Return True if an item has a decided end (no messages are written to it any more) and is not empty."""
     return item.end_offset > item.start_offset
 
 
 def find_item(items: Items, logical: int) -> MappingItem | None:
-    """The item that contains a logical offset: the last one that begins at or before it, else the first one.
+    """Return the item that contains a logical offset: the last one that begins at or before it.
 
-    Items with an undecided logical offset are skipped. None if there is no other.
+    If all begin after it, return the first one. Items whose logical offset is not decided are skipped; None if there
+    are no others.
     """
     decided = [item for item in items if item.logic_offset >= 0]
     for item in reversed(decided):
@@ -70,7 +75,7 @@ def find_item(items: Items, logical: int) -> MappingItem | None:
 
 
 def next_item(items: Items, current: MappingItem) -> MappingItem | None:
-    """The item after another one; None if there is none, or its logical offset is undecided."""
+    """Return the item after ``current``; None if there is none or its logical offset is not decided."""
     for number, item in enumerate(items[:-1]):
         if item.gen == current.gen:
             following = items[number + 1]
@@ -82,7 +87,7 @@ def next_item(items: Items, current: MappingItem) -> MappingItem | None:
 
 
 def leader_map(detail: MappingDetail) -> dict[int, int]:
-    """The logical queues that a broker leads, with the ids of their physical queues."""
+    """Return the logical queues that a broker leads: physical queue id by logical queue id."""
     return {
         number: items[-1].queue_id
         for number, items in detail.hosted_queues.items()
@@ -91,7 +96,7 @@ def leader_map(detail: MappingDetail) -> dict[int, int]:
 
 
 def as_info(detail: MappingDetail) -> MappingInfo:
-    """The part of a mapping that name servers get."""
+    """Return the part of a broker's mapping that it registers with name servers."""
     return MappingInfo(
         topic=detail.topic, total_queues=detail.total_queues, bname=detail.bname, epoch=detail.epoch,
         curr_id_map=leader_map(detail),
@@ -99,7 +104,7 @@ def as_info(detail: MappingDetail) -> MappingInfo:
 
 
 def mapping_fault(detail: MappingDetail, topic: str, broker_name: str) -> str | None:
-    """Why a mapping cannot be accepted by a broker; None if it can."""
+    """Return why a broker must refuse a mapping; None if the mapping is valid."""
     if detail.topic != topic or detail.bname != broker_name:
         return f"the mapping is of topic {detail.topic!r} and broker {detail.bname!r}, not of {topic} and {broker_name}"
     if not 0 <= detail.total_queues <= MAX_QUEUES or len(detail.hosted_queues) > MAX_QUEUES:
@@ -118,7 +123,10 @@ def _number_fault(number: int, items: Items) -> str | None:
 
 
 def items_fault(items: Items) -> str | None:
-    """Why the physical queues of a logical queue contradict each other (checkLogicQueueMappingItemOffset)."""
+    """Return why the items of a logical queue are inconsistent; None if they are valid.
+
+    Rules: TopicQueueMappingUtils.checkLogicQueueMappingItemOffset.
+    """
     faults = [_item_fault(item) for item in items]
     faults += [_order_fault(earlier, later) for earlier, later in pairwise(items)]
     return next(filter(None, faults), None)
@@ -147,9 +155,11 @@ def _order_fault(earlier: MappingItem, later: MappingItem) -> str | None:
 
 
 def merge(old: MappingDetail, new: MappingDetail, *, force: bool) -> str | None:
-    """Complete a new mapping with the logical queues of the old one; why it is refused, or None.
+    """Add to a new mapping the logical queues that only the old one has (TopicQueueMappingManager).
 
-    :param force: accept any new mapping (TopicQueueMappingManager.updateTopicQueueMapping).
+    Return why the new mapping is refused; None if it is accepted. A refused mapping is not changed.
+
+    :param force: True accepts any new mapping.
     """
     if not force:
         fault = _merge_fault(old, new)
@@ -179,7 +189,10 @@ def _merge_fault(old: MappingDetail, new: MappingDetail) -> str | None:
 
 
 def _replacement_fault(old: Items, new: Items, *, is_same_epoch: bool) -> str | None:
-    """Why items cannot replace others: those of the same generation must be the same."""
+    """Return why the new items of a logical queue cannot replace the old ones; None if they can.
+
+    Items of the same generation must be equal, and within one epoch the leader must stay.
+    """
     if not old:
         return None
     if not new:
@@ -204,14 +217,15 @@ def _place(item: MappingItem) -> tuple[str, int, int]:
 
 
 def leads(detail: MappingDetail, items: Items) -> bool:
-    """True if the broker of a mapping leads the logical queue with these items."""
+    """Return True if the broker of a mapping leads the logical queue with these items."""
     return bool(items) and items[-1].bname == detail.bname
 
 
 def earliest_items(detail: MappingDetail) -> dict[int, MappingItem]:
-    """The first physical queues that could be dropped: of the logical queues that this broker leads and others follow.
+    """Return, by logical queue id, the first items that may be removed once they hold no messages.
 
-    A queue whose remapping is under way is left out: its first physical queue may still be written to.
+    These are the first items of the logical queues that this broker leads and that have a later item. Queues with a
+    remapping in progress are left out, because their first item may still be written to.
     """
     return {
         number: items[0]
@@ -221,9 +235,11 @@ def earliest_items(detail: MappingDetail) -> dict[int, MappingItem]:
 
 
 def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tuple[int, int]]) -> MappingDetail | None:
-    """The mapping without first physical queues that hold no message any more; None if each of them has some.
+    """Return the mapping without the first items (:func:`earliest_items`) that hold no messages any more.
 
-    :param extents: first offset and end of physical queues, by broker name and queue id; an unknown one stays.
+    None if there is nothing to remove.
+
+    :param extents: min and max offset of physical queues, by broker name and queue id; an item without an entry stays.
     """
     expired = {
         number: detail.hosted_queues[number][1:]
@@ -235,17 +251,20 @@ def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tup
 
 
 def led_elsewhere(detail: MappingDetail) -> dict[int, str]:
-    """The logical queues that this broker has led, with the brokers that it believes lead them now."""
+    """Return the logical queues that this broker leads no longer, each with the leader's name in its own mapping."""
     return {
         number: items[-1].bname for number, items in detail.hosted_queues.items() if items and not leads(detail, items)
     }
 
 
 def outdated_queues(detail: MappingDetail, leaders: Mapping[int, str], others: Mapping[str, MappingDetail]) -> set[int]:
-    """The logical queues that have moved on from the broker that took them over from this one: nobody needs what this
-    broker knows of them.
+    """Return the ids of logical queues whose items this broker may delete.
 
-    :param leaders: the brokers that lead the queues by the route. :param others: their mappings, by broker name.
+    These queues have a newer leader than the one in this broker's mapping, and the newer leader's mapping confirms it.
+
+    :param detail: this broker's mapping.
+    :param leaders: leader of each logical queue, from the route.
+    :param others: mappings of the leaders, by broker name.
     """
     return {
         number
@@ -262,7 +281,7 @@ def outdated_queues(detail: MappingDetail, leaders: Mapping[int, str], others: M
 
 
 class PullOutcome(NamedTuple):
-    """The code and the offsets of a pull's answer."""
+    """Response code and offsets of the response to a pull."""
 
     code: int
     next_offset: int
@@ -271,12 +290,14 @@ class PullOutcome(NamedTuple):
 
 
 def translate_pull(items: Items, current: MappingItem, asked: int, found: PullOutcome) -> tuple[PullOutcome, int]:
-    """The answer of a pull from a physical queue as one from the logical queue, and the delta of its offsets.
-
-    A reader at the end of a physical queue continues at the next one
+    """Convert the result of a pull from a physical queue to one of the logical queue
     (PullMessageProcessor.rewriteResponseForStaticTopic).
 
-    :param asked: the physical offset of the pull. :param found: with physical offsets.
+    At the end of a physical queue, the result redirects the consumer to the next one.
+
+    :param items: all items of the logical queue. :param current: the item that was pulled.
+    :param asked: the physical offset that was pulled. :param found: the result with physical offsets.
+    :returns: the result with logical offsets, and the number to add to a physical offset to get the logical one.
     """
     if found.code != ResponseCode.SUCCESS:
         current, found = _revised(items, current, asked, found)

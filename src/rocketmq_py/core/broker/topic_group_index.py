@@ -1,6 +1,6 @@
-"""An index of keys that belong to a topic and a group, by either of the two.
+"""An index of keys that belong to a topic and a consumer group, by topic and by group.
 
-Scanning a table of thousands of topics for the keys of one makes deleting many topics quadratic.
+Without it, deleting a topic would scan the keys of all topics, and deleting many topics would take quadratic time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TopicGroupIndex(Generic[K]):
-    """Keys by topic, and by group.
+    """Keys by topic and by group.
 
-    Each method's cost depends on the number of keys it returns, not on the size of the index.
+    The cost of a method depends on the number of keys it returns, not on the size of the index.
     """
 
     def __init__(self) -> None:
@@ -22,9 +22,9 @@ class TopicGroupIndex(Generic[K]):
         self._by_group: dict[str, dict[K, str]] = {}
 
     def add(self, key: K, topic: str, group: str = "") -> None:
-        """Add a key; no effect if it is known.
+        """Add a key; no effect if it was added before.
 
-        :param group: empty for a key that belongs to a topic alone.
+        :param group: the key's consumer group; empty for a key that belongs to a topic only.
         """
         self._by_topic.setdefault(topic, {})[key] = group
         if group:

@@ -22,6 +22,7 @@ from rocketmq_py.server.requests.failures import failure, overloaded, unsupporte
 from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
 from rocketmq_py.server.requests.router import Outcome, Route, Router
+from rocketmq_py.server.sliced_work import SlicedWork, SpareTime
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
 from rocketmq_py.wire.frame import Frame, FrameDecoder, RunDecoder
@@ -76,6 +77,10 @@ def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
     return f"{name} ({late.code}) of {peer.address}"
 
 
+def _call_soon(callback: Callable[[], None]) -> object:
+    return asyncio.get_running_loop().call_soon(callback)
+
+
 class Dispatcher:
     """Handles the requests of all connections of a server.
 
@@ -89,6 +94,7 @@ class Dispatcher:
         the same decoded command as the handler.
     :param authorize_run: authorizes runs of sends. If it is None and ``authorize`` is not, connections are decoded
         without runs.
+    :param spare_time: time in which sliced requests are handled at once; those that find none left wait in a queue.
     """
 
     def __init__(
@@ -101,9 +107,12 @@ class Dispatcher:
         authorize: Authorize | None = None,
         authorize_run: AuthorizeRun | None = None,
         slow_turns: SlowTurns | None = None,
+        spare_time: SpareTime | None = None,
     ) -> None:
         self.slow_turns = slow_turns or SlowTurns()
         self._all_routes = self._routes = {int(route.code): route for route in router.routes}
+        self._slices = SlicedWork(_call_soon)
+        self._spare_time = SpareTime() if spare_time is None else spare_time
         self._decoder = RequestDecoder(router.codes)
         self._decode = self._decoder.decode
         self._after_read = after_read
@@ -265,11 +274,27 @@ class Dispatcher:
             return unsupported(request.code)
         if route.is_async:
             return self._start(route, peer, request, body)
+        if route.is_sliced:
+            return self._handle_in_slices(route, peer, request, body)
+        return self._handle(route, peer, request, body)
+
+    def _handle(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
         try:
             outcome = cast("Outcome", route.method(peer, request, body))
             return outcome if type(outcome) is Reply else self._later(peer, request, outcome)
         except Exception as e:  # noqa: BLE001 - a request that fails must not close its connection
             return failure(e, route.code.name, peer.address)
+
+    def _handle_in_slices(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
+        """Handle a request at once if others like it leave time for it, in a later turn of the event loop otherwise."""
+        if not len(self._slices) and self._spare_time:
+            return self._spare_time.use(lambda: self._handle(route, peer, request, body))
+
+        async def handle(*_: object) -> Outcome:
+            (outcome,) = await self._slices.run(route.method(peer, request, body) for _ in range(1))
+            return cast("Outcome", outcome)
+
+        return self._start(route._replace(method=handle), peer, request, body)
 
     def _later(self, peer: Peer, request: Request, outcome: Outcome) -> Reply | None:
         if isinstance(outcome, Hold):

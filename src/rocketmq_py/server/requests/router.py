@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -28,7 +29,8 @@ class Route(NamedTuple):
     """A request code and its handler.
 
     ``lane`` is the name of the lane whose limits apply. ``run`` handles many requests of this code at once; None if the
-    handler takes them only one by one.
+    handler takes them only one by one. With ``is_sliced`` requests of all connections share a time budget per turn of
+    the event loop; see :func:`handles`.
     """
 
     code: RequestCode
@@ -36,6 +38,7 @@ class Route(NamedTuple):
     lane: str
     is_async: bool
     run: RunHandler | None = None
+    is_sliced: bool = False
 
     @property
     def name(self) -> str:
@@ -43,15 +46,29 @@ class Route(NamedTuple):
         return getattr(self.method, "__qualname__", repr(self.method))
 
 
-def handles(*codes: RequestCode, lane: str = "admin") -> Callable[[F], F]:
+class _Marked(NamedTuple):
+    """A marked method of a class; ``codes`` has each of its codes with the name of the method for runs, if any."""
+
+    name: str
+    is_async: bool
+    lane: str
+    is_sliced: bool
+    codes: tuple[tuple[RequestCode, str | None], ...]
+
+
+def handles(*codes: RequestCode, lane: str = "admin", sliced: bool = False) -> Callable[[F], F]:
     """Mark a method as the handler of ``codes``.
 
     The method takes ``(peer, request, body)``. A plain method is called directly when its request is read. An ``async``
     method runs as a task; while as many run as the limit of ``lane`` allows, further requests are refused.
+
+    :param sliced: for a plain method: its requests wait in a queue; each turn of the event loop takes from it what it
+        can handle in a few milliseconds. For requests that thousands of clients may send at once, such as heartbeats:
+        sends and pulls do not wait for all of them. The limit of ``lane`` applies to those that wait.
     """
 
     def mark(method: F) -> F:
-        setattr(method, _MARK, (codes, lane))
+        setattr(method, _MARK, (codes, lane, sliced))
         return method
 
     return mark
@@ -100,11 +117,24 @@ class Router:
 
 
 def _marked(handler: object) -> list[Route]:
-    routes = []
-    methods = inspect.getmembers(handler, inspect.ismethod)
-    runs = {getattr(method, _RUN_MARK): method for _, method in methods if hasattr(method, _RUN_MARK)}
-    for _, method in methods:
-        codes, lane = getattr(method, _MARK, ((), ""))
-        is_async = inspect.iscoroutinefunction(method)
-        routes += [Route(RequestCode(code), method, lane, is_async, runs.get(code)) for code in codes]
-    return routes
+    found = []
+    handler_class: Any = type(handler)
+    for name, is_async, lane, is_sliced, codes in _marks(handler_class):
+        method = getattr(handler, name)
+        for code, run in codes:
+            found.append(Route(code, method, lane, is_async, getattr(handler, run) if run else None, is_sliced))
+    return found
+
+
+@functools.cache
+def _marks(handler_class: type) -> tuple[_Marked, ...]:
+    """Return the marked methods of a class in order of their names; cached, since every broker makes a router."""
+    methods = inspect.getmembers(handler_class, inspect.isfunction)
+    runs = {getattr(method, _RUN_MARK): name for name, method in methods if hasattr(method, _RUN_MARK)}
+    marked = []
+    for name, method in methods:
+        codes, lane, is_sliced = getattr(method, _MARK, ((), "", False))
+        if codes:
+            handled = tuple((RequestCode(code), runs.get(code)) for code in codes)
+            marked.append(_Marked(name, inspect.iscoroutinefunction(method), lane, is_sliced, handled))
+    return tuple(marked)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -225,12 +226,7 @@ def _roll_back(settings: SendSettings, halves: HalfMessages, topics: tuple[str, 
 def _end(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...], outcome: int) -> HalfMessages:
     if not len(halves):
         return HalfMessages()
-    cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
-    ends = TransactionEnds(settings, {})
-    try:
+    with closing(Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)) as cluster:
         masters = {name: address for topic in topics for name, address in cluster.masters(topic).items()}
-        ends = TransactionEnds(settings, masters)
-        return ends.end(halves, outcome)
-    finally:
-        ends.close()
-        cluster.close()
+        with closing(TransactionEnds(settings, masters)) as ends:
+            return ends.end(halves, outcome)
