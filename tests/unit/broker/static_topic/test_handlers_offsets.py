@@ -28,7 +28,7 @@ from tests.unit.broker.rpc import reply
 QUERY, UPDATE, SEARCH, MAX, MIN, EARLIEST = 14, 15, 29, 30, 31, 32
 NOT_FOUND, SYSTEM_ERROR, NOT_LEADER = 22, 1, 501
 MOVED, UNDECIDED, HERE, EMPTY, OTHERS = range(5)
-"""Logical queues: moved here from broker-b; moving here, its offsets not decided; always here; without any; not here."""
+"""Logical queues: moved here from broker-b; moving here, not decided yet; always here; without offsets; not here."""
 
 
 class Bench:
