@@ -324,7 +324,7 @@ def test_a_close_writes_the_checkpoint(bench: Bench) -> None:
 
 def test_a_close_that_fails_closes_the_files(bench: Bench) -> None:
     bench.fs.failing.add("sync")
-    with pytest.raises(OSError, match="No space left|failed|Input"):
+    with pytest.raises(OSError, match=r"No space left|failed|Input"):
         bench.files.close(9)
     assert bench.fs.open_files == 0
 
