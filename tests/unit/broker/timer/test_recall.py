@@ -76,7 +76,7 @@ def test_handles_that_do_not_match_are_refused(running: InProcess) -> None:
     assert refused(running, topic="absent") == (TOPIC_NOT_EXIST, "recall failed, the topic[absent] not exist")
     code, remark = refused(running, text="no handle")
     assert (code, bool(remark)) == (ILLEGAL, True)
-    code, remark = refused(running, **{"broker_name": "broker-b"})
+    code, remark = refused(running, broker_name="broker-b")
     assert code == ILLEGAL
     handle = RecallHandle("u", "broker-a", running.now + 60_000, "U").encode()
     assert refused(running, text=handle) == (ILLEGAL, "recall failed, topic not match")
