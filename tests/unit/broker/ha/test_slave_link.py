@@ -280,6 +280,24 @@ async def test_delays_between_attempts_grow_up_to_five_seconds(caplog: pytest.Lo
     await slave.stop()
 
 
+async def test_valid_bytes_begin_the_delays_anew() -> None:
+    following = Following(Bench())
+    following.network.faults = [ConnectionRefusedError(111, "refused") for _ in range(4)]
+    following.slave.start()
+    following.slave.follow(ADDRESS)
+    master = await following.connected()
+    assert following.slave._attempts == 4
+    master.transport.write(pack_header(100, 0))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert following.slave._attempts == 0
+    lost = asyncio.get_running_loop().time()
+    master.transport.break_()
+    await following.connected(2)
+    assert 0.1 <= following.network.times[-1] - lost <= 0.15
+    await following.slave.stop()
+
+
 async def test_a_master_whose_log_differs_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     following = Following(bench)
