@@ -141,8 +141,8 @@ def test_a_morning_keeps_the_totals_of_the_night(stats: Stats) -> None:
 @pytest.mark.parametrize("hour", [0, 3, 23])
 def test_the_next_morning_is_the_next_local_midnight(hour: int) -> None:
     now = datetime.datetime(2026, 1, 5, hour, 0, 1).astimezone()
-    found = datetime.datetime.fromtimestamp(next_morning(int(now.timestamp() * 1000)) / 1000)
-    assert found == datetime.datetime(2026, 1, 6)
+    found = datetime.datetime.fromtimestamp(next_morning(int(now.timestamp() * 1000)) / 1000, now.tzinfo)
+    assert (found.date(), found.time()) == (datetime.date(2026, 1, 6), datetime.time.min)
 
 
 def test_midnight_itself_belongs_to_its_day() -> None:

@@ -15,6 +15,7 @@ from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
 from rocketmq_py.broker.ha.master import HaMaster, SlaveLink
 from rocketmq_py.protocol.ha import pack_report
 from rocketmq_py.store import MessageStore
+from tests.unit.broker.network import until
 
 FILE = 4096
 
@@ -304,8 +305,7 @@ async def test_new_messages_are_gathered_unless_sends_wait_for_slaves(role: str,
         bench.master.written()
     if waits:
         assert transport.written == 0
-        while not transport.written:
-            await asyncio.sleep(0.0005)
+        await until(lambda: transport.written)
         assert waits <= loop.time() - begin < 0.5
         assert transport.written == 12 + 30, "together"
         assert bench.master._gathering is None
