@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +44,8 @@ from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.lost_entries import restore_groups, restore_topics
+from rocketmq_py.broker.metadata.offset_file import OffsetFile
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.metadata.request_modes import RequestModes
@@ -146,6 +148,7 @@ class Services:
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
         self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
+        self._files: list[ConfigFile] = []
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -158,7 +161,8 @@ class Services:
         return self.topics.has_batch_queues(topic)
 
     def _file(self, name: str) -> ConfigFile:
-        return ConfigFile(self._path(name), self._fs)
+        self._files.append(ConfigFile(self._path(name), self._fs))
+        return self._files[-1]
 
     def _path(self, name: str) -> Path:
         return self._config.store_root / "config" / name
@@ -169,7 +173,8 @@ class Services:
         self.topics = TopicConfigs(topics, config, clock, self._topics_changed)
         self.groups = SubscriptionGroups(JournaledFile(self._path("subscriptionGroup.json"), self._fs), config, clock)
         step = config.consumer_offset_update_version_step
-        self.offsets = ConsumerOffsets(self._file("consumerOffset.json"), step, clock, save, self._offset_reset)
+        offsets = OffsetFile(self._file("consumerOffset.json"))
+        self.offsets = ConsumerOffsets(offsets, step, clock, save, self._offset_reset)
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
@@ -284,7 +289,9 @@ class Services:
                 QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,
             ),
-            StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
+            StaticOffsetHandlers(
+                config, store, self.topics, self.groups, self.offsets, self.slices, self.mappings, self.forwarder
+            ),
             ClientHandlers(config, self.clients, self.locks, self._clock),
             self._topic_handlers(),
             GroupHandlers(
@@ -349,6 +356,7 @@ class Services:
         self.replication.open()
 
     def _open_files(self) -> None:
+        folders = frozenset(self._fs.names(self.store.layout.consume_queue))
         self.topics.read_file()  # recovery needs the type of the queues of each topic
         self.store.open()
         messages_end = self.store.max_physical_offset
@@ -357,15 +365,33 @@ class Services:
                 self.topics, self.mappings, self.groups, self.offsets, self.filters, self.delay, self.modes,
             ):  # fmt: skip
                 table.load()
+            self._restore_lost(folders)
             self.transactions.load()
             self.pop.load()
             self.timers.load(messages_end)
+            for file in self._files:
+                self.saver.restore(file)
         except BaseException:
             self.store.close()
             raise
 
+    def _restore_lost(self, folders: Collection[str]) -> None:
+        """Create topics and groups again that their files have lost; a slave gets them from its master.
+
+        :param folders: names of the folders of consume queues before recovery.
+        """
+        store, offsets = self.store, self.offsets.table
+        if self.topics.may_be_old:
+            restore_topics(self.topics, store.queues(), store.batched_topics(), offsets)
+        elif not self.topics.is_intact and not self.role.is_slave:
+            # Without a checksum. Recovery makes queues of deleted topics; those that were there before have a topic.
+            queues = [queue for queue in store.queues() if queue[0] in folders]
+            restore_topics(self.topics, queues, store.batched_topics(), offsets)
+        if self.groups.may_be_old:
+            restore_groups(self.groups, offsets)
+
     async def take_back(self) -> None:
-        """On the start of a master, take over the progress of the slave that acted as master meanwhile, if any."""
+        """At the start of a master, copy the delivery progress and offsets of a slave that acted as master, if any."""
         if self.role.is_slave or not self._config.enable_slave_acting_master:
             return
         if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
@@ -400,7 +426,7 @@ class Services:
             self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
-        """Write the complete files of topics and groups if changes postponed it; called every second."""
+        """Write the complete files of topics and groups if these lack changes; called every second."""
         self.topics.catch_up()
         self.groups.catch_up()
 

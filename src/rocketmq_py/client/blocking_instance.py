@@ -50,5 +50,5 @@ class ClientInstance:
 
 
 def aio_instance(instance: ClientInstance | None) -> AioInstance | None:
-    """The asyncio client instance that a blocking one wraps; None for None."""
+    """Return the asyncio client instance that a blocking one wraps; None if ``instance`` is None."""
     return None if instance is None else instance._aio  # noqa: SLF001 - its own module

@@ -219,7 +219,10 @@ class ClientInstance:
         ).encode()
 
     def _heartbeat_first(self, connection: Connection) -> None:
-        """Send a heartbeat first over a new connection to a known broker: after a restart it has lost its clients."""
+        """Send a heartbeat over a new connection, before any other request, to a broker that has answered one before.
+
+        The broker may have restarted; then it does not know its clients any more.
+        """
         if connection.address in self._versions and self.members:
             deadline = time.monotonic() + self.timeout
             connection.request(RequestCode.HEART_BEAT, None, self._heartbeat(), lambda _: None, deadline)

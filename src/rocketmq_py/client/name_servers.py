@@ -135,7 +135,10 @@ class NameServers:
             await self._fetching.get(self.url)
 
     async def _order(self) -> list[int]:
-        """The indexes of all addresses, from the current one on; fetches the addresses if there are none."""
+        """Return the indexes of all addresses in the order to try them: first that of the name server in use.
+
+        Fetches the addresses if there are none.
+        """
         if not self.addresses:
             await self.refresh()
         return [*range(self._current, len(self.addresses)), *range(self._current)]

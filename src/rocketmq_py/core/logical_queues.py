@@ -21,7 +21,10 @@ NO_BROKER = "__syslo__none__"
 
 
 def mock_broker_name(scope: str) -> str:
-    """Return the mock broker name that clients use for the logical queues of a scope."""
+    """Return the name that clients use instead of a broker name for logical queues, which have no fixed broker.
+
+    :param scope: the scope in the topic's mapping; ``__global__`` by default.
+    """
     return MOCK_BROKER_PREFIX + (scope[2:] if scope == "__global__" else scope)
 
 
@@ -55,7 +58,9 @@ def leaders_of(topic: str, data: TopicRouteData) -> dict[MessageQueue, str]:
 
 
 def _by_scope(mappings: Mapping[str, MappingInfo]) -> dict[str, dict[int, str]]:
-    """Return the leading broker of each queue id, by mock broker name.
+    """Return the broker that leads each logical queue, by mock broker name and queue id.
+
+    :param mappings: parts of the mappings in a route, by name of the broker that registered them.
 
     If several brokers claim a queue, the mapping with the highest epoch wins. A queue without a leader has
     :data:`NO_BROKER`.

@@ -115,7 +115,10 @@ class InFlight(Generic[T]):
         return len(self._waiting)
 
     def add(self, token: T, deadline: float = NEVER) -> int:
-        """Register a request with its token; return the ``opaque`` to send it with."""
+        """Register a request with its token; return the ``opaque`` to send it with.
+
+        :param deadline: time from which on :meth:`expire` removes the request, in seconds of the clock of its ``now``.
+        """
         opaque = self.number()
         self._waiting[opaque] = (token, deadline)
         if deadline < self.next_deadline:  # noqa: PLR1730 - hot path; min() costs as much as the rest of the method
@@ -132,7 +135,10 @@ class InFlight(Generic[T]):
         return None if entry is None else entry[0]
 
     def expire(self, now: float) -> list[T]:
-        """Remove the requests whose deadline is at or before ``now``; return their tokens, earliest deadline first."""
+        """Remove the requests whose deadline is at or before ``now``; return their tokens, earliest deadline first.
+
+        :param now: current time in seconds, of the clock of the deadlines in :meth:`add`.
+        """
         if now < self.next_deadline:
             return []
         waiting = list(self._waiting.items())

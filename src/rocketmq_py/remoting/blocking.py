@@ -175,6 +175,7 @@ class BlockingConnection:
     def exchange(self, framed: Framed, deadline: float) -> Reply:
         """Send a request and return its answer; no other request may be in flight.
 
+        :param framed: encodes the request as a frame with the ``opaque`` that it gets.
         :param deadline: on the clock of ``time.monotonic``.
         :raises RequestTimeout: no answer by the deadline.
         :raises ConnectionLost: the connection is closed or breaks.
@@ -191,7 +192,7 @@ class BlockingConnection:
         return arrived.popleft()
 
     def oneway(self, framed: Framed, deadline: float) -> None:
-        """Send a request that the peer does not answer. Errors as :meth:`exchange`."""
+        """Send a request that the peer does not answer. Parameters and errors as of :meth:`exchange`."""
         self._write(framed(self._peer.number()), deadline)
 
     # -- closing
@@ -302,6 +303,8 @@ class DirectConnections:
     def exchange(self, address: str, framed: Framed, deadline: float) -> Reply:
         """Send a request and return its answer.
 
+        :param address: ``host:port`` of the peer.
+        :param framed: encodes the request as a frame with the ``opaque`` that it gets.
         :param deadline: on the clock of ``time.monotonic``.
         :raises ConnectError: no connection can be made.
         :raises RequestTimeout: no answer by the deadline.
@@ -320,7 +323,7 @@ class DirectConnections:
         return reply
 
     def oneway(self, address: str, framed: Framed, deadline: float) -> None:
-        """Send a request that the peer does not answer. Errors as :meth:`exchange`."""
+        """Send a request that the peer does not answer. Parameters and errors as of :meth:`exchange`."""
         connection = self._take(address, deadline)
         try:
             connection.oneway(framed, deadline)

@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
     def expect(self, answered: Answered, deadline: float) -> int:
         """Register a request that the caller encodes and writes itself; returns the ``opaque`` for its frame.
 
-        :param answered: called with the answer or the error.
+        :param answered: called with the answer or the error, in the event loop.
         :param deadline: when the request fails with RequestTimeout, on the clock of ``time.monotonic``.
         """
         opaque = self._peer.add(answered, deadline)
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def retire(self) -> None:
-        """Close the connection as soon as no request is in flight."""
+        """Close the connection as soon as no request is in flight; the caller sends no further request over it."""
         self._retiring = True
         if not self._peer:
             self.close()
@@ -254,7 +254,7 @@ class Connection(asyncio.Protocol):
             self._silence = self._loop.call_later(SILENCE_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        """Abort a connection that is probably dead: the peer's machine is down, or a firewall dropped the connection.
+        """Abort the connection: a request timed out and nothing has arrived since, so the peer is probably down.
 
         A Java client closes the connection as soon as a request has timed out.
         """

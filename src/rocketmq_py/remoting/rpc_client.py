@@ -16,7 +16,7 @@ _CONNECT_SECONDS = 3.0
 
 
 class NewRpcClient(Protocol):
-    """Creates an RPC client."""
+    """A function that creates an :class:`RpcClient`; ``on_lost`` as there."""
 
     def __call__(self, *, on_lost: OnLost = ...) -> RpcClient: ...
 

@@ -43,7 +43,7 @@ class SingleFlight(Generic[K, T]):
             flight.waiters.pop(waiter, None)
 
     def begin(self, key: K) -> _Flight[T]:
-        """Return the running work for ``key``; start it if none is running."""
+        """Return the task of the running work for ``key``, with its waiting callers; start it if none is running."""
         flight = self._flights.get(key)
         if flight is None:
             flight = self._flights[key] = _Flight(asyncio.ensure_future(self._work(key)))

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
@@ -321,6 +321,7 @@ class MessageStore:
         writer = self._writer
         touched = writer.touched
         if not touched and not writer.has_chunks:
+            writer.end_turn()
             if self._unconfirmed:
                 self._confirm()
             return None
@@ -352,7 +353,10 @@ class MessageStore:
         return [Arrival(q.topic, q.queue_id, q.max_offset, q.next_offset, now, q.pending) for q in touched]
 
     def _hold_back(self, unconfirmed: ConfirmOffset, touched: list[ConsumeQueue]) -> None:
-        """Keep written messages unreadable until they are flushed."""
+        """Keep messages that were just written unreadable until they are flushed.
+
+        :param touched: the queues of these messages.
+        """
         end = self._whole_end()
         unconfirmed.add(end, self._writer.last_timestamp, touched)
         try:
@@ -395,10 +399,17 @@ class MessageStore:
     # -- reading
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        self._make_readable()
+        return self._queues.by_key.get((topic, queue_id))
+
+    def _make_readable(self) -> None:
+        """Make everything that was appended readable.
+
+        :raises ClosedError: the store is closed.
+        """
         if not self._is_open:
             raise ClosedError(f"the store {self.layout.root} is closed")
         self._commit_pending()
-        return self._queues.by_key.get((topic, queue_id))
 
     def get(  # noqa: PLR0913 - what a pull says
         self,
@@ -440,9 +451,19 @@ class MessageStore:
         """True if the queue has or had messages."""
         return self._queue(topic, queue_id) is not None
 
+    def queue_ids(self, topic: str, wanted: Iterable[int]) -> set[int]:
+        """Of the ids of queues of a topic those that have or had messages."""
+        self._make_readable()
+        known = self._queues.by_key
+        return {queue_id for queue_id in wanted if (topic, queue_id) in known}
+
     def queues(self) -> list[tuple[str, int]]:
         """Topic and id of every queue that has or had messages."""
         return list(self._queues.by_key)
+
+    def batched_topics(self) -> set[str]:
+        """Topics that have batch consume queues."""
+        return {topic for (topic, _), queue in self._queues.by_key.items() if queue.is_batched}
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Minimum offset of a queue, and the offset after its last readable message; (0, 0) for an unknown queue."""
@@ -646,6 +667,17 @@ class MessageStore:
         except OSError as e:
             _log.error("the ends of the queues still have topic %r, which a crash can bring back: %s", topic, e)
         self._queues.remove_topic(topic)
+
+    def keep_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Let queues continue behind messages that are lost, so that no queue offset is assigned twice.
+
+        :param ends: next offset by topic and queue id; queues that are already there or beyond stay as they are.
+        """
+        self._commit_pending()
+        for key, end in ends.items():
+            queue = self._queues.get_or_create(*key)
+            if queue.next_offset < end:
+                queue.skip_to(end)
 
     def clean(self, now: int) -> None:
         """Select expired files, and decide whether the disk is too full to accept messages. Call it every 10 s.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rocketmq_py.store.fs.filesystem import DiskUsage
+from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
+from tests.folders import inner_folders
 
 PAGE = 512
 """What a disk writes as a whole; smaller than a page of memory, so that small tests tear records too."""
@@ -147,6 +148,9 @@ class MemoryFileSystem:
             {path.parts[depth] for path in self.nodes if path.is_relative_to(directory) and path != directory}
         )
 
+    def inner_folders(self, root: Path, length: int) -> Iterator[InnerFolder]:
+        yield from inner_folders(self, root, length)
+
     def size(self, path: Path) -> int | None:
         return len(self.nodes[path].content) if self.inside(path) in self.nodes else None
 
@@ -172,6 +176,7 @@ class MemoryFileSystem:
         node = self.nodes[path] = Node(0)
         node.content = Bytes(data)
         node.durable = data
+        self.modified[path] = max(self.modified.values(), default=0) + 1
 
     def sync(self, paths: Sequence[Path]) -> None:
         for path in paths:
@@ -219,6 +224,7 @@ class MemoryFileSystem:
             copy = fs.nodes[path] = Node(0)
             copy.content = Bytes(node.content)
             copy.durable = node.durable
+        fs.modified = dict(self.modified)
         return fs
 
     def after_power_loss(self, chance: random.Random) -> MemoryFileSystem:
@@ -238,4 +244,5 @@ class MemoryFileSystem:
             copy = fs.nodes[path] = Node(0)
             copy.content = content
             copy.durable = bytes(content)
+        fs.modified = dict(self.modified)
         return fs

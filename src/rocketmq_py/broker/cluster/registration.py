@@ -40,7 +40,7 @@ _AT_ONCE = 32
 class Registration:
     """Registers this broker and its topics at the name servers.
 
-    :param mappings: returns the queue mappings of the static ones among some topics.
+    :param mappings: takes names of topics; returns the queue mapping of each one that is a static topic.
     :param address: this broker's address for clients.
     :param role: receives the master's address from the responses.
     """
@@ -251,10 +251,11 @@ class Registration:
 
 
 def masked(topic: TopicConfig, permission: int) -> TopicConfig:
-    """Return a topic with its permission limited to the broker's ``permission``.
+    """Return a topic as it is registered: with its permission limited to the broker's ``permission``.
 
-    Java's broker drops the other fields of such a topic when it registers all topics, and keeps the system flag when it
-    registers changed ones; here all fields are kept, so that a name server's lists of unit topics do not change.
+    A broker that may both read and write registers the topic unchanged. Otherwise all else stays: Java's broker drops
+    the other fields when it registers all topics, but keeps the system flag when it registers changed ones; name
+    servers tell unit topics by it.
     """
     if permission & PERM_RW == PERM_RW:
         return topic

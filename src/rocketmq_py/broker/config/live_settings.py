@@ -53,7 +53,7 @@ AT_START = frozenset({
     "store_path_commit_log",
     "max_hash_slot_num", "max_index_num", "message_index_enable", "message_delay_level",
     "flush_disk_type", "check_crc_on_recover", "access_message_in_memory_max_ratio", "clean_resource_interval",
-    "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
+    "accept_loss", "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
     "timer_flush_interval_ms", "mapped_file_size_timer_log",
 })  # fmt: skip
 """Fields that are read only at the start; a change takes effect at the next start."""
@@ -144,7 +144,10 @@ class LiveSettings:
 
     @staticmethod
     def _take_over(target: msgspec.Struct, source: msgspec.Struct, changes: Mapping[str, str]) -> set[str]:
-        """Copy changed fields to ``target``, except fields of ``AT_START``; return the keys of these."""
+        """Copy the fields whose keys are in ``changes`` from ``source`` to ``target``, except fields of ``AT_START``.
+
+        Returns the broker.conf keys of the fields that were left out: they take effect at the next start.
+        """
         later = set()
         for name in target.__struct_fields__:
             if java_key(name) not in changes:

@@ -42,19 +42,36 @@ class TableFile:
         self.fault: OSError | None = None
         """The error that keeps changes out of the file; None if the file has all changes."""
 
+    @property
+    def is_intact(self) -> bool:
+        """True if the content that was loaded is the one saved last, by its checksum."""
+        return self._file.is_intact
+
+    @property
+    def may_be_old(self) -> bool:
+        """True if entries may be missing from what was loaded, or nothing was loaded."""
+        return self._file.may_be_old
+
     def save(self) -> None:
         """Write the complete file; a failure is only logged."""
         self._try(lambda: self._file.save(self._tree))
 
     def catch_up(self) -> None:
-        """Write the complete file if it lacks changes and the last complete write is long enough ago."""
+        """Write the complete file if it lacks changes; call it every second.
+
+        To limit the load, it waits after each complete write for 20 times the duration of that write.
+        """
         if self.fault is None:
             self._try(lambda: self._file.catch_up(self._tree))
         elif self._clock() >= self._retry_at:
             self.save()
 
     def change(self, version: Mapping[str, Any], step: Step) -> None:
-        """Append a change to the journal; after a failed write do nothing: :meth:`catch_up` will write all changes."""
+        """Append a change to the journal; after a failed write do nothing: :meth:`catch_up` will write all changes.
+
+        :param version: the table's version after the change.
+        :param step: the changed entries by member of the file and name; None for a removed entry.
+        """
         if self.fault is None:
             self._try(lambda: self._file.change(version, step, self._tree))
 
@@ -84,12 +101,22 @@ class SavedTable:
         """Error message if the file lacks changes, which a restart would lose; None if it has all changes."""
         return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
 
+    @property
+    def is_intact(self) -> bool:
+        """True if the content that was loaded is the one saved last, by its checksum."""
+        return self._file.is_intact
+
+    @property
+    def may_be_old(self) -> bool:
+        """True if entries may be missing from what was loaded, or nothing was loaded."""
+        return self._file.may_be_old
+
     def persist(self) -> None:
         """Write the complete file; a failure is only logged."""
         self._file.save()
 
     def catch_up(self) -> None:
-        """Write the complete file if it lacks changes and the last complete write is long enough ago."""
+        """Write the complete file if it lacks changes; call it every second, see :meth:`TableFile.catch_up`."""
         self._file.catch_up()
 
 

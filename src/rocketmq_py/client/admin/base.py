@@ -138,7 +138,7 @@ class AdminBase(AsyncLifetime):
         return _addresses(await self.cluster(), cluster)
 
     async def _brokers_of(self, topic: str) -> dict[str, str]:
-        """The addresses of the brokers that have a topic, by broker name: of the master, or of a slave.
+        """The addresses of the brokers that have a topic, by broker name: of the master, or else of a slave.
 
         :raises NoRouteError: the name server does not know the topic.
         """

@@ -347,7 +347,7 @@ class Admin(BlockingFacade[AioSource]):
         The index lags slightly: messages of the last moment may be missing.
 
         :param key: one of the message's keys, or its unique key.
-        :param max_messages: the most messages per broker; the newest ones if there are more.
+        :param max_messages: maximum number of messages per broker; the newest ones if there are more.
         :param begin_ms: only messages stored at or after this time, in milliseconds since the epoch.
         :param end_ms: only messages stored at or before this time, in milliseconds since the epoch.
         :param unique: compare ``key`` only with the unique key, which producers set in every message.
@@ -371,7 +371,7 @@ class Admin(BlockingFacade[AioSource]):
     ) -> Pulled:
         """Pull messages of a queue from ``offset`` on; commits no offset.
 
-        :param max_messages: the most messages; brokers also have a limit (by default 32 messages and 256 KiB).
+        :param max_messages: maximum number of messages; brokers also have a limit (by default 32 messages and 256 KiB).
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
             ``enablePropertyFilter=true``.

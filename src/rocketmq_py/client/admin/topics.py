@@ -184,7 +184,10 @@ class TopicAdmin(BrokerAdmin):
 
 
 def changes(attributes: Mapping[str, str | None]) -> str:
-    """Encode changes of a topic's attributes for the request: ``+message.type=FIFO,-other``; None removes."""
+    """Encode changes of a topic's attributes for the request, for example ``+message.type=FIFO,-other``.
+
+    :param attributes: new values by name; None removes the attribute.
+    """
     return ",".join(f"-{name}" if value is None else f"+{name}={value}" for name, value in attributes.items())
 
 

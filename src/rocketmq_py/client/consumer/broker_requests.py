@@ -30,7 +30,7 @@ class Consumer(Protocol):
         ...
 
     def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets of a topic's queues that are committed in memory."""
+        """The offset of the next message to consume in each queue of a topic, from memory: maybe not stored yet."""
         ...
 
     def running_info(self) -> dict[str, Any]:
@@ -47,7 +47,10 @@ class Consumer(Protocol):
 
 
 def serve(instance: ClientInstance) -> None:
-    """Register handlers of these four requests, which the consumers of ``instance`` answer."""
+    """Register handlers of the requests that brokers send to consumers of ``instance`` for operators.
+
+    They reset offsets, return offsets and the consumer's state, and consume one message.
+    """
     requests = _Requests(instance)
     on_request = instance.connections.on_request
     on_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, requests.reset_offset)

@@ -51,7 +51,7 @@ class ConsumerGroup:
     :ivar queues: the queues this member owns.
     :ivar leaving: queues it no longer owns but still has locked, because a listener has messages of them.
     :ivar limits: flow control limits by topic.
-    :ivar threads: the most listeners that may run at the same time.
+    :ivar threads: maximum number of listeners that may run at the same time.
     :ivar stopwatch: measures how long each running listener takes.
     :ivar announced_at: when ``announced`` was sent, in seconds of :meth:`now`; -1 before the first time.
     :ivar problems: current errors; while there are any, ``health().ok`` is False. The keys say what fails, for example
@@ -143,7 +143,7 @@ class ConsumerGroup:
             stats.sample(self.now())
 
     def is_pop_retry(self, topic: str) -> bool:
-        """True for the retry topic of a topic that this group has consumed by POP."""
+        """True if ``topic`` is a POP retry topic of this group, for messages that it popped and did not ack."""
         return topic.startswith(f"{self.retry_topic}_")
 
     def subscribe(self, topic: str, tags: str | None, sql: str | None = None) -> None:

@@ -18,7 +18,7 @@ REASONS = frozenset({"count", "size", "span"})
 
 
 class FlowControlLog:
-    """Logs the flow control of one queue: pauses of more than a second, and again every minute.
+    """Logs that flow control has paused one queue: after more than a second, then once a minute, and at the end.
 
     :param group: the consumer group.
     :param level: the level of the log lines.
@@ -35,7 +35,11 @@ class FlowControlLog:
         self._was_logged = False
 
     def waits(self, decision: PullDecision, limits: FlowLimits, now: float) -> None:
-        """Record that the queue is not pulled now; a decision for another reason than flow control ends the pause."""
+        """Record that the queue is not pulled now, and log a pause by flow control.
+
+        :param decision: why it is not pulled. A reason other than flow control ends the pause that is logged.
+        :param limits: the flow control limits of the queue. :param now: current time in monotonic seconds.
+        """
         if decision.reason not in REASONS:
             self.pulls(now)
             return
@@ -59,7 +63,7 @@ class FlowControlLog:
         )  # fmt: skip
 
     def pulls(self, now: float) -> None:
-        """Record that the queue is pulled; logs the end of a pause that was logged."""
+        """Record that the queue is pulled; log the end of its pause if its begin was logged. ``now``: seconds."""
         if self._since is None:
             return
         if self._was_logged:

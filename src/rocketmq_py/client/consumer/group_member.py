@@ -77,7 +77,7 @@ class GroupMember(AsyncLifetime):
         return await running_info.lag(self._group)
 
     def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets of a topic's queues that are committed in memory."""
+        """The offset of the next message to consume in each queue of a topic, from memory: maybe not stored yet."""
         return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
 
     def stacks(self) -> str:

@@ -35,9 +35,9 @@ class GroupOptions:
         the application sees messages and queues without it.
     :param filter_hooks: select the messages to deliver; see :class:`~rocketmq_py.FilterMessageHook`. Messages that a
         hook drops count as consumed.
-    :param max_decompressed_body: the most bytes of a decompressed body. A larger message is skipped, with an error in
+    :param max_decompressed_body: maximum bytes of a decompressed body. A larger message is skipped, with an error in
         the log that names its topic, queue and offset; it remains at the broker.
-    :param max_decompressed_pull: the most bytes of all decompressed bodies of one pull or pop; messages beyond this
+    :param max_decompressed_pull: maximum bytes of all decompressed bodies of one pull or pop; messages beyond this
         limit are pulled again, or become visible again after a second.
     :param decode_body: False: messages are delivered without their bodies. (Java: ``decodeReadBody``)
     :param decompress_body: False: compressed bodies are not decompressed; the message's ``sys_flag`` names the
@@ -147,15 +147,15 @@ class PushOptions(PullingOptions):
 
     :param orderly: consume the messages of each queue one after the other, in the order they were stored, by one member
         at a time. A message that fails blocks its queue and is consumed again after ``suspend_seconds``.
-    :param consume_threads: the most listeners that run at the same time.
-    :param consume_batch_size: the most messages per call of a listener.
-    :param pull_batch_size: the most messages per pull.
-    :param pull_batch_bytes: the most bytes per pull.
+    :param consume_threads: maximum number of listeners that run at the same time.
+    :param consume_batch_size: maximum number of messages per call of a listener.
+    :param pull_batch_size: maximum number of messages per pull.
+    :param pull_batch_bytes: maximum bytes per pull.
     :param pull_interval: pause between two pulls of a queue.
-    :param pull_threshold_for_topic: flow control: the most cached messages of a topic, divided among its queues; -1: no
-        limit per topic.
-    :param pull_threshold_size_for_topic: flow control: the most cached MiB of a topic, divided among its queues; -1: no
-        limit per topic.
+    :param pull_threshold_for_topic: flow control: maximum number of cached messages of a topic, divided among its
+        queues; -1: no limit per topic.
+    :param pull_threshold_size_for_topic: flow control: maximum MiB of cached messages of a topic, divided among its
+        queues; -1: no limit per topic.
     :param max_reconsume_times: redeliveries of a failed message before it is moved to the dead-letter topic; -1: 16, or
         without limit in an orderly consumer.
     :param consume_timeout: the time a listener may take. Every ``consume_timeout``, up to 16 messages at the start of
@@ -168,7 +168,7 @@ class PushOptions(PullingOptions):
         written in Java: an orderly group with such members must not pop.
     :param pop_invisible_time: how long popped messages are invisible to all members, 5 to 300. A message whose listener
         takes longer is delivered again.
-    :param pop_batch_size: the most messages per pop, up to 32.
+    :param pop_batch_size: maximum number of messages per pop, up to 32.
     :param pop_threshold_for_queue: flow control: pause popping an assignment (a topic at a broker) while more than this
         many of its messages are cached.
     :param post_subscription_when_pull: send the filter expression with every pull.

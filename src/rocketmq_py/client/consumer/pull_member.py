@@ -42,7 +42,7 @@ class PullMember(GroupMember):
         return await self._group.offsets.offset_at(self._group.named(queue), millis)
 
     async def _committed(self, queue: MessageQueue) -> int | None:
-        """The offset committed in memory, or else the stored one; None if there is neither."""
+        """The offset of a queue to commit, from memory; if there is none, the stored one; None if there is neither."""
         queue = self._group.named(queue)
         known = self._group.offsets.get(queue)
         return known if known is not None else await self._group.offsets.fetch(queue)

@@ -123,7 +123,7 @@ def _rates(group: ConsumerGroup) -> dict[str, dict[str, float]]:
 
 
 async def lag(group: ConsumerGroup) -> dict[MessageQueue, int]:
-    """Ask the brokers how many messages of each owned queue are not consumed yet; by POP, not popped yet."""
+    """Ask the brokers how many messages of each owned queue are not consumed yet, or not popped yet if it is popped."""
     queues: set[MessageQueue] = set()
     for queue in group.queues:
         if queue.queue_id == ALL_QUEUES:

@@ -28,7 +28,7 @@ Trace = bool | str
 """The option ``trace``. False: no traces; True: to the brokers' default trace topic; a string: to that topic."""
 
 BATCH = 10
-"""The most entries in one batch (Java: traceMsgBatchNum)."""
+"""Maximum number of entries in one batch (Java: traceMsgBatchNum)."""
 MOST_WAITING = 2048
 MOST_UNDER_WAY = 32
 FLUSH_SECONDS = 5.0
@@ -65,7 +65,9 @@ class Tracer:
 
     @classmethod
     def of(cls, trace: Trace, group: str, kind: str) -> Tracer | None:
-        """Make a tracer; None if ``trace`` is False. Parameters and errors as of the class."""
+        """Make a tracer; None if ``trace`` is False, that is, if nothing is to be traced. Parameters and errors as of
+        the class.
+        """
         return cls(trace, group, kind) if trace else None
 
     # -- life
@@ -122,7 +124,7 @@ class Tracer:
     # -- in the loop
 
     def _look(self) -> None:
-        """Send full batches; send an incomplete one after ``FLUSH_SECONDS``."""
+        """Send the waiting entries that fill batches; schedule the sending of the others after ``FLUSH_SECONDS``."""
         while len(self._waiting) >= BATCH and self._under_way < MOST_UNDER_WAY:
             self._send(self._take(BATCH))
         if self._waiting and self._due is None and self._loop is not None:

@@ -74,9 +74,9 @@ class Producer(AsyncLifetime):
         not flushed or replicated it in time. The result is that of the last attempt; consumers may see the message more
         than once. Off by default.
     :param retry_response_codes: response codes of brokers after which a send is retried; None: the same as in Java.
-    :param max_pending_sends: the most sends in progress; None for no limit. Further sends wait, and their timeout
-        starts when the wait ends.
-    :param max_pending_bytes: the most bytes of message bodies in progress; None for no limit.
+    :param max_pending_sends: maximum number of sends in progress; None for no limit. Further sends wait, and their
+        timeout starts when the wait ends.
+    :param max_pending_bytes: maximum bytes of message bodies in progress; None for no limit.
     :param when_full: at one of these two limits, ``"wait"`` or ``"raise"`` :class:`~rocketmq_py.TooManySends`.
     :raises ConfigError: an illegal option.
     """

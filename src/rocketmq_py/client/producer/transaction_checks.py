@@ -72,8 +72,8 @@ class CheckPool:
 
     :param check: returns the state of a message's transaction.
     :param answer: sends that state to the broker.
-    :param threads: the most checks that run at the same time.
-    :param waiting: the most checks that wait; further ones are dropped, and the broker repeats them.
+    :param threads: maximum number of checks that run at the same time.
+    :param waiting: maximum number of checks that wait; further ones are dropped, and the broker repeats them.
     :raises ConfigError: ``threads`` is less than 1, or ``waiting`` less than 0.
     """
 

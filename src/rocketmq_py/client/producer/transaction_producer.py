@@ -54,8 +54,8 @@ class TransactionProducer(Producer):
         only use :meth:`transaction`.
     :param topics: topics whose brokers can send checks as soon as the producer has started. By default only brokers of
         topics that it has sent to can do so. Name the topics of transactions that a crash may leave open.
-    :param check_threads: the most checks that run at the same time (Java's checkThreadPoolMaxSize).
-    :param check_request_hold_max: the most checks that wait; further ones are dropped, and brokers repeat them.
+    :param check_threads: maximum number of checks that run at the same time (Java's checkThreadPoolMaxSize).
+    :param check_request_hold_max: maximum number of waiting checks; brokers repeat those that are dropped beyond it.
     :param instance: as of :class:`~rocketmq_py.aio.Producer`.
     :raises ConfigError: neither a listener nor a check, both of them, or an illegal option.
 

@@ -22,25 +22,27 @@ from rocketmq_py.remoting.deadline_timer import DeadlineTimer
 _log = logging.getLogger(__name__)
 
 _SENDS_IN_A_TURN = 1000
-"""The most sends that continue in one iteration of the event loop: about 10 ms of work."""
+"""Maximum number of sends that continue in one iteration of the event loop: about 10 ms of work."""
 _BUSY_SECONDS = 0.05
 """Longest iteration of the event loop, in seconds, that counts against the timeout of sends that began in it."""
 
 
 class WaitingSend(NamedTuple):
-    """A send that waits at a gate, and the future of its result."""
+    """A send that waits for a shared operation, such as connecting to a broker, and the future of its result."""
 
     delivery: SendAttempts
     future: SendFuture
 
 
 class Gates:
-    """The gates of one producer for one kind of operation; the key is a topic or a broker address.
+    """Sends of one producer that wait for an operation of one kind, such as connecting, by its key.
+
+    All sends with the same key, a topic or a broker address, wait for the same running operation.
 
     :param work: the operation: takes a key, and the seconds it may take.
     :param go_on: continues a send after the operation has succeeded.
     :param fail: ends or retries a send after the operation has failed, or at the send's deadline.
-    :param late: makes the error of sends of a key whose deadline is over. Several sends share it: ``fail`` copies it.
+    :param late: takes a key; makes one error for all its sends whose deadline is over, which ``fail`` copies for each.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class Gates:
         del self.closed[key]
 
     def is_awaited(self, key: str) -> bool:
-        """True if a send waits at the gate of ``key``."""
+        """True if a send waits for the operation of ``key``."""
         gate = self.closed.get(key)
         return gate is not None and bool(gate)
 

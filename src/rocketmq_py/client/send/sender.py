@@ -96,7 +96,7 @@ class Options(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The queue and the broker of an attempt.
+    """Where an attempt sends the message: the queue, and the ``host:port`` (``address``) of its broker.
 
     :ivar queue: the queue with the namespace; it may be a logical one.
     :ivar shown: the queue in results: without the namespace, and with the name of the broker that stores the message,
@@ -116,7 +116,7 @@ class Target(NamedTuple):
 
 
 class SendPath(NamedTuple):
-    """The cached round robin and targets (by writable queue) of a topic, valid until its route changes."""
+    """Cached for one topic until its route changes: the round robin, and by writable queue where to send to."""
 
     route: TopicRoute
     turn: RoundRobin
@@ -126,7 +126,7 @@ class SendPath(NamedTuple):
 class Sender:
     """Sends messages for one producer group.
 
-    Plain methods above "sending, in the loop's thread" may be called from any thread, all others in the loop's only.
+    Call in the thread of its event loop, except the plain methods above the line "sending, in the loop's thread".
     """
 
     def __init__(self, group: str, instance: ClientInstance, options: Options) -> None:
@@ -307,7 +307,7 @@ class Sender:
         self._window.enter(len(delivery.outgoing.body))
 
     def leave(self, delivery: SendAttempts) -> None:
-        """Record the end of an admitted send, and admit waiting ones. May be called more than once for a send."""
+        """Record the end of a send that the limits admitted, and start waiting ones; a second call does nothing."""
         with self._lock:
             if delivery not in self._in_progress:
                 return
@@ -322,7 +322,7 @@ class Sender:
                 self.loop.call_soon_threadsafe(self._unpark)
 
     def _unpark(self) -> None:
-        """Start sends that waited for the limits, in order, while these admit them."""
+        """Start sends that wait for the limits of sends in progress, in order of arrival, until a limit is reached."""
         while self._parked and not self._window.is_full:
             delivery, future, since = self._parked.popleft()
             if not future.done():
@@ -346,7 +346,7 @@ class Sender:
         self.start(delivery, future)
 
     def start(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send an admitted delivery; ``future`` gets the final result or error, or what a queue selector raises.
+        """Send a message that the limits admit; ``future`` gets the final result or error, or what a selector raises.
 
         If other sends wait for the topic's route, it waits behind them.
         """
@@ -382,7 +382,7 @@ class Sender:
                 self._write(delivery, target, connection, future)
 
     def _send_over_connection(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send a delivery that has waited for a connection; retry it if there is none."""
+        """Send a message that has waited for a connection to its broker; retry it if there is none."""
         target = self.target(delivery)
         connection = self.connections.ready(target.address) if target is not None else None
         if target is None or connection is None:
@@ -423,12 +423,12 @@ class Sender:
         resolve(send.future, send.delivery.stored or failure)
 
     def _start_again(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send a delivery that has waited until a broker of its topic could be reached again."""
+        """Send a message that has waited until a broker of its topic could be reached again."""
         delivery.begin(time.monotonic())
         self._send_over_route(delivery, future)
 
     def retry(self, delivery: SendAttempts, failure: RocketMQError | None, future: SendFuture) -> None:
-        """Run :meth:`deliver` in a task; ``future`` gets its result or error."""
+        """Run :meth:`deliver` with these arguments in a task; ``future`` gets its result or error."""
         task = asyncio.ensure_future(self.deliver(delivery, failure))
         self._tasks.add(task)
 
@@ -452,7 +452,7 @@ class Sender:
             self.connections.retire(connection)
 
     async def deliver(self, delivery: SendAttempts, failure: RocketMQError | None = None) -> SendResult:
-        """Send an admitted delivery with retries, until an attempt succeeds or no retry is allowed.
+        """Send a message that the limits admit, with retries, until an attempt succeeds or no retry is allowed.
 
         :param failure: the error of an attempt on the fast path; None if there was no attempt.
         """
@@ -609,7 +609,7 @@ class Sender:
         return delivery.next_queue(queues, self._turn(topic), self._routes.broker_of)
 
     async def _reach(self, queue: MessageQueue, delivery: SendAttempts) -> tuple[Target, Connection]:
-        """Get a connection to the broker of ``queue``; a failure is recorded as an attempt at that broker."""
+        """Get a connection to the master of ``queue``; if that fails, record a failed attempt at this broker."""
         address = self._routes.queue_master(queue)
         began = time.monotonic()
         left = delivery.remaining(began)
@@ -695,7 +695,7 @@ class Sender:
 
 
 class _Attempt(msgspec.Struct, gc=False, eq=False):
-    """Callback for the answer to an attempt of the fast path; a struct to be cheap, as every message needs one."""
+    """Callback for the answer to an attempt of the fast path: a struct, which is cheap, as every message needs one."""
 
     sender: Sender
     delivery: SendAttempts

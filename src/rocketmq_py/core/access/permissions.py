@@ -104,7 +104,7 @@ def group(name: str) -> Resource:
 
 
 class RequiredPermission(NamedTuple):
-    """A permission that a request requires: at least one of ``actions`` on ``resource``."""
+    """A permission that a request requires: its user must be allowed at least one of ``actions`` on ``resource``."""
 
     resource: Resource
     actions: tuple[Action, ...]
@@ -167,9 +167,10 @@ class Acl(msgspec.Struct):
     default: dict[Resource, AclEntry] = msgspec.field(default_factory=dict)
 
     def table(self, policy: str) -> dict[Resource, AclEntry]:
-        """Return the table of a policy type, ``Custom`` or ``Default`` in any case.
+        """Return the attribute ``custom`` or ``default``: the permissions by resource.
 
-        :raises ConfigError: the policy type is unknown.
+        :param policy: its name, ``Custom`` or ``Default``, in upper or lower case.
+        :raises ConfigError: ``policy`` is neither of them.
         """
         tables = {"custom": self.custom, "default": self.default}
         found = tables.get(policy.lower())

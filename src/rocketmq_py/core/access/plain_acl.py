@@ -88,6 +88,7 @@ def _compose(text: str) -> _Node | None:
 def _check_events(events: Any) -> None:
     """Refuse aliases (with which a small file expands to a huge tree), explicit types and deep nesting.
 
+    :param events: the events of PyYAML's parser, such as the start of a list.
     :raises ConfigError: the file contains one of these.
     """
     depth = 0

@@ -144,7 +144,11 @@ def _of_fields(code: int, ext: Fields) -> list[RequiredPermission]:
 
 
 def _named(code: int, ext: Fields, field: str) -> list[str]:
-    """Return the topic or group names in a header field; none if it is absent, or optional and empty."""
+    """Return the topic or group names in a header field of a request.
+
+    An absent field gives an empty list. So does an empty one, unless the request code requires the field: then it gives
+    one empty name.
+    """
     text = ext.get(field)
     if text is None or not (text or field in _REQUIRED[code]):
         return []
@@ -185,11 +189,12 @@ def _acks(body: bytes) -> Iterator[RequiredPermission]:
 def _new(
     kind: Callable[[str], Resource], name: str, several: str | None = None
 ) -> Callable[[bytes], Iterator[RequiredPermission]]:
-    """Return a function that reads from a request body the Create permissions for the topics or groups in it.
+    """Return a function that reads the topics or groups from a JSON request body, and yields for each the permission
+    to create it.
 
-    :param kind: makes the resource of a name.
-    :param name: the member with the name of a topic or group.
-    :param several: the member with a list of configurations; None if the body is one configuration.
+    :param kind: makes the resource of a name, for example :func:`topic`.
+    :param name: JSON member of a configuration that has the name of the topic or group.
+    :param several: JSON member with a list of configurations; None if the body is one configuration.
     """
 
     def of(body: bytes) -> Iterator[RequiredPermission]:

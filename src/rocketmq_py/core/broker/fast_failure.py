@@ -16,21 +16,24 @@ from collections.abc import Mapping
 
 
 class FastFailure:
-    """Decides from the duration of consecutive turns which kinds of request to refuse."""
+    """Decides from the durations of event loop iterations ("turns") which kinds of request to refuse.
+
+    If two consecutive turns are each longer than requests of a kind may wait, the next turn refuses this kind.
+    """
 
     def __init__(self) -> None:
         self._before = 0
 
     def turn(self, worked_ms: int, limits: Mapping[str, int]) -> dict[str, int]:
-        """Record the end of a turn; return the kinds of request to refuse in the next turn, each with the time it has
-        waited in milliseconds.
+        """Record the end of an event loop iteration; return which kinds of request to refuse in the next one.
 
-        :param worked_ms: duration of the turn in milliseconds.
-        :param limits: the waiting time in milliseconds from which on a kind is refused, by kind.
+        :param worked_ms: duration of the iteration in milliseconds.
+        :param limits: for each kind of request the waiting time in milliseconds from which on it is refused.
+        :returns: the kinds to refuse, each with the time in milliseconds that its requests have waited.
         """
         waited, self._before = min(worked_ms, self._before), worked_ms
         return {kind: waited for kind, limit in limits.items() if waited >= limit}
 
     def refused(self) -> None:
-        """Forget the previous turn, after a turn that refused requests."""
+        """Reset the recorded duration after an event loop iteration that refused requests; the next one serves them."""
         self._before = 0

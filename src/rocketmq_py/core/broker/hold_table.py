@@ -48,7 +48,10 @@ class Held(NamedTuple, Generic[T]):
 
 
 class HoldTable(Generic[T]):
-    """Waiting pulls by queue, by deadline and by owner."""
+    """Pulls that wait for messages, by queue, by deadline and by owner; each has a token that the caller chooses.
+
+    The iterators that methods return also yield None from time to time, so that the caller can let the event loop run.
+    """
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, dict[int, Held[T]]] = {}
@@ -93,7 +96,7 @@ class HoldTable(Generic[T]):
     def arrived(
         self, key: QueueKey, max_offset: int, tags_codes: Iterable[int], records: Callable[[], Iterable[bytes]] = tuple
     ) -> Iterator[T | None]:
-        """Remove the pulls of a queue that new messages match, and yield their tokens.
+        """Remove the pulls of a queue that new messages match, and yield their tokens (None: let the event loop run).
 
         :param max_offset: the queue's max offset after the arrival of the messages.
         :param tags_codes: tags codes of the new messages. A pull whose filters match none of the messages stays.
@@ -111,9 +114,9 @@ class HoldTable(Generic[T]):
     def sweep(self, max_offset: Callable[[str, int], int]) -> Iterator[T | None]:
         """Remove the pulls whose queue has messages at their offset, and yield their tokens; filters are ignored.
 
-        It finds pulls for which :meth:`arrived` was not called.
+        This corrects missed calls of :meth:`arrived`. A None in between lets the caller run the event loop.
 
-        :param max_offset: returns the max offset of a topic's queue.
+        :param max_offset: takes a topic and a queue id; returns the queue's max offset.
         """
         for key in list(self._queues):
             end = max_offset(*key)
@@ -121,7 +124,7 @@ class HoldTable(Generic[T]):
             yield None
 
     def expired(self, now_ms: int) -> Iterator[T | None]:
-        """Remove the pulls that have timed out, and yield their tokens."""
+        """Remove the pulls whose deadline has passed, and yield their tokens (None: let the event loop run)."""
         looks = itertools.count(1)
         while self.is_due(now_ms):
             _, ticket, key = heappop(self._deadlines)
@@ -132,7 +135,7 @@ class HoldTable(Generic[T]):
                 yield None
 
     def take(self, key: QueueKey, wanted: Callable[[T], bool]) -> list[T]:
-        """Remove the pulls of a queue for whose tokens ``wanted`` returns True; return these tokens."""
+        """Remove those pulls of a queue for whose token ``wanted(token)`` is True; return these tokens."""
         return [token for token in self._take(key, lambda held: wanted(held.token)) if token is not None]
 
     def remove(self, owner: Hashable) -> Iterator[T | None]:

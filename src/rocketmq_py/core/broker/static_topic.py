@@ -28,14 +28,20 @@ Items = Sequence[MappingItem]
 
 
 def logical_offset(item: MappingItem, physical: int) -> int:
-    """Convert a physical offset of an item to the logical offset (computeStaticQueueOffsetStrictly)."""
+    """Convert an offset of a physical queue to the offset in its logical queue (computeStaticQueueOffsetStrictly).
+
+    :param item: the physical queue, with its position in the logical queue.
+    """
     return item.logic_offset + max(0, physical - item.start_offset)
 
 
 def logical_offset_of_send(item: MappingItem, physical: int) -> int:
-    """Convert the physical offset of a message just stored to the logical offset (computeStaticQueueOffsetLoosely).
+    """Convert the offset at which a physical queue stored a message to the logical queue's offset
+    (computeStaticQueueOffsetLoosely).
 
-    Return -1 while it is not decided at which logical offset the item begins.
+    Return -1 while it is not decided at which logical offset the physical queue begins.
+
+    :param item: the physical queue, with its position in the logical queue.
     """
     if item.logic_offset < 0:
         return -1
@@ -45,27 +51,33 @@ def logical_offset_of_send(item: MappingItem, physical: int) -> int:
 
 
 def physical_offset(item: MappingItem, logical: int) -> int:
-    """Convert a logical offset to the physical offset in an item."""
+    """Convert an offset of a logical queue to the offset in one of its physical queues.
+
+    :param item: the physical queue, with its position in the logical queue.
+    """
     return logical - item.logic_offset + item.start_offset
 
 
 def end_of(item: MappingItem) -> int:
-    """Return the logical offset after the last message of an item; while the end is open, that of its beginning."""
+    """Return the logical offset at which an item (a physical queue of a logical queue) ends, exclusive.
+
+    While messages may still be written to it, return the logical offset at which it begins.
+    """
     if item.end_offset >= item.start_offset:
         return item.logic_offset + item.end_offset - item.start_offset
     return item.logic_offset
 
 
 def has_end(item: MappingItem) -> bool:
-    """Return True if an item has a decided end (no messages are written to it any more) and is not empty."""
+    """Return True if a physical queue of a logical queue is not empty and gets no more messages: its end is decided."""
     return item.end_offset > item.start_offset
 
 
 def find_item(items: Items, logical: int) -> MappingItem | None:
-    """Return the item that contains a logical offset: the last one that begins at or before it.
+    """Return which of a logical queue's items (physical queues) contains a logical offset.
 
-    If all begin after it, return the first one. Items whose logical offset is not decided are skipped; None if there
-    are no others.
+    This is the last item that begins at or before the offset, or the first item if all begin after it. Items whose
+    beginning is not decided are skipped; None if no other item exists.
     """
     decided = [item for item in items if item.logic_offset >= 0]
     for item in reversed(decided):
@@ -75,7 +87,10 @@ def find_item(items: Items, logical: int) -> MappingItem | None:
 
 
 def next_item(items: Items, current: MappingItem) -> MappingItem | None:
-    """Return the item after ``current``; None if there is none or its logical offset is not decided."""
+    """Return the item (physical queue of a logical queue) after ``current``.
+
+    None if ``current`` is the last one, or if it is not decided at which logical offset the next one begins.
+    """
     for number, item in enumerate(items[:-1]):
         if item.gen == current.gen:
             following = items[number + 1]
@@ -96,7 +111,7 @@ def leader_map(detail: MappingDetail) -> dict[int, int]:
 
 
 def as_info(detail: MappingDetail) -> MappingInfo:
-    """Return the part of a broker's mapping that it registers with name servers."""
+    """Return the part of a broker's mapping to register with name servers: which queues it leads, without items."""
     return MappingInfo(
         topic=detail.topic, total_queues=detail.total_queues, bname=detail.bname, epoch=detail.epoch,
         curr_id_map=leader_map(detail),
@@ -191,7 +206,8 @@ def _merge_fault(old: MappingDetail, new: MappingDetail) -> str | None:
 def _replacement_fault(old: Items, new: Items, *, is_same_epoch: bool) -> str | None:
     """Return why the new items of a logical queue cannot replace the old ones; None if they can.
 
-    Items of the same generation must be equal, and within one epoch the leader must stay.
+    Items with the same generation number must be equal. If both mappings have the same epoch, the last item, whose
+    broker leads the queue, must stay the same.
     """
     if not old:
         return None
@@ -235,9 +251,9 @@ def earliest_items(detail: MappingDetail) -> dict[int, MappingItem]:
 
 
 def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tuple[int, int]]) -> MappingDetail | None:
-    """Return the mapping without the first items (:func:`earliest_items`) that hold no messages any more.
+    """Return a mapping without those first items (physical queues) of logical queues that hold no messages any more.
 
-    None if there is nothing to remove.
+    None if there is nothing to remove. Only the items of :func:`earliest_items` are removed.
 
     :param extents: min and max offset of physical queues, by broker name and queue id; an item without an entry stays.
     """
@@ -251,16 +267,19 @@ def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tup
 
 
 def led_elsewhere(detail: MappingDetail) -> dict[int, str]:
-    """Return the logical queues that this broker leads no longer, each with the leader's name in its own mapping."""
+    """Return the logical queues that the broker of this mapping has items of, but does not lead.
+
+    :returns: name of the leading broker, according to this mapping, by logical queue id.
+    """
     return {
         number: items[-1].bname for number, items in detail.hosted_queues.items() if items and not leads(detail, items)
     }
 
 
 def outdated_queues(detail: MappingDetail, leaders: Mapping[int, str], others: Mapping[str, MappingDetail]) -> set[int]:
-    """Return the ids of logical queues whose items this broker may delete.
+    """Return the ids of the logical queues that a broker may delete from its mapping, because they have moved on.
 
-    These queues have a newer leader than the one in this broker's mapping, and the newer leader's mapping confirms it.
+    Their leader in the route is not the one that the broker's mapping names, and the leader's own mapping confirms it.
 
     :param detail: this broker's mapping.
     :param leaders: leader of each logical queue, from the route.

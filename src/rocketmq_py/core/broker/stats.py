@@ -49,7 +49,7 @@ class StatsItem:
         Samples from before the window are dropped, except the newest of them.
 
         :param span: index of the window in ``SPANS``.
-        :param tick: number of the sampling period.
+        :param tick: number of complete sampling periods of this window since the start of the :class:`StatsClock`.
         """
         samples = self._samples[span]
         if samples[-1][2] == self.times:
@@ -72,7 +72,7 @@ class StatsItem:
         return Snapshot(total, total / seconds, total / steps if steps > 0 else 0.0)
 
     def _at(self, span: int, tick: int) -> tuple[int, int, int]:
-        """Return the newest sample (tick, value, times) at or before a tick."""
+        """Return the newest sample of the window ``SPANS[span]`` at or before a tick, as (tick, value, times)."""
         return next(sample for sample in reversed(self._samples[span]) if sample[0] <= tick)
 
 

@@ -36,7 +36,10 @@ class Meter:
         self.seconds += seconds
 
     def sample(self, now: float) -> None:
-        """Record the present totals, from which the window is computed; call it every few seconds."""
+        """Record the present totals, from which the values of the window are computed; call this every few seconds.
+
+        :param now: current time in seconds.
+        """
         self._samples.append(_Sample(now, self.count, self.seconds))
         while len(self._samples) > 1 and self._samples[1].at <= now - self._window:
             self._samples.popleft()
@@ -57,7 +60,7 @@ class Meter:
 
 @dataclass(slots=True)
 class ConsumeStats:
-    """The meters of one topic over the last minute; ``failed_hour`` counts the failures of the last hour."""
+    """Counts pulls and listener calls of one topic: meters over the last minute; ``failed_hour`` over the last hour."""
 
     pulled: Meter
     consumed: Meter
@@ -74,7 +77,10 @@ class ConsumeStats:
             meter.sample(now)
 
     def status(self, now: float) -> dict[str, float]:
-        """Return the values by the names of Java's ConsumeStatus: times in milliseconds, rates per second."""
+        """Return the values by the names of Java's ConsumeStatus: times in milliseconds, rates per second.
+
+        :param now: current time in seconds.
+        """
         return {
             "pullRT": self.pulled.mean_ms(),
             "pullTPS": self.pulled.per_second(now),

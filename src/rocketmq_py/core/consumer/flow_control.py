@@ -39,11 +39,11 @@ class FlowLimits:
     span: int | None = 2000
 
     def shared(self, topic_count: int, topic_mebibytes: int, queues: int) -> FlowLimits:
-        """Return the limits of one queue when limits of the topic are divided among its queues.
+        """Return the limits of one queue after the limits of its topic were divided among the topic's queues.
 
-        :param topic_count: limit of the topic's messages; -1 keeps ``count``.
-        :param topic_mebibytes: limit of the topic's bodies; -1 keeps ``mebibytes``.
-        :param queues: number of the topic's queues at this consumer.
+        :param topic_count: limit of the topic's cached messages; -1 keeps ``count``.
+        :param topic_mebibytes: limit of their bodies in MiB; -1 keeps ``mebibytes``.
+        :param queues: number of the topic's queues that this consumer owns.
         """
         if not queues:
             return self

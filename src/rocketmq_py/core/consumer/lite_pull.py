@@ -20,7 +20,7 @@ PULL_FLAGS = PULL_SUSPEND | PULL_SUBSCRIPTION | PULL_LITE
 
 
 class PulledBatch:
-    """The messages of one pull; those before index ``at`` have been returned to the application."""
+    """The messages of one pull, and the index (``at``) of the first one not yet returned to the application."""
 
     __slots__ = ("at", "messages", "process")
 
@@ -121,7 +121,7 @@ class MessageCache:
     def borrow_batch(self) -> PulledBatch | None:
         """Remove and return the oldest batch, so that the caller can take single messages from it; None without one.
 
-        The caller advances ``at`` and passes the batch to :meth:`settle` afterwards.
+        The caller increases ``at`` by one for each message that it takes, and then passes the batch to :meth:`settle`.
         """
         batch = self._oldest()
         if batch is not None:

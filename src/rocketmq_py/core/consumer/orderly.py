@@ -50,11 +50,11 @@ class OrderedQueue(ProcessQueue):
 
     @property
     def locked_at(self) -> float | None:
-        """Time of the last lock request that the broker granted; None if the lock is not held."""
+        """Time of the last lock request that the broker granted, in monotonic seconds; None if the lock is not held."""
         return self._locked_at
 
     def lock(self, at: float) -> None:
-        """Record that the broker granted, or renewed, the lock that was requested at time ``at``."""
+        """Record that the broker granted, or renewed, the lock that was requested at ``at`` (monotonic seconds)."""
         self._locked_at = at
 
     def unlock(self) -> None:
@@ -62,17 +62,22 @@ class OrderedQueue(ProcessQueue):
         self._locked_at = None
 
     def is_stale(self, now: float) -> bool:
-        """Return True if the lock is due for renewal, or is not held."""
+        """Return True if the lock is due for renewal, or is not held. ``now`` is in monotonic seconds."""
         return self._locked_at is None or now - self._locked_at >= LOCK_REFRESH
 
     def is_usable(self, now: float) -> bool:
-        """Return True if messages may be consumed now: the lock is held and cannot have expired, or none is needed."""
+        """Return True if messages may be consumed now: the lock is held and cannot have expired, or none is needed.
+
+        :param now: current time in monotonic seconds.
+        """
         return not self.needs_lock or (self._locked_at is not None and now - self._locked_at <= LOCK_LIVE)
 
     def may_commit(self, now: float) -> bool:
         """Return True if the offsets of consumed messages may be committed.
 
-        They may be, even after the queue was dropped, as long as its lock is held; without locks, until it is dropped.
+        With a lock: while it is held, even if the queue is no longer assigned. Without locks: while it is assigned.
+
+        :param now: current time in monotonic seconds.
         """
         return self.is_usable(now) and (self.needs_lock or not self.dropped)
 
@@ -96,25 +101,31 @@ class OrderedQueue(ProcessQueue):
         return list(self._messages.values())
 
     def commit(self, messages: Iterable[MessageExt]) -> int:
-        """Remove the given messages and all kept ones, because they are consumed; return the offset to commit."""
+        """Remove the given messages, and all that :meth:`keep` has marked: they are consumed.
+
+        :returns: the offset to commit, that of the first message not consumed.
+        """
         self.discard(messages)
         self.size -= sum([len(message.body) for message in self._kept.values()])
         self._kept.clear()
         return next(iter(self._messages), self.max_offset + 1)
 
     def keep(self, messages: Iterable[MessageExt]) -> None:
-        """Mark messages as consumed, but keep them until the next commit or rollback."""
+        """Mark messages as consumed but not committed, for a listener without ``auto_commit``.
+
+        They stay in memory until the next :meth:`commit` or :meth:`rollback`.
+        """
         for message in messages:
             if self._messages.pop(message.queue_offset, None) is not None:
                 self._kept[message.queue_offset] = message
 
     def rollback(self) -> None:
-        """Make all kept messages unconsumed again."""
+        """Mark all messages that are consumed but not committed (:meth:`keep`) as not consumed: they come again."""
         self._messages = {**self._kept, **self._messages}
         self._kept.clear()
 
     def discard(self, messages: Iterable[MessageExt]) -> None:
-        """Remove unconsumed messages, without an offset to commit."""
+        """Remove the given messages that are not consumed yet; the caller decides what offset to commit."""
         waiting, freed = self._messages, 0
         for message in messages:
             if waiting.pop(message.queue_offset, None) is not None:
@@ -190,7 +201,7 @@ class OrderlyRun:
 
     :param messages: the messages, in order of offset.
     :param size: maximum number of messages of a batch.
-    :param now: time of the start.
+    :param now: time of the start in monotonic seconds.
     :ivar end: why the run ended; None while it continues.
     :ivar failed: the batch that was suspended or rolled back.
     """
@@ -215,7 +226,10 @@ class OrderlyRun:
     # -- called by the worker
 
     def next(self, now: float) -> Sequence[MessageExt] | None:
-        """Return the next batch for the listener; None if the run has ended, for the reason in ``end``."""
+        """Return the next batch for the listener; None if no further batch may start, for the reason in ``end``.
+
+        :param now: current time in monotonic seconds.
+        """
         if self.end is None:
             self.end = self._end(now)
         if self.end is not None:

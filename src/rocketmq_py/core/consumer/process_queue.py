@@ -53,8 +53,7 @@ class ProcessQueue:
     def span(self) -> int:
         """Distance from the smallest cached offset to the largest offset ever pulled; 0 if no message is cached.
 
-        It grows while one message is not consumed and later ones are. The later ones count, because they would be
-        consumed again after a rebalance.
+        Consumed messages after an unconsumed one count, because they would be consumed again after a rebalance.
         """
         return self.max_offset - self.min_offset if self._messages else 0
 
@@ -107,19 +106,28 @@ class ProcessQueue:
         return next(iter(held), self.max_offset + 1)
 
     def is_usable(self, now: float) -> bool:  # noqa: ARG002 - subclasses for orderly consumption use the time
-        """Return True if messages may be pulled and consumed now; False for an orderly queue without a valid lock."""
+        """Return True if messages may be pulled and consumed now; False for an orderly queue without a valid lock.
+
+        :param now: current time in monotonic seconds.
+        """
         return True
 
     def is_fresh(self, message: MessageExt, now: float) -> bool:  # noqa: ARG002 - as above
-        """Return True if a message may still be consumed; False for a popped one whose invisible time is over."""
+        """Return True if a message may still be consumed; False for a popped one whose invisible time is over.
+
+        :param now: current time in monotonic seconds.
+        """
         return True
 
     def release(self, message: MessageExt, now: float) -> object:  # noqa: ARG002 - as above
-        """Remove a popped message that will not be consumed; no effect on pulled messages."""
+        """Remove a popped message that will not be consumed.
+
+        :returns: the popped message with its receipt, see :meth:`PopQueue.release`; always None for pulled messages.
+        """
         return None
 
     def is_pull_expired(self, now: float) -> bool:
-        """Return True if the last pull is longer ago than ``PULL_MAX_IDLE``, so that the pull loop must have died."""
+        """Return True if the last pull is more than 120 s ago (``PULL_MAX_IDLE``): the pull loop must have died."""
         return now - self.pulled_at > PULL_MAX_IDLE
 
     def __repr__(self) -> str:

@@ -78,7 +78,13 @@ def pulled_messages(
 
 
 def _origin(header: PullResponse, queue: MessageQueue, offset: int) -> Origin | None:
-    """Return the queue and offsets that the records must have; None for a logical queue, whose records may differ."""
+    """Return the topic, queue id and offset range that every record in a pull's answer must have.
+
+    None for a queue of a static topic: its records carry the ids and offsets of the physical queues behind it, so they
+    cannot be compared with what was pulled.
+
+    :param offset: the offset that was pulled.
+    """
     if is_logical(queue):
         return None
     return Origin(queue.topic, queue.queue_id, offset, header.next_begin_offset)

@@ -21,7 +21,7 @@ WAIT_UNBALANCED = 1.0
 class RebalancePlan(NamedTuple):
     """The changes of a rebalance: queues to drop first, and queues to add then.
 
-    A queue that has not been pulled for too long is in both lists.
+    A queue that has not been pulled for two minutes is in both lists, to restart its pull loop.
     """
 
     lost: list[MessageQueue]
@@ -43,7 +43,8 @@ def plan_rebalance(
 
     :param owned: the present queues.
     :param wanted: the allocated queues.
-    :param rebuild: True to drop, and add again, queues that have not been pulled for too long.
+    :param now: current time in monotonic seconds.
+    :param rebuild: True to drop, and add again, queues that have not been pulled for two minutes.
     """
     lost = [
         queue for queue, process in owned.items() if queue not in wanted or (rebuild and process.is_pull_expired(now))

@@ -44,7 +44,10 @@ class StuckCallDetector:
         self._reported: set[CallKey] = set()
 
     def inspect(self, in_progress: Iterable[CallKey], now: float) -> StuckCallChanges:
-        """Record all calls in progress; return the changes. A stuck call is reported once, and its end once."""
+        """Compare the listener calls in progress with those of the last inspection; return which became stuck or ended.
+
+        :param in_progress: all calls in progress now. :param now: current time in seconds.
+        """
         before, self._since = self._since, {}
         for key in in_progress:
             self._since[key] = before.get(key, now)
@@ -58,14 +61,14 @@ class StuckCallDetector:
         return StuckCallChanges(stuck, ended)
 
     def since(self, queue: ProcessQueue, message: MessageExt) -> float | None:
-        """Return the time of the first inspection that saw a call; None if the last one did not see it.
+        """Return the time of the first inspection that saw a call, in seconds; None if it is not in progress any more.
 
         :param message: first message of the call.
         """
         return self._since.get((queue, message))
 
     def stuck(self, now: float) -> list[StuckCall]:
-        """Return all stuck calls, longest first."""
+        """Return the calls that have been in progress for longer than the timeout, longest first. ``now``: seconds."""
         return sorted((StuckCall(key, now - self._since[key]) for key in self._reported), key=lambda one: -one.seconds)
 
 

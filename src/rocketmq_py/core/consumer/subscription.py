@@ -92,7 +92,7 @@ def accepts_any(accepts: TagsCodeFilter | None, tags_codes: Iterable[int]) -> bo
 class SqlRecords:
     """A filter of records by an SQL expression, for one request; made by :func:`sql_filter`.
 
-    It limits the total cost of its evaluations, because a pop reads many queues with one filter.
+    It limits the cost of all evaluations of the request together, because a pop reads many queues with one filter.
     """
 
     __slots__ = ("_cost", "_find", "_left")

@@ -51,7 +51,10 @@ class _Out:
 
 
 class CommittableOffsets:
-    """The queues with unacked messages. A queue is removed when all its messages are acked."""
+    """For each queue with unacked popped messages: these messages, the offset of the next pop, the committable offset.
+
+    All messages before the committable offset are acked. A queue is removed when all its messages are acked.
+    """
 
     def __init__(self) -> None:
         self._out: dict[GroupQueue, _Out] = {}
@@ -62,23 +65,26 @@ class CommittableOffsets:
     def next_offset(self, place: GroupQueue) -> int | None:
         """Return the offset at which the next pop of a queue starts.
 
-        None if the queue has no unacked messages; then the group's published offset applies.
+        None if the queue has no unacked messages; then the pop starts at the group's committed offset.
         """
         out = self._out.get(place)
         return None if out is None else out.next_offset
 
     def add_popped(self, place: GroupQueue, offsets: Iterable[int], published: int) -> None:
-        """Add popped messages; a message that is popped twice must be acked twice.
+        """Add popped messages of a queue as unacked; a message that is popped twice must be acked twice.
 
         :param offsets: their queue offsets, in order.
-        :param published: the group's published offset; messages before it are not tracked.
+        :param published: the group's committed offset; messages before it are ignored.
         """
         for offset in offsets:
             if offset >= published:
                 self._out.setdefault(place, _Out(published)).add(offset)
 
     def set_next_offset(self, place: GroupQueue, following: int) -> int:
-        """Set the offset at which the next pop of a queue starts; return the committable offset."""
+        """Set the offset at which the next pop of a queue starts.
+
+        :returns: the committable offset: every message before it is acked.
+        """
         out = self._out.get(place)
         if out is None:
             return following
@@ -86,7 +92,10 @@ class CommittableOffsets:
         return out.floor
 
     def settle(self, place: GroupQueue, offsets: Iterable[int]) -> int | None:
-        """Ack messages of a queue; return the committable offset, None if the queue had no unacked messages."""
+        """Ack the messages of a queue that have the given queue offsets.
+
+        :returns: the committable offset (every message before it is acked); None if the queue had no unacked messages.
+        """
         out = self._out.get(place)
         if out is None:
             return None

@@ -42,9 +42,9 @@ class InflightPop(msgspec.Struct, eq=False):
         return self.at(~self.check_point.bit_map)
 
     def out(self, offsets: Iterable[int]) -> int:
-        """Return a bit mask of the unacked messages among those with the given queue offsets.
+        """Return a bit mask of those messages that have one of the given queue offsets and are not acked.
 
-        Bit i stands for the i-th message of the pop.
+        Bit i stands for the i-th message of the pop, counted from 0.
         """
         return self.check_point.bits_of(offsets) & ~self.check_point.bit_map
 
@@ -54,9 +54,9 @@ class InflightPop(msgspec.Struct, eq=False):
 
 
 def retry_check_point(one: InflightPop, now_ms: int) -> CheckPoint:
-    """Return a new check-point for the unacked messages of a pop that could not be read to revive them.
+    """Return a new check-point for a pop whose unacked messages the broker could not read, to try to revive them later.
 
-    It replaces the present check-point, because its key is the same, and counts one more try (PopReviveService).
+    It has the key of the present check-point, which it replaces, and counts one more try (PopReviveService).
     """
     ck, left = one.check_point, one.left
     tries = ck.tries
@@ -132,9 +132,9 @@ class InflightPops:
     # -- reviving
 
     def take_due(self, now_ms: int) -> list[InflightPop]:
-        """Return the pops whose messages are due to be revived; the caller must finish or postpone each of them.
+        """Return the pops whose messages are due to be revived, because their invisible time is over at ``now_ms``.
 
-        They stay in the table, but are not returned again.
+        They stay in the table, but are returned only once. The caller must :meth:`finish` or :meth:`postpone` each.
         """
         end = now_ms // _BUCKET_MS + 1
         if end <= self._swept:
@@ -147,7 +147,7 @@ class InflightPops:
         return [one for bucket in buckets for one in self._due.pop(bucket).values()]
 
     def postpone(self, one: InflightPop, until_ms: int) -> None:
-        """Let :meth:`take_due` return a pop again at ``until_ms``; no effect if it was removed."""
+        """Let :meth:`take_due` return a pop again from time ``until_ms`` on; no effect if the pop was removed."""
         key = one.check_point.key
         if self._all.get(key) is one:
             self._file(key, one, until_ms)

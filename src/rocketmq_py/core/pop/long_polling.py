@@ -58,7 +58,7 @@ class PollTable(Generic[T]):
     def has_room(self, key: PollKey, per_key: int, total: int) -> bool:
         """Return True if one more pop may wait with this key.
 
-        :param per_key: limit of waiting pops with the same key; as in Java, one more is admitted.
+        :param per_key: limit of waiting pops with the same key; as in Java, ``per_key`` + 1 may wait.
         :param total: limit of all waiting pops.
         """
         return self._count < total and self.count(key) <= per_key

@@ -63,12 +63,12 @@ class OrderInfo(Body, kw_only=True, rename={
         return (offset for bit, offset in enumerate(self.offsets) if not self.acked_bits >> bit & 1)
 
     def visible_at(self, offset: int) -> int:
-        """Return the time at which the message at a queue offset becomes visible again if it is not acked."""
+        """Return when the message at a queue offset becomes visible again if it is not acked (ms since the epoch)."""
         usual = self.pop_time + (self.invisible_ms or 0)
         return self.visible_times.get(offset, usual) if self.visible_times else usual
 
     def free_at(self) -> int:
-        """Return the time at which all unacked messages are visible again; 0 if all messages are acked."""
+        """Return when all unacked messages are visible again, in ms since the epoch; 0 if all messages are acked."""
         return max(map(self.visible_at, self.unacked()), default=0)
 
 
@@ -98,8 +98,9 @@ class OrderTable:
     def is_blocked(self, key: OrderKey, attempt_id: str | None, now_ms: int, invisible_ms: int = 0) -> bool:
         """Return True if a queue may not be popped now, because messages of the last pop are unacked and invisible.
 
-        :param attempt_id: attempt id of the pop; one that repeats the last pop's is not blocked. None never repeats.
-        :param invisible_ms: invisible time to assume if the last pop has none.
+        :param attempt_id: attempt id of the pop, or None. A pop with the attempt id of the last pop is not blocked.
+        :param now_ms: current time in milliseconds since the epoch.
+        :param invisible_ms: invisible time in milliseconds to assume if the last pop was recorded without one.
         """
         info = self.entries.get(key)
         if info is None or not info.distances:
@@ -121,7 +122,11 @@ class OrderTable:
     ) -> OrderedPop:
         """Record a pop, which replaces the last one; return how often its messages were popped before.
 
+        :param attempt_id: attempt id of the pop, which the client repeats if it got no response; None without one.
         :param offsets: queue offsets of its messages, in order; at least one.
+        :param pop_time: time of the pop in its messages' receipts, in milliseconds since the epoch.
+        :param invisible_ms: invisible time of the messages, from ``pop_time`` on.
+        :param now_ms: current time in milliseconds since the epoch.
         """
         before = self.entries.get(key)
         counts = _counts(before, attempt_id, offsets) if before is not None else {}
@@ -138,7 +143,7 @@ class OrderTable:
     def ack(self, key: OrderKey, offset: int, pop_time: int) -> int | None:
         """Ack a message; return the offset to commit, None if the queue was popped again meanwhile.
 
-        :param offset: queue offset of the message. :param pop_time: time of the message's pop.
+        :param offset: queue offset of the message. :param pop_time: time of the message's pop, as in its receipt.
         :raises KeyError: the last pop did not return this message.
         """
         info = self.entries.get(key)
@@ -158,7 +163,8 @@ class OrderTable:
     def set_visible(self, key: OrderKey, offset: int, pop_time: int, visible_at: int) -> None:
         """Set the time at which a message becomes visible again; ignored if the queue was popped again meanwhile.
 
-        :param offset: queue offset of the message. :param pop_time: time of the message's pop.
+        :param offset: queue offset of the message. :param pop_time: time of the message's pop, as in its receipt.
+        :param visible_at: the new time in milliseconds since the epoch.
         """
         info = self.entries.get(key)
         if info is None or info.pop_time != pop_time:

@@ -106,10 +106,11 @@ def attach_receipts(
 
 
 def missing_offsets(popped: Sequence[PoppedMessage], answer: PopResponse) -> list[tuple[Place, int]]:
-    """Return the positions of messages that the response header lists and ``popped`` lacks.
+    """Return which messages of a pop are missing in ``popped``: those that only the response header lists.
 
-    A position is retry flag and queue id, and the queue offset. Empty if the header does not list the messages.
+    Each is identified by ((retry flag, queue id), queue offset). Empty if the header does not list the messages.
 
+    :param popped: the messages that could be decoded.
     :param answer: header of the response.
     :raises BadHeader: the list in the header is malformed.
     """
@@ -167,14 +168,23 @@ class BrokerClock:
         self._ahead: float | None = None
 
     def observe(self, pop_time_ms: int, now: float) -> None:
-        """Record the pop time of a response, in milliseconds of the broker's clock, that was received at ``now``."""
+        """Record the time of a pop by the broker's clock, from its response.
+
+        :param pop_time_ms: milliseconds since the epoch.
+        :param now: time at which the response was received, in monotonic seconds.
+        """
         ahead = pop_time_ms / 1000 - now
         # The response with the shortest delay is the most exact; after a clock was set back, a new estimate begins.
         if self._ahead is None or ahead > self._ahead or ahead < self._ahead - _CLOCK_WAS_SET:
             self._ahead = ahead
 
     def overdue(self, receipt: ExtraInfo, now: float) -> float | None:
-        """Return the seconds since a receipt's invisible time ended, negative before; None without any response yet."""
+        """Return how many seconds ago a receipt's invisible time ended; negative if it has not ended.
+
+        None before the first :meth:`observe`.
+
+        :param now: current time in monotonic seconds.
+        """
         if self._ahead is None:
             return None
         return now + self._ahead - (receipt.pop_time + receipt.invisible_ms) / 1000
@@ -213,7 +223,10 @@ class PopQueue(ProcessQueue):
         return len(self._held)
 
     def take(self, popped: Sequence[PoppedMessage], visible_at: float) -> None:
-        """Add popped messages that become visible again at ``visible_at``."""
+        """Add popped messages.
+
+        :param visible_at: time at which they become visible to other clients, in monotonic seconds.
+        """
         self._held.update({message: _Held(receipt, visible_at) for message, receipt in popped})
         self.size += sum([len(message.body) for message, _ in popped])
 
@@ -221,12 +234,12 @@ class PopQueue(ProcessQueue):
         return message in self._held
 
     def is_fresh(self, message: MessageExt, now: float) -> bool:
-        """Return True if a message is still invisible to other clients and has no result yet."""
+        """Return True if a message has no result yet and is invisible to other clients. ``now``: monotonic seconds."""
         held = self._held.get(message)
         return held is not None and now < held.visible_at
 
     def ack(self, messages: Iterable[MessageExt]) -> int | None:
-        """Move consumed messages to those to ack (:meth:`to_ack`). Returns None: POP has no offset to commit."""
+        """Record messages as consumed, for the next :meth:`to_ack`. Returns None: POP has no offset to commit."""
         for message in messages:
             held = self._forget(message)
             if held is not None:
@@ -234,12 +247,18 @@ class PopQueue(ProcessQueue):
         return None
 
     def release(self, message: MessageExt, now: float) -> PoppedMessage | None:
-        """Remove a message that was not consumed; return it with its receipt, None if its invisible time is over."""
+        """Remove a message that was not consumed; return it with its receipt, None if its invisible time is over.
+
+        :param now: current time in monotonic seconds.
+        """
         held = self._forget(message)
         return PoppedMessage(message, held.receipt) if held is not None and now < held.visible_at else None
 
     def to_ack(self) -> list[tuple[PoppedMessage, float]]:
-        """Return the messages to ack that were added since the last call, each with the end of its invisible time."""
+        """Return the messages that :meth:`ack` has added since the last call of this method.
+
+        :returns: each message with the end of its invisible time in monotonic seconds.
+        """
         done, self._done = self._done, []
         return done
 
@@ -248,7 +267,10 @@ class PopQueue(ProcessQueue):
         return [PoppedMessage(message, self._held[message].receipt) for message in messages if message in self._held]
 
     def renew(self, message: MessageExt, receipt: ExtraInfo, visible_at: float) -> None:
-        """Replace the receipt of a message after its invisible time was extended; ignored if it has a result."""
+        """Replace the receipt of a message after its invisible time was extended; ignored if it has a result.
+
+        :param visible_at: the new end of its invisible time, in monotonic seconds.
+        """
         if message in self._held:
             self._held[message] = _Held(receipt, visible_at)
 
@@ -263,12 +285,13 @@ class PopQueue(ProcessQueue):
 
 
 class PopRun(OrderedQueue):
-    """The messages that one orderly pop returned from one queue; they are consumed in order, and each is acked then.
+    """The messages that one orderly pop returned from one queue; each is acked after it was consumed, in order.
 
     The broker returns no later messages of the queue until all of them are acked or visible again.
 
     :param owner: the pop queue that has the receipts of the messages.
-    :param visible_at: time at which the messages become visible to other clients.
+    :param now: current time in monotonic seconds.
+    :param visible_at: time at which the messages become visible to other clients, in monotonic seconds.
     """
 
     __slots__ = ("_done", "owner", "visible_at")
@@ -309,7 +332,12 @@ class PopRun(OrderedQueue):
 
 
 def split_by_queue(owner: PopQueue, popped: Iterable[PoppedMessage], now: float, visible_at: float) -> list[PopRun]:
-    """Return one :class:`PopRun` for each queue from which an orderly pop returned messages."""
+    """Return one :class:`PopRun` for each queue from which an orderly pop returned messages.
+
+    :param owner: the pop queue that has the receipts of the messages.
+    :param now: current time in monotonic seconds.
+    :param visible_at: time at which the messages become visible to other clients, in monotonic seconds.
+    """
     by_queue: dict[MessageQueue, list[MessageExt]] = defaultdict(list)
     for message, _ in popped:
         by_queue[message.queue].append(message)

@@ -82,6 +82,7 @@ class BrokerFaults:
         """Record that a send to ``broker`` ended after ``latency`` seconds.
 
         :param error: why the send failed; None if it succeeded. Errors that every broker would return are ignored.
+        :param now: current time in monotonic seconds.
         """
         refused = isinstance(error, BrokerError) and error.code in RETRY_CODES
         unreached = isinstance(error, NetworkError)
@@ -96,7 +97,7 @@ class BrokerFaults:
         fault.reachable = not refused and not (unreached and self.options.start_detector_enable)
 
     def is_available(self, broker: str, now: float) -> bool:
-        """Return True if the broker is not to be avoided now."""
+        """Return True if the broker is not to be avoided at time ``now`` (monotonic seconds)."""
         fault = self._brokers.get(broker)
         return fault is None or now >= fault.available_at
 
@@ -108,7 +109,10 @@ class BrokerFaults:
     # -- the detector
 
     def due(self, now: float) -> list[str]:
-        """Return the brokers to probe now; each is returned again only after ``detect_interval``."""
+        """Return the names of the brokers to probe now; each of them again only ``detect_interval`` seconds later.
+
+        :param now: current time in monotonic seconds.
+        """
         due = [name for name, fault in list(self._brokers.items()) if now >= fault.check_at]
         for name in due:
             self._brokers[name].check_at = now + self.options.detect_interval

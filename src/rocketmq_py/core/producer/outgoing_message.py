@@ -251,7 +251,10 @@ class _More(NamedTuple):
 
 
 def _counts(times: str, limit: str | None, *, unit_mode: bool, batch: bool) -> _More:
-    """Encode the fields reconsumeTimes (``j``), unitMode (``k``), maxReconsumeTimes (``l``) and batch (``m``)."""
+    """Encode the fields reconsumeTimes (``j``), unitMode (``k``), maxReconsumeTimes (``l``) and batch (``m``).
+
+    :param times: value of ``j``. :param limit: value of ``l``; None leaves it out.
+    """
     unit, many = "true" if unit_mode else "false", "true" if batch else "false"
     json = f'"j":{_text(times)},"k":"{unit}","m":"{many}"' + (f',"l":{_text(limit)}' if limit else "")
     return _More(json.encode(), f"{times}{unit}{limit or ''}{many}".encode())

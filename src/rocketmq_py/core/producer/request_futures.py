@@ -13,7 +13,7 @@ _REMEMBERED = 1024
 
 
 class Ended(NamedTuple):
-    """A request that ended without a reply: its topic, and the time of its end."""
+    """A request that ended without a reply: its topic, and when it ended, in seconds of the caller's clock."""
 
     topic: str
     at: float
@@ -39,7 +39,10 @@ class RequestFutures(Generic[T]):
         return None if found is None else found[1]
 
     def end(self, correlation_id: str, now: float) -> None:
-        """Remove a waiting request, because it ended without a reply at time ``now``; see :meth:`ended`."""
+        """Remove a waiting request, because it ended without a reply; :meth:`ended` returns it later.
+
+        :param now: current time in seconds.
+        """
         found = self._waiting.pop(correlation_id, None)
         if found is None:
             return
@@ -52,7 +55,7 @@ class RequestFutures(Generic[T]):
         return self._ended.pop(correlation_id, None)
 
     def abandon(self, now: float) -> list[T]:
-        """End all waiting requests without a reply; return their waiters."""
+        """End all waiting requests without a reply (:meth:`end`); return their waiters. ``now`` is in seconds."""
         waiters = [waiter for _, waiter in self._waiting.values()]
         for correlation_id in list(self._waiting):
             self.end(correlation_id, now)

@@ -117,7 +117,10 @@ def select_by_hash(queues: Sequence[MessageQueue], key: str | int) -> MessageQue
 
 
 class SendAttempts(msgspec.Struct, gc=False, eq=False):
-    """One message, and the state of the attempts to send it."""
+    """A send in progress: the encoded message (or batch), the limits of the send, and the state of its attempts.
+
+    Times are in monotonic seconds.
+    """
 
     outgoing: OutgoingMessage
     deadline: float
@@ -166,13 +169,20 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return self.queue
 
     def begin(self, now: float) -> None:
-        """Start an attempt: set ``until``, which leaves time for another attempt if there are retries left."""
+        """Start an attempt: set ``until``, the time at which it fails with a timeout.
+
+        It is the deadline of the send, or earlier if there are retries left and the attempts' duration is limited.
+
+        :param now: current time in monotonic seconds.
+        """
         self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
 
     def not_stored_safely(self, result: SendResult, address: str) -> FlushTimeout | None:
-        """Return an error if a stored message was not flushed or replicated in time; None if it was.
+        """Return an error if the broker stored the message but did not flush or replicate it in time; None if it did.
 
-        In case of an error, ``result`` is kept as ``stored``.
+        With an error, set ``stored`` to ``result``.
+
+        :param result: the broker's response to the attempt. :param address: the broker's, for the error.
         """
         if result.status is SendStatus.SEND_OK:
             return None
@@ -180,7 +190,7 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return FlushTimeout(int(result.status.value), f"stored, but {result.status.name}", address)
 
     def remaining(self, now: float) -> float:
-        """Return the seconds until the deadline.
+        """Return the seconds from ``now`` (monotonic seconds) until the deadline of the send.
 
         :raises RequestTimeout: the deadline has passed.
         """
@@ -190,15 +200,16 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return left
 
     def wait_longer(self, seconds: float) -> None:
-        """Extend both deadlines by the time that the send waited for room in the send window, which does not count."""
+        """Extend the deadlines of the send and of the current attempt by a wait that does not count as sending time."""
         self.deadline += seconds
         self.until += seconds
 
     def failed(self, error: RocketMQError, now: float, jitter: float = 1.0, *, elsewhere: bool = False) -> float:
         """Record that an attempt failed with ``error``; return the seconds to wait before the next attempt.
 
-        :param jitter: a random number from 0 to 1.
-        :param elsewhere: True if a broker was not tried yet; then the wait is 0.
+        :param now: current time in monotonic seconds.
+        :param jitter: a random number from 0 to 1; 0 halves the wait, 1 leaves it in full.
+        :param elsewhere: True if the topic has a broker that was not tried yet; then the wait is 0.
         :raises RocketMQError: ``error``, if the send must not be retried.
         """
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.got_go_away:

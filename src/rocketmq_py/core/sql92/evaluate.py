@@ -49,7 +49,7 @@ class EvaluationError(ValueError):
 def build(node: Node) -> Run:
     """Return a function that evaluates a tree node on a message's properties and may raise :class:`EvaluationError`.
 
-    The implementations for the types of nodes are registered below.
+    Each type of node has its own implementation (:func:`functools.singledispatch`).
     """
     raise TypeError(f"{node!r} is not part of an expression")
 

@@ -30,8 +30,10 @@ class DeliveryProgress(NamedTuple):
         """Return True if the other broker has delivered a message.
 
         :param queue_offset: offset of the message in the timer topic.
-        :param out_ms: slot of its final delivery, a time. :param stored_ms: its store time.
-        :param window_slots: number of slots ahead that a message may be written. :param precision: milliseconds a slot.
+        :param out_ms: start of the slot of its delivery, in milliseconds since the epoch.
+        :param stored_ms: its store time in milliseconds since the epoch.
+        :param window_slots: number of slots that the timer wheel covers.
+        :param precision: length of a slot in milliseconds.
         """
         if queue_offset >= self.queue_offset or queue_offset in self.waiting:
             return False
@@ -46,10 +48,10 @@ NO_PROGRESS = DeliveryProgress(0, 0)
 
 
 class LateEntries:
-    """Messages whose slot had passed when their wheel entry was written, so that the entry is in a later slot.
+    """Messages that were added to the timer wheel too late for the slot of their delivery time, so in a later slot.
 
-    Progress that covers their own slot would wrongly count them as delivered. So until the later slot is finished, the
-    reported progress ends before the first of these messages.
+    Another broker takes a message as delivered once the reported progress is past its delivery time. So until the later
+    slot is finished, progress is reported only up to the first of these messages.
     """
 
     def __init__(self) -> None:
@@ -57,7 +59,11 @@ class LateEntries:
         self._slot = 0
 
     def add(self, queue_offset: int, slot: int) -> None:
-        """Record that the entry of a message was written to ``slot``, which is later than its own."""
+        """Record that a message was added to a later slot than that of its delivery time.
+
+        :param queue_offset: offset of the message in the timer topic.
+        :param slot: the later slot, in milliseconds since the epoch.
+        """
         if self._first is None:
             self._first = queue_offset
         self._slot = max(self._slot, slot)
@@ -65,8 +71,8 @@ class LateEntries:
     def limit(self, queue_offset: int, read_ms: int) -> int:
         """Return the queue offset up to which (exclusive) progress may be reported.
 
-        :param queue_offset: queue offset of the first message that has no wheel entry yet.
-        :param read_ms: the first slot that is not finished.
+        :param queue_offset: offset in the timer topic of the first message that is not in the timer wheel yet.
+        :param read_ms: the first slot whose messages are not all delivered, in milliseconds since the epoch.
         """
         if self._first is not None and self._slot < read_ms:
             self._first = None
@@ -76,7 +82,8 @@ class LateEntries:
 class UndeliveredEntries:
     """Due messages that could not be delivered yet, because no broker accepts them.
 
-    :param most: maximum number of messages; all of them are listed in the broker's progress report.
+    :param most: maximum number of messages; each is listed in the broker's progress report (``waiting`` of
+        :class:`DeliveryProgress`).
     """
 
     def __init__(self, most: int = 1000) -> None:

@@ -57,9 +57,9 @@ def requested_time(properties: Properties, now: int) -> int:
 
 
 def slot_of(deliver_ms: int, precision: int) -> int:
-    """Return the slot of a delivery time, the value of property TIMER_OUT_MS: the slot's start in milliseconds.
+    """Return the start of the slot of a delivery time, in milliseconds since the epoch: the property TIMER_OUT_MS.
 
-    :param precision: milliseconds of a slot.
+    :param precision: length of a slot in milliseconds.
     """
     return (deliver_ms - 1) // precision * precision
 
@@ -67,10 +67,12 @@ def slot_of(deliver_ms: int, precision: int) -> int:
 def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) -> int:
     """Return the time at which a message is due, in milliseconds since the epoch.
 
-    It is the requested time if that lies in the message's slot. Otherwise it is the end of the slot: for example, a
-    delay counts from the first store time, which is not known after the message was written to the wheel again.
+    This is the time that its properties request if that lies in the message's slot, else the end of the slot. The time
+    is outside, for example, if a message with a delay was stored again, because delays count from ``stored_ms``.
 
-    :param out_ms: slot of the message. :param stored_ms: its store time.
+    :param out_ms: start of the message's slot, in milliseconds since the epoch.
+    :param stored_ms: its latest store time in milliseconds since the epoch.
+    :param precision: length of a slot in milliseconds.
     """
     end = out_ms + precision
     try:
@@ -81,7 +83,10 @@ def due_ms(properties: Properties, out_ms: int, stored_ms: int, precision: int) 
 
 
 class TimerPosition(NamedTuple):
-    """The slot of a message's wheel entry; ``rolls`` is True if it must then be written to the wheel again."""
+    """The slot of the timer wheel to which a message is written.
+
+    ``rolls`` is True if its delivery time is later: when the slot is due, the message is written to the wheel again.
+    """
 
     slot: int
     rolls: bool
@@ -93,10 +98,10 @@ def wheel_position(out_ms: int, now: int, window_slots: int, precision: int) -> 
     A message beyond the window is written to an earlier slot and again when that is due (``rolls``). As in Java, the
     earlier slot is chosen so that the last wait is at least a third of the window.
 
-    :param out_ms: slot of the message's delivery.
-    :param now: current time in milliseconds.
-    :param window_slots: number of slots ahead that a message may be written.
-    :param precision: milliseconds of a slot.
+    :param out_ms: start of the slot of the message's delivery, in milliseconds since the epoch.
+    :param now: current time in milliseconds since the epoch.
+    :param window_slots: number of slots that the wheel covers from now on (the window).
+    :param precision: length of a slot in milliseconds.
     """
     window, written = window_slots * precision, now // precision * precision
     rest = out_ms - written - window
@@ -108,9 +113,9 @@ def wheel_position(out_ms: int, now: int, window_slots: int, precision: int) -> 
 
 
 def window_slots(configured: int) -> int:
-    """Return the number of slots ahead that a message may be written.
+    """Return how many slots from now on the timer wheel may use (the window).
 
-    :param configured: the broker's setting; an invalid value means the largest possible number.
+    :param configured: the broker's setting, a number of slots; an invalid one means the largest possible number.
     """
     longest = WHEEL_SLOTS - BLANK_SLOTS
     return configured if 2 <= configured <= longest else longest
@@ -173,7 +178,7 @@ class _Waiting:
 class Agenda:
     """The messages that are due soon, ordered by due time and then by arrival.
 
-    It also counts, for each slot, the entries that are not finished yet, so that the caller knows when a slot is.
+    It also counts the unfinished entries of each slot of the timer wheel: those not yet delivered or dropped.
     """
 
     def __init__(self) -> None:
@@ -199,7 +204,7 @@ class Agenda:
         waiting.add(entry)
 
     def hold(self, slot: int) -> None:
-        """Count one more unfinished entry of a slot, which is not complete before a matching :meth:`release`."""
+        """Count one more unfinished entry of a slot: :meth:`is_complete` is False until :meth:`release` is called."""
         self._open[slot] = self._open.get(slot, 0) + 1
 
     def release(self, slot: int, count: int = 1) -> None:
@@ -214,7 +219,7 @@ class Agenda:
 
         :param topic: topic of the message to cancel.
         :param key: its unique key, or topic, ``+`` and unique key.
-        :param entry: entry of the cancelling message.
+        :param entry: timer log entry of the message that requests the cancellation.
         """
         self._cancelled.setdefault(entry.slot, {})[topic, key] = entry
 
@@ -251,16 +256,16 @@ class Agenda:
             self.release(slot, count)
 
     def is_complete(self, slot: int) -> bool:
-        """Return True if a slot has no unfinished entries."""
+        """Return True if all entries of a slot are delivered or dropped."""
         return slot not in self._open
 
     def forget(self, slot: int) -> None:
-        """Remove what is recorded about a finished slot."""
+        """Remove a complete slot, with its cancellations, from memory."""
         self._begun.discard(slot)
         self._cancelled.pop(slot, None)
 
     def begun(self) -> list[int]:
-        """Return the slots, not removed yet, of which at least one entry was delivered or dropped; sorted."""
+        """Return the slots with at least one delivered or dropped entry, sorted, until :meth:`forget` removes them."""
         return sorted(self._begun)
 
     def rest(self, slot: int) -> Iterator[TimerEntry]:

@@ -23,12 +23,13 @@ _MOST_GIVEN_UP = 10_000
 
 
 def run_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[int, int]:
-    """Return how many half messages, from index ``at`` on, may lie next to each other, and the size of each in bytes.
+    """Return how many half messages, from index ``at`` on, may be adjacent in the commit log, and the size of each.
 
-    Their commit log offsets have equal distances and their queue offsets are consecutive. They are adjacent in the
-    commit log if each has the returned size, which the caller must check.
+    Their queue offsets are consecutive and their commit log offsets have equal distances: the returned size in bytes.
+    They are adjacent if each of them really has this size, which the caller must check.
 
     :param places: commit log offsets of the half messages. :param offsets: their offsets in the half topic.
+    :param at: index in both lists.
     """
     place, offset, last = places[at], offsets[at], len(places) - 1
     size = places[at + 1] - place if at < last else 1
@@ -106,7 +107,12 @@ class TransactionTable:
         self._states[index : index + count] = bytes((outcome,)) * count
 
     def outcome(self, half: int) -> int:
-        """Return the outcome of a half message; ``OPEN`` if it has not ended, ``ENDED`` if its outcome is not known."""
+        """Return how the transaction of a half message ended, such as ``COMMIT``; ``OPEN`` if it is still open.
+
+        ``ENDED`` means that it ended, but nobody remembers whether by a commit or a rollback.
+
+        :param half: the offset of the half message in its queue.
+        """
         current = self.current(half)
         index = current - self.base
         if index >= 0:
@@ -122,15 +128,20 @@ class TransactionTable:
         for offset in earlier:
             self._current[offset] = place
 
+    def replace(self, half: int, place: int) -> None:
+        """As :meth:`move`, for a half message that :meth:`advance` has not passed: it is not checked there any more."""
+        self.move(half, place)
+        self._set(half, ENDED)
+
     def current(self, half: int) -> int:
         """Return the latest offset at which a half message was stored, given any of its offsets."""
         return self._current.get(half, half)
 
     def give_up(self, half: int) -> None:
-        """Record that a half message is not checked any more; its producer may still end it.
+        """Record that a half message is not checked any more, but stays open: its producer may still end it.
 
-        Only the latest 10,000 of them are kept in memory; the others count as ended, but :meth:`may_be_forgotten`
-        returns True for them.
+        Only the latest 10,000 of these half messages stay in memory. For the others :meth:`outcome` returns ``ENDED``,
+        although they may be open; :meth:`may_be_forgotten` returns True for them.
         """
         self._given_up[half] = None
         if len(self._given_up) > _MOST_GIVEN_UP:
@@ -140,11 +151,14 @@ class TransactionTable:
             self._has_forgotten = True
 
     def may_be_forgotten(self, half: int) -> bool:
-        """Return True if a half message that counts as ended may in fact be one of those dropped by :meth:`give_up`."""
+        """Return True if a half message may be open although :meth:`outcome` returns ``ENDED``.
+
+        That is so if :meth:`give_up` may have removed it from memory.
+        """
         return self._has_forgotten and self.since <= half < self.base and half not in self._stale
 
     def recall(self, half: int) -> None:
-        """Record again that a half message was given up, after it was dropped from memory and found to be open."""
+        """Call :meth:`give_up` again for a half message that it removed from memory and that the caller found open."""
         self.give_up(half)
 
     def next_open(self, end: int) -> int:

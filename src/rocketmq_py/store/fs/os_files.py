@@ -13,11 +13,11 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from rocketmq_py.store.fs.filesystem import DiskUsage
+from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
 
 if sys.platform == "win32":
     import msvcrt
@@ -165,6 +165,12 @@ class OsFileSystem:
         except FileNotFoundError:
             return []
 
+    def inner_folders(self, root: Path, length: int) -> Iterator[InnerFolder]:
+        for outer in self.names(root):
+            folder = f"{root}{os.sep}{outer}"
+            for name in _listed(folder) or ():
+                yield _inner_folder(outer, name, f"{folder}{os.sep}{name}", length)
+
     def size(self, path: Path) -> int | None:
         try:
             return path.stat().st_size
@@ -192,11 +198,16 @@ class OsFileSystem:
     def write(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(path.name + ".tmp")
-        with fresh.open("wb") as file:
+        with self._create(fresh) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
+        _sync_directory(path.parent)
+
+    def _create(self, path: Path) -> BinaryIO:
+        """Open a new file for writing, or an existing one emptied."""
+        return path.open("wb")
 
     def sync(self, paths: Sequence[Path]) -> None:
         if len(paths) > _MANY and _SYNC_COVERS_MAPPING:
@@ -247,6 +258,52 @@ class OsFileSystem:
     def disk_usage(self, path: Path) -> DiskUsage:
         usage: Any = shutil.disk_usage(path)
         return DiskUsage(usage.total, usage.used, usage.free)
+
+
+def _sync_directory(path: Path) -> None:
+    """Block until the names in a directory are on disk; Windows has no such call."""
+    if sys.platform != "win32":
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _listed(directory: str) -> list[str] | None:
+    """Sorted names in a directory; None if it is not a directory."""
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 - as in names()
+    except NotADirectoryError:
+        return None
+
+
+def _inner_folder(outer: str, name: str, path: str, length: int) -> InnerFolder:
+    names = _listed(path)
+    if not names:
+        return InnerFolder(outer, name, None if names is None else {})
+    last = names.pop()
+    sizes = {one: os.stat(f"{path}{os.sep}{one}").st_size for one in names}  # noqa: PTH116 - as in names()
+    fd = os.open(f"{path}{os.sep}{last}", os.O_RDONLY | _BINARY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        sizes[last] = os.fstat(fd).st_size
+        head = os.read(fd, length)
+        return InnerFolder(outer, name, sizes, head, _is_hole(fd, len(head), sizes[last]))
+    finally:
+        os.close(fd)
+
+
+def _is_hole(fd: int, begin: int, end: int) -> bool:
+    """True if the file system knows that nothing was written from ``begin`` to the end of a file."""
+    if begin >= end:
+        return True
+    if not hasattr(os, "SEEK_DATA"):
+        return False
+    try:
+        os.lseek(fd, begin, os.SEEK_DATA)
+    except OSError as e:
+        return e.errno == errno.ENXIO
+    return False
 
 
 def _lock_descriptor(fd: int) -> None:

@@ -90,7 +90,7 @@ class LogScan:
             self.end = self._log.next_file(self.end) if start is None else start
 
     def _file(self, start: int) -> Generator[Found, None, bool]:
-        """Records of one file; returns True if the log ends in it."""
+        """Yield the records of the file that begins at ``start``; the generator returns True if the log ends in it."""
         buffer = self._log.buffer(start)
         assert buffer is not None
         size_of_file = filled = self._log.file_size
@@ -133,7 +133,7 @@ class LogScan:
         return zeros >= end - first_sector and first_sector > found.physical_offset
 
     def _usual(self, block: bytes, at: int, physical: int) -> Found | None:
-        """Fast path of :meth:`_record`; None if the record is unusual or damaged."""
+        """Fast path of :meth:`_record`, with the same parameters; None if the record is unusual or damaged."""
         size, magic, crc, queue_id, offset, own, flags, time, length = _COMMON.unpack_from(block, at)
         body, end = at + HEAD_V4.size, at + size
         topic = body + length
@@ -158,7 +158,11 @@ class LogScan:
         return found
 
     def _record(self, block: bytes, at: int, physical: int) -> Found:
-        """Parse the record at a position of a block that contains all of its bytes."""
+        """Parse the record at position ``at`` of a block that contains all of its bytes.
+
+        :param physical: offset in the log at which the record begins.
+        :raises Damage: the bytes are not a valid record.
+        """
         head: tuple[int, ...] = HEAD_V4.unpack_from(block, at)
         size, sys_flag, body = head[0], head[7], at + HEAD_V4.size
         if sys_flag & _V6_HOSTS:
@@ -175,6 +179,44 @@ class LogScan:
             raise Damage("the checksum of a body is wrong")
         topic, properties = _tail(block, body_end, at + size, head[1])
         return Found(physical, size, topic, head[3], head[5], sys_flag, head[10], properties)
+
+
+def next_record(log: CommitLog, offset: int, most: int | None = None) -> int | None:
+    """Offset of the first whole record behind ``offset``, where the log is damaged; None if there is none.
+
+    :param most: search only so many bytes of the file, and the begins of later files.
+    """
+    for start in [start for start in log.starts if start + log.file_size > offset]:
+        end = log.file_size if most is None or start > offset else min(log.file_size, offset - start + most)
+        found = _first_record(log, start, max(0, offset + 1 - start), end)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_record(log: CommitLog, start: int, begin: int, end: int) -> int | None:
+    """Offset of the first whole record that begins in a part of the file at ``start``."""
+    buffer = log.buffer(start)
+    assert buffer is not None
+    while begin < end:
+        block = buffer[begin : min(end + _SIZE_MAGIC.size, begin + _BLOCK)]
+        for at in _magics(block):
+            offset = start + begin + at
+            found = next(iter(LogScan(log, offset)), None)
+            if found is not None and found.physical_offset == offset:
+                return offset
+        begin += max(1, len(block) - _SIZE_MAGIC.size + 1)
+    return None
+
+
+def _magics(block: bytes) -> list[int]:
+    """Positions at which a record can begin: its magic is behind its size."""
+    found = []
+    for magic in (MAGIC_V1, MAGIC_V2):
+        text, at = magic.to_bytes(4, "big", signed=True), 3
+        while (at := block.find(text, at + 1)) >= 0:
+            found.append(at - 4)
+    return sorted(found)
 
 
 def _size_of(size: int, magic: int, room: int) -> int:

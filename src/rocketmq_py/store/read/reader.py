@@ -170,7 +170,8 @@ class Reader:
                 continue
             record = self._log.read(physical, size)
             if record is None and self._is_removed(queue, following - 1, physical, size):
-                removed_before = self._log.next_file(physical)
+                if size != BLANK_ENTRY_SIZE:  # a blank entry says nothing about the file at its offset 0
+                    removed_before = self._log.next_file(physical)
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
                 continue
             if record is None or not fits(record, queue, following - 1):
@@ -274,8 +275,11 @@ class Reader:
         message_filter: MessageFilter | None,
         residency: Residency | None,
     ) -> Iterator[E]:
-        """Return the leading ``entries``, as many as one read needs, whose records are all in main memory.
+        """Check that the records of the leading ``entries``, as many as one read can need, are in main memory.
 
+        Returns these entries, and further ones only if they need no check.
+
+        :param max_count: maximum number of messages of the read; ``limit`` is the maximum of bytes.
         :param residency: None to return all entries without a check, and read from disk.
         :raises NotInMemory: some of these records are not in main memory.
         """

@@ -1,208 +1,245 @@
-"""Messages to and from brokers of other names: where they go, what is sent, and which answers are failures."""
+"""Messages that go to other masters, and messages read there."""
 
 from __future__ import annotations
 
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 
 from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import BrokerError, ConnectionLost, NoRouteError, OffsetIllegal
-from rocketmq_py.properties import decode_properties
+from rocketmq_py.errors import BrokerError, ConnectError, NoRouteError, OffsetIllegal, RequestTimeout
+from rocketmq_py.properties import decode_properties, encode_properties
+from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.command import Command
-from tests.unit.broker.rpc import Asked, Others, reply, route
+from rocketmq_py.wire.record import QUEUE_OFFSET_AT
+from tests.unit.broker.harness import START_MS
 
-SEND_V2, PULL, GET_ROUTE = 310, 11, 105
-OWN = {"own": {0: "own:1", 1: "own:2"}}
-TWO = {"a": {0: "a:1"}, "b": {0: "b:1", 1: "b:2"}}
-WITHOUT_MASTER = {"x": {1: "x:2"}}
+BROKERS = {"broker-a": {0: "a:1"}, "broker-b": {0: "b:1", 1: "b:2"}, "broker-c": {0: "c:1"}, "broker-d": {1: "d:2"}}
 
 
-def record(properties: str = "KEYS\x01k\x02", **more: object) -> NewRecord:
-    fields = {"topic": "t", "queue_id": 3, "body": b"body", "properties": properties.encode()} | more
-    return NewRecord(born_timestamp=77, **fields)
+def route(*names: str, queues: int = 2, perm: int = 6) -> bytes:
+    return TopicRouteData(
+        queue_datas=[
+            QueueData(broker_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm) for name in names
+        ],
+        broker_datas=[BrokerData(cluster="c", broker_name=name, broker_addrs=BROKERS[name]) for name in names],
+    ).encode()
 
 
-class Bench:
-    """``answers`` are those of brokers by their address; the name server answers with ``brokers``."""
+class Others(RpcClient):
+    """A name server with one route, and brokers with one answer."""
 
-    def __init__(self, brokers: dict[str, dict[int, str]], queues: int = 1, **answers: Reply | Exception) -> None:
-        self.now = 1_000
-        self.brokers, self.queues, self.answers = brokers, queues, answers
-        self.others = Others(self._answer)
-        config = BrokerConfig(broker_name="own", namesrv_addr="ns:1", broker_role="SLAVE", broker_id=1)
-        self.bridge = EscapeBridge(config, self.others, lambda: self.now)
+    def __init__(self, body: bytes) -> None:
+        super().__init__()
+        self.body = body
+        self.answer: Callable[[], tuple[int, dict[str, str], bytes]] = lambda: (0, {}, b"")
+        self.failure: Exception | None = None
+        self.asked: list[tuple[str, int, dict[str, str], bytes, float]] = []
+        self.routes = 0
+        self.closed = 0
 
-    def _answer(self, address: str, command: Command) -> Reply | Exception:
-        if address == "ns:1":
-            assert command.code == GET_ROUTE
-            return route(self.brokers, self.queues)
-        return self.answers.get(address.partition(":")[0], reply())
+    async def invoke(self, address: str, command: Command, timeout: float) -> Reply:
+        if address == "n:1":
+            self.routes += 1
+            return Reply(0, command.opaque, body=self.body)
+        self.asked.append((address, int(command.code), dict(command.ext), bytes(command.body), timeout))
+        if self.failure is not None:
+            raise self.failure
+        code, ext, body = self.answer()
+        return Reply(code, command.opaque, remark="why", fields=msgspec.Raw(msgspec.json.encode(ext)), body=body)
 
-    @property
-    def sent(self) -> list[Asked]:
-        return [asked for asked in self.others.asked if asked.address != "ns:1"]
+    def close(self) -> None:
+        self.closed += 1
 
-    @property
-    def routes(self) -> int:
-        return len(self.others.codes("ns:1"))
+
+def bridge(others: Others, **config: Any) -> EscapeBridge:
+    settings = BrokerConfig(namesrv_addr="n:1", broker_name="broker-a", **config)
+    return EscapeBridge(settings, others, lambda: START_MS)
+
+
+def record(**properties: str) -> NewRecord:
+    return NewRecord(
+        topic="t", body=b"body", properties=encode_properties(properties), born_timestamp=5, flag=7, sys_flag=0,
+        reconsume_times=3, queue_id=0, born_host=b"\0" * 8,
+    )  # fmt: skip
 
 
 # -- put
 
 
-async def test_a_message_is_sent_to_a_master_of_another_name_with_all_it_has() -> None:
-    bench = Bench(OWN | {"b": {0: "b:1", 1: "b:2"}} | WITHOUT_MASTER)
-    delayed = "KEYS\x01k\x02DELAY\x013\x02REAL_TOPIC\x01r\x02REAL_QID\x012\x02WAIT\x01true\x02"
-    await bench.bridge.put(record(delayed, sys_flag=1, flag=9, reconsume_times=2))
-    [(address, command, timeout)] = bench.sent
-    assert (address, command.code, command.body, timeout) == ("b:1", SEND_V2, b"body", 3.0)
-    ext = dict(command.ext)
-    assert decode_properties(ext.pop("i").encode()) == {"KEYS": "k", "WAIT": "true"}
-    assert ext == {
-        "a": "InnerProducerGroup_own_1", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "1", "g": "77", "h": "9",
-        "j": "2", "k": "false", "m": "false", "n": "b",
+def test_a_message_is_sent_to_another_master_as_it_was() -> None:
+    others = Others(route("broker-a", "broker-b"))
+    given = {"KEYS": "k", "DELAY": "3", "REAL_TOPIC": "r", "REAL_QID": "9", "UNIQ_KEY": "ID"}
+    asyncio.run(bridge(others).put(record(**given)))
+    [(address, code, ext, body, timeout)] = others.asked
+    assert (address, code, body, timeout) == ("b:1", 310, b"body", 3.0)
+    properties = decode_properties(ext["i"].encode())
+    assert properties == {"KEYS": "k", "UNIQ_KEY": "ID"}
+    assert ext["e"] in ("0", "1")
+    assert {key: ext[key] for key in "abcdfghjkmn"} == {
+        "a": "InnerProducerGroup_broker-a_0", "b": "t", "c": "TBW102", "d": "4", "f": "0", "g": "5", "h": "7",
+        "j": "3", "k": "false", "m": "false", "n": "broker-b",
     }  # fmt: skip
 
 
-async def test_the_producer_group_of_the_message_is_kept() -> None:
-    bench = Bench(TWO)
-    await bench.bridge.put(record("PGROUP\x01mine\x02"))
-    assert bench.sent[0].command.ext["a"] == "mine"
+def test_the_producer_group_of_a_half_message_is_kept() -> None:
+    others = Others(route("broker-b"))
+    asyncio.run(bridge(others).put(record(PGROUP="p")))
+    assert others.asked[0][2]["a"] == "p"
 
 
-async def test_all_queues_of_all_masters_are_used_in_turn() -> None:
-    bench = Bench(TWO | OWN, 2)
-    for _ in range(8):
-        await bench.bridge.put(record())
-    places = [(asked.address, asked.command.ext["e"]) for asked in bench.sent]
-    assert sorted(places) == sorted([(address, queue) for address in ("a:1", "b:1") for queue in "01"] * 2)
-    assert bench.routes == 1
+def test_messages_are_spread_over_all_queues_of_other_masters() -> None:
+    others = Others(route("broker-a", "broker-b", "broker-c", "broker-d"))
+    subject = bridge(others)
+
+    async def put() -> None:
+        for _ in range(8):
+            await subject.put(record())
+
+    asyncio.run(put())
+    places = [(address, ext["e"]) for address, _, ext, *_ in others.asked]
+    assert sorted(places) == sorted([("b:1", "0"), ("b:1", "1"), ("c:1", "0"), ("c:1", "1")] * 2)
+    assert others.routes == 1
 
 
-async def test_messages_of_a_key_go_to_one_master() -> None:
-    """Which one is the hash of the key: "a" is 97, "b" is 98 and their two brokers are sorted by name."""
-    bench = Bench(TWO | OWN, 2)
-    for key in "aabb":
-        await bench.bridge.put(record(), key)
-    assert [asked.address for asked in bench.sent] == ["b:1", "b:1", "a:1", "a:1"]
-    assert {asked.command.ext["e"] for asked in bench.sent} == {"0", "1"}
+def test_messages_with_one_key_go_to_one_master() -> None:
+    others = Others(route("broker-b", "broker-c"))
+    subject = bridge(others)
+
+    async def put() -> None:
+        for key in ("a",) * 4 + ("b",) * 4:
+            await subject.put(record(), key)
+
+    asyncio.run(put())
+    a, b = others.asked[:4], others.asked[4:]
+    assert ({address for address, *_ in a}, {address for address, *_ in b}) == ({"c:1"}, {"b:1"}), "97 and 98 modulo 2"
+    assert {ext["e"] for _, _, ext, *_ in a} == {"0", "1"}
 
 
-@pytest.mark.parametrize("brokers", [OWN, WITHOUT_MASTER, {}])
-async def test_without_another_master_nothing_is_sent(brokers: dict[str, dict[int, str]]) -> None:
-    bench = Bench(brokers)
+@pytest.mark.parametrize("body", [route("broker-a"), route("broker-b", perm=4), route("broker-d"), route()])
+def test_without_another_master_there_is_no_place(body: bytes) -> None:
+    others = Others(body)
+    subject = bridge(others)
     for _ in range(2):
-        with pytest.raises(NoRouteError, match="no master other than own has topic t: create it on other masters"):
-            await bench.bridge.put(record())
-    assert bench.sent == []
-    assert bench.routes == 2, "the route is queried again"
+        with pytest.raises(NoRouteError, match="no master other than broker-a has topic t: create it on other masters"):
+            asyncio.run(subject.put(record()))
+    assert (others.asked, others.routes) == ([], 2), "the route is asked for again"
 
 
-@pytest.mark.parametrize("code", [0, 10, 11, 12])
-async def test_a_message_that_is_stored_but_not_yet_safe_is_sent(code: int) -> None:
-    bench = Bench(TWO, a=reply(code), b=reply(code))
-    await bench.bridge.put(record())
-    await bench.bridge.put(record())
-    assert bench.routes == 1
-
-
-@pytest.mark.parametrize("code", [1, 2, 14, 17])
-async def test_a_refusal_is_raised_and_the_route_queried_again(code: int) -> None:
-    bench = Bench({"a": {0: "a:1"}}, a=reply(code, remark="no room"))
-    with pytest.raises(BrokerError, match="no room") as caught:
-        await bench.bridge.put(record())
-    assert caught.value.code == code
-    bench.answers.clear()
-    await bench.bridge.put(record())
-    assert bench.routes == 2
+@pytest.mark.parametrize(("code", "stored"), [(0, True), (10, True), (11, True), (12, True), (1, False), (14, False)])
+def test_a_refused_send_is_an_error_and_asks_for_the_route_again(code: int, stored: bool) -> None:
+    others = Others(route("broker-b"))
+    others.answer = lambda: (code, {}, b"")
+    subject = bridge(others)
+    for _ in range(2):
+        if stored:
+            asyncio.run(subject.put(record()))
+        else:
+            with pytest.raises(BrokerError) as refused:
+                asyncio.run(subject.put(record()))
+            assert (refused.value.code, refused.value.address) == (code, "b:1")
+    assert others.routes == (1 if stored else 2)
 
 
 # -- get
 
 
-def stored(offset: int) -> bytes:
-    """The head of a record: the queue offset stands at byte 20."""
-    return bytes(20) + offset.to_bytes(8, "big") + bytes(60)
+def stored_at(offset: int) -> bytes:
+    raw = bytearray(QUEUE_OFFSET_AT + 8)
+    struct.pack_into(">q", raw, QUEUE_OFFSET_AT, offset)
+    return bytes(raw)
 
 
-def pulled(code: int = 0, offset: int = 5, end: int = 9) -> Reply:
+def pulled(code: int = 0, end: int = 10, body: bytes = b"") -> Callable[[], tuple[int, dict[str, str], bytes]]:
     fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": "6", "minOffset": "0", "maxOffset": str(end)}
-    return reply(code, stored(offset) if code == 0 else b"", "said", **fields)
+    return lambda: (code, fields, body)
 
 
-async def test_a_message_is_read_from_the_master() -> None:
-    bench = Bench(TWO, b=pulled())
-    assert await bench.bridge.get("b", "t", 7, 5) == stored(5)
-    [(address, command, timeout)] = bench.sent
-    assert (address, command.code, timeout) == ("b:1", PULL, 10.0)
-    assert command.ext == {
-        "consumerGroup": "TOOLS_CONSUMER", "topic": "t", "queueId": "7", "queueOffset": "5", "maxMsgNums": "1",
+def test_a_message_is_read_at_the_master() -> None:
+    others = Others(route("broker-b"))
+    others.answer = pulled(body=stored_at(5))
+    assert asyncio.run(bridge(others).get("broker-b", "t", 1, 5)) == stored_at(5)
+    [(address, code, ext, _, timeout)] = others.asked
+    assert (address, code, timeout) == ("b:1", 11, 10.0)
+    assert {key: ext[key] for key in ("consumerGroup", "topic", "queueId", "queueOffset", "maxMsgNums", "sysFlag",
+                                      "commitOffset", "suspendTimeoutMillis", "subVersion", "subscription",
+                                      "expressionType", "bname")} == {
+        "consumerGroup": "TOOLS_CONSUMER", "topic": "t", "queueId": "1", "queueOffset": "5", "maxMsgNums": "1",
         "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*",
-        "expressionType": "TAG", "bname": "b",
+        "expressionType": "TAG", "bname": "broker-b",
     }  # fmt: skip
 
 
-async def test_a_message_is_read_from_a_slave_if_there_is_no_master() -> None:
-    bench = Bench(WITHOUT_MASTER, x=pulled())
-    assert await bench.bridge.get("x", "t", 0, 5) == stored(5)
-    assert bench.sent[0].address == "x:2"
+def test_a_message_is_read_at_a_slave_if_there_is_no_master() -> None:
+    others = Others(route("broker-d"))
+    others.answer = pulled(body=stored_at(5))
+    assert asyncio.run(bridge(others).get("broker-d", "t", 1, 5)) is not None
+    assert others.asked[0][0] == "d:2"
 
 
-@pytest.mark.parametrize("answer", [pulled(offset=6), pulled(19), pulled(20), pulled(21)])
-async def test_a_message_that_was_deleted_is_none(answer: Reply) -> None:
-    bench = Bench(TWO, b=answer)
-    assert await bench.bridge.get("b", "t", 7, 5) is None
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (pulled(body=stored_at(5)), True),
+        (pulled(body=stored_at(4)), True),
+        (pulled(body=stored_at(6)), False),
+        (pulled(19), False),
+        (pulled(20), False),
+        (pulled(21), False),
+        (pulled(end=6, body=stored_at(5)), True),
+    ],
+)
+def test_a_message_that_is_gone_is_none(answer: Any, found: bool) -> None:
+    others = Others(route("broker-b"))
+    others.answer = answer
+    assert (asyncio.run(bridge(others).get("broker-b", "t", 1, 5)) is not None) is found
 
 
-@pytest.mark.parametrize(("end", "ends_before"), [(4, True), (5, True), (6, False)])
-async def test_a_queue_that_ends_before_is_an_error(end: int, ends_before: bool) -> None:
-    bench = Bench(TWO, b=pulled(end=end))
-    if ends_before:
-        with pytest.raises(OffsetIllegal, match="queue 7 of topic t ends before 5 at b:1"):
-            await bench.bridge.get("b", "t", 7, 5)
-    else:
-        assert await bench.bridge.get("b", "t", 7, 5) is not None
+@pytest.mark.parametrize("end", [0, 4, 5])
+def test_a_queue_that_ends_before_the_offset_is_an_error(end: int) -> None:
+    others = Others(route("broker-b"))
+    others.answer = pulled(21, end)
+    with pytest.raises(OffsetIllegal, match="queue 1 of topic t ends before 5 at b:1"):
+        asyncio.run(bridge(others).get("broker-b", "t", 1, 5))
 
 
-@pytest.mark.parametrize("code", [1, 2, 16, 17, 24])
-async def test_a_refused_read_is_raised(code: int) -> None:
-    bench = Bench(TWO, b=pulled(code))
-    with pytest.raises(BrokerError, match="said") as caught:
-        await bench.bridge.get("b", "t", 7, 5)
-    assert caught.value.code == code
-    with pytest.raises(BrokerError):
-        await bench.bridge.get("b", "t", 7, 5)
-    assert bench.routes == 1
-
-
-async def test_a_broker_without_an_answer_is_looked_for_again() -> None:
-    bench = Bench(TWO, b=ConnectionLost("b:1 has gone"))
+def test_a_broker_without_a_route_is_asked_for_again() -> None:
+    others = Others(route("broker-b"))
+    subject = bridge(others)
     for _ in range(2):
-        with pytest.raises(ConnectionLost, match="has gone"):
-            await bench.bridge.get("b", "t", 7, 5)
-    assert bench.routes == 2
+        with pytest.raises(NoRouteError, match="no name server knows a broker broker-x with topic t"):
+            asyncio.run(subject.get("broker-x", "t", 1, 5))
+    assert others.routes == 2
 
 
-async def test_a_broker_that_nobody_knows_is_looked_for_again() -> None:
-    bench = Bench(TWO)
+@pytest.mark.parametrize(("failure", "routes"), [(ConnectError("refused"), 2), (RequestTimeout("late"), 2)])
+def test_a_broker_that_does_not_answer_has_its_route_asked_for_again(failure: Exception, routes: int) -> None:
+    others = Others(route("broker-b"))
+    others.failure = failure
+    subject = bridge(others)
     for _ in range(2):
-        with pytest.raises(NoRouteError, match="no name server knows a broker c with topic t"):
-            await bench.bridge.get("c", "t", 7, 5)
-    assert (bench.routes, bench.sent) == (2, [])
+        with pytest.raises(type(failure)):
+            asyncio.run(subject.get("broker-b", "t", 1, 5))
+    assert others.routes == routes
 
 
-async def test_a_route_is_used_for_five_seconds() -> None:
-    bench = Bench(TWO, b=pulled())
-    for passed in (0, 4_999, 1):
-        bench.now += passed
-        await bench.bridge.get("b", "t", 7, 5)
-    assert bench.routes == 2
+def test_a_refused_read_is_an_error() -> None:
+    others = Others(route("broker-b"))
+    others.answer = pulled(16)
+    with pytest.raises(BrokerError) as refused:
+        asyncio.run(bridge(others).get("broker-b", "t", 1, 5))
+    assert (refused.value.code, refused.value.address) == (16, "b:1")
 
 
-def test_closing_closes_the_connections() -> None:
-    bench = Bench(TWO)
-    assert not bench.others.is_closed
-    bench.bridge.close()
-    assert bench.others.is_closed
+def test_connections_are_closed() -> None:
+    others = Others(route())
+    bridge(others).close()
+    assert others.closed == 1

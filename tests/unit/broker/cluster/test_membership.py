@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from rocketmq_py.errors import ConnectError
 from rocketmq_py.protocol.headers.cluster import NotifyMinBrokerIdChange
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import Command
-from tests.unit.broker.rpc import Others, reply
 
 
 class NameServers(RpcClient):
@@ -61,20 +59,9 @@ def test_without_an_answer_there_are_no_members_and_one_warning(caplog: pytest.L
     assert not role.is_acting
 
 
-@pytest.mark.parametrize("body", [b"[]", b'{"brokerMemberGroup":null}', b"", b"no JSON", b"\xff", b"{"])
-def test_a_malformed_answer_is_ignored(body: bytes) -> None:
-    servers = NameServers(one=body, two=body, three=BOTH)
-    assert asyncio.run(membership(servers)[0].members()) == {0: "m:1", 1: "s:1"}
-
-
-async def test_queries_go_on_after_malformed_answers() -> None:
-    group, role = membership(NameServers(one=b"", two=b"", three=b""))
-    group.start()
-    await asyncio.sleep(3)
-    group._rpc_client.answers["one"] = BOTH.replace(b'0:"m:1",', b"")  # type: ignore[attr-defined]
-    await asyncio.sleep(2)
-    assert role.is_acting
-    await group.stop()
+def test_a_malformed_answer_is_ignored() -> None:
+    servers = NameServers(one=b"[]", two=b'{"brokerMemberGroup":null}', three=BOTH)
+    assert asyncio.run(membership(servers)[0].members())
 
 
 def test_notifications_of_its_own_name_count_once() -> None:
@@ -98,102 +85,82 @@ def test_members_are_counted_this_one_always(answer: bytes, alive: int) -> None:
     assert role.alive_replicas == alive
 
 
-# -- heartbeats and queries
+# -- in the background
 
 
-class Servers(Others):
-    """Two name servers; ``down`` ones do not answer."""
+class Beats(NameServers):
+    """Notes requests with their times; every name server answers with both members unless it is ``down``."""
 
     def __init__(self) -> None:
-        super().__init__(self._said)
+        super().__init__()
+        self.seen: list[tuple[str, int, dict[str, str], float, float]] = []
         self.down: set[str] = set()
+        self.closed = 0
 
-    def _said(self, address: str, command: Command) -> Reply | Exception:
+    async def invoke(self, address: str, command: Command, timeout: float) -> Reply:
+        at = asyncio.get_running_loop().time()
+        self.seen.append((address, int(command.code), dict(command.ext), timeout, at))
         if address in self.down:
-            return ConnectError(f"{address} is down")
-        return reply(body=BOTH if command.code == GET_MEMBERS else b"")
+            raise ConnectError(f"cannot connect to {address}")
+        return Reply(0, command.opaque, body=BOTH)
+
+    def close(self) -> None:
+        self.closed += 1
 
 
-GET_MEMBERS, HEARTBEAT = 901, 904
-
-
-def beating(servers: Servers, renewed: list[int], **settings: Any) -> tuple[Membership, Role]:
-    config = BrokerConfig(
-        **{"broker_role": "SLAVE", "broker_id": 1, "broker_name": "here", "broker_cluster_name": "c",
-           "enable_slave_acting_master": True, "namesrv_addr": "one:1;two:1"} | settings
-    )  # fmt: skip
-    role = Role(config, 10911)
-    return Membership(config, role, servers, "10.0.0.5:10911", lambda: renewed.append(1)), role
-
-
-async def test_heartbeats_and_queries_are_sent_every_second(caplog: pytest.LogCaptureFixture) -> None:
-    servers = Servers()
-    servers.down.add("one:1")
-    group, role = beating(servers, [])
+async def lived(group: Membership, seconds: float) -> None:
     group.start()
-    assert servers.asked == []
-    await asyncio.sleep(2.5)
-    beats = [asked for asked in servers.asked if asked.command.code == HEARTBEAT]
-    assert [asked.address for asked in beats] == ["one:1", "two:1"] * 2
-    assert {asked.timeout for asked in servers.asked} == {1.0}
-    assert beats[0].command.ext == {
-        "clusterName": "c", "brokerAddr": "10.0.0.5:10911", "brokerName": "here", "brokerId": "1",
-    }  # fmt: skip
-    queries = [asked for asked in servers.asked if asked.command.code == GET_MEMBERS]
-    assert [asked.address for asked in queries] == ["one:1", "two:1"] * 2
-    assert queries[0].command.ext == {"clusterName": "c", "brokerName": "here"}
-    assert role.alive_replicas == 2
-    assert not caplog.records
+    await asyncio.sleep(seconds)
     await group.stop()
-    assert servers.is_closed
-    await asyncio.sleep(10)
-    assert len(servers.asked) == 8
-    await group.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_the_intervals_are_those_of_the_settings() -> None:
-    servers = Servers()
-    group, _ = beating(
-        servers, [], broker_heartbeat_interval=3_000, sync_broker_member_group_period=10_000,
-        send_heartbeat_timeout_millis=500,
-    )  # fmt: skip
-    group.start()
-    await asyncio.sleep(20.5)
-    assert [servers.codes("two:1").count(HEARTBEAT), servers.codes("one:1").count(GET_MEMBERS)] == [6, 2]
-    assert {asked.timeout for asked in servers.asked} == {0.5}
-    await group.stop()
+def test_heartbeats_go_to_every_name_server_every_second() -> None:
+    servers = Beats()
+    servers.down = {"one:1"}
+    asyncio.run(lived(membership(servers)[0], 3.5))
+    beats = [seen for seen in servers.seen if seen[1] == 904]
+    assert [address for address, *_ in beats] == ["one:1", "two:1", "three:1"] * 3
+    assert beats[3][4] - beats[0][4] == pytest.approx(1.0, abs=0.4)
+    assert beats[0][2] == {"clusterName": "DefaultCluster", "brokerAddr": "s:1", "brokerName": "broker-a",
+                           "brokerId": "1"}  # fmt: skip
+    assert beats[0][3] == 1.0
+    assert servers.closed == 1
 
 
-async def test_without_the_setting_nothing_is_sent() -> None:
-    servers = Servers()
-    group, _ = beating(servers, [], enable_slave_acting_master=False)
-    group.start()
-    await asyncio.sleep(10)
-    assert servers.asked == []
-    await group.stop()
-    assert servers.is_closed
+def test_members_are_asked_for_every_second() -> None:
+    servers = Beats()
+    group, role = membership(servers)
+    asyncio.run(lived(group, 2.5))
+    queries = [seen for seen in servers.seen if seen[1] == 901]
+    assert [address for address, *_ in queries] == ["one:1"] * 2
+    assert queries[0][2] == {"clusterName": "DefaultCluster", "brokerName": "broker-a"}
+    assert (role.alive_replicas, role.is_acting) == (2, False)
 
 
-async def test_the_smallest_id_of_the_members_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    servers, renewed = Servers(), list[int]()
-    group, role = beating(servers, renewed)
-    await group._query_members()
-    assert (role.is_acting, renewed) == (False, [])
-    heard: list[tuple[int, str | None]] = []
-    update = role.update_smallest_id
-    monkeypatch.setattr(role, "update_smallest_id", lambda *told: heard.append(told) or update(*told))
-    monkeypatch.setattr("tests.unit.broker.cluster.test_membership.BOTH", BOTH.replace(b"0:", b"2:"))
-    await group._query_members()
-    assert (role.is_acting, renewed, heard) == (True, [1], [(1, "s:1")])
-    assert role.alive_replicas == 2
+def test_without_the_setting_nothing_is_sent() -> None:
+    servers = Beats()
+    config = BrokerConfig(broker_role="SLAVE", broker_id=1, namesrv_addr="one:1")
+    asyncio.run(lived(Membership(config, Role(config, 10911), servers, "s:1", lambda: None), 5))
+    assert servers.seen == []
 
 
-async def test_a_warning_is_repeated_after_an_answer(caplog: pytest.LogCaptureFixture) -> None:
-    servers = Servers()
-    group, _ = beating(servers, [])
-    for down in (["one:1", "two:1"], [], ["one:1", "two:1"]):
-        servers.down = set(down)
-        await group.members()
-    assert [record.message for record in caplog.records] == [
-        "no name server returns the members of broker here: two:1 is down"
-    ] * 2
+def test_a_slave_acts_when_it_is_the_smallest_and_stops_when_the_master_is_back() -> None:
+    renewed: list[int] = []
+    servers = NameServers(one=BOTH.replace(b'0:"m:1",', b""))
+    group, role = membership(servers, renewed)
+    asyncio.run(group._query_members())
+    assert (role.is_acting, renewed) == (True, [1])
+    servers.answers["one"] = BOTH
+    asyncio.run(group._query_members())
+    assert (role.is_acting, renewed) == (False, [1, 1])
+
+
+def test_name_servers_that_fail_again_are_reported_again(caplog: pytest.LogCaptureFixture) -> None:
+    servers = NameServers()
+    group, _ = membership(servers)
+    for answers in ({}, {"three": BOTH}, {}):
+        servers.answers = answers
+        for _ in range(2):
+            asyncio.run(group.members())
+    assert caplog.text.count("no name server returns the members of broker broker-a: cannot connect to three:1") == 2

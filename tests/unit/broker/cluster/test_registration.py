@@ -1,27 +1,29 @@
-"""Registration at the name servers: what is sent, when again, after failures, and at the end."""
+"""Registration at the name servers: what they are told, when, again after failures, and at the end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from zlib import crc32
 
+import msgspec
 import pytest
 
 from rocketmq_py.broker.cluster import registration
+from rocketmq_py.broker.cluster.role import Role
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
-from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingItem
-from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.route import TopicRouteData
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.remoting.rpc_client import NewRpcClient, RpcClient
-from rocketmq_py.wire import fastjson
+from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.store.config.config_journal import JournaledFile
 from rocketmq_py.wire.command import Command
-from tests.unit.broker.harness import InProcess, broker
-from tests.unit.broker.network import until
-from tests.unit.broker.rpc import Asked, Others, reply
+from tests.unit.broker.harness import START_MS, InProcess, broker
 
 
 class NameServer(RpcClient):
@@ -98,343 +100,344 @@ def test_a_burst_of_topics_is_registered_a_few_at_a_time(tmp_path: Path) -> None
         assert namesrv.most == registration._AT_ONCE
 
 
-# -- what is sent
+# -- a life at two name servers
+
+ONE, TWO = "10.0.0.1:9876", "10.0.0.2:9876"
 
 
-REGISTER, UNREGISTER, REGISTER_TOPIC = 103, 104, 217
+class NameServers(RpcClient):
+    """Two name servers: those in ``down`` refuse, ``held`` answers wait for ``release``."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.down: set[str] = set()
+        self.bodies: dict[str, bytes] = {}
+        self.ext: dict[str, str] = {}
+        self.asked: list[tuple[str, Command, float, float]] = []
+        self.release = asyncio.Event()
+        self.release.set()
+        self.on_lost: Callable[[str], None] = lambda _: None
+        self.closed = 0
 
-class Registering:
-    """A broker with the topics ``a`` and ``b``, and its registration at the name servers ``one:1`` and ``two:1``."""
-
-    def __init__(self, root: Path, **config: Any) -> None:
-        self.answers: dict[str, list[Reply | Exception]] = {"one:1": [], "two:1": []}
-        wanted = {"namesrv_addr": "one:1;two:1", "broker_name": "here", "broker_cluster_name": "c"} | config
-        self.running = InProcess(root, **wanted)
-        s = self.running.services
-        self.topics = s.topics
-        self.others: Others | None = None
-
-        def connect(*, on_lost: Callable[[str], None]) -> Others:
-            self.others = Others(self._answer, on_lost)
-            return self.others
-
-        new = cast("NewRpcClient", connect)
-        self.role = s.role
-        self.subject = registration.Registration(
-            self.running.config, s.topics, s.mappings.infos, new, "10.0.0.5:10911", s.role
-        )
-        put = [TopicConfig(topic_name=name, topic_sys_flag=2, order=True, attributes={"k": "v"}) for name in "ab"]
-        self.topics.put(put)
-        s.store.close()  # its thread could wake the loop, which then would really wait
+    async def invoke(self, address: str, command: Command, timeout: float) -> Reply:
+        self.asked.append((address, command, timeout, asyncio.get_running_loop().time()))
+        await self.release.wait()
+        if address in self.down:
+            raise ConnectError(f"{address} refused")
+        fields = msgspec.Raw(msgspec.json.encode(self.ext))
+        return Reply(0, command.opaque, fields=fields, body=self.bodies.get(address, b""))
 
     def close(self) -> None:
-        self.running.services.saver.close()
+        self.closed += 1
 
-    def _answer(self, address: str, _: Command) -> Reply | Exception:
-        waiting = self.answers[address]
-        return waiting.pop(0) if waiting else reply()
-
-    @property
-    def asked(self) -> list[Asked]:
-        assert self.others is not None
-        return self.others.asked
-
-    def seen(self, since: int = 0) -> list[tuple[str, int]]:
-        return [(asked.address, asked.command.code) for asked in self.asked[since:]]
-
-    def table(self, number: int = -1) -> TopicConfigTable:
-        return RegisterBrokerBody.decode(bytes(self.asked[number].command.body)).topic_config_serialize_wrapper
-
-    def changed(self, *names: str) -> None:
-        """Topics are created."""
-        self.subject.topics_changed(self.topics.put([TopicConfig(topic_name=name) for name in names]))
-
-    def set_permission(self, permission: int) -> None:
-        self.running.config.broker_permission = permission
+    def taken(self) -> list[tuple[str, Command, float, float]]:
+        """What was asked since."""
+        asked, self.asked = self.asked, []
+        return asked
 
 
-@pytest.fixture
-def registering(tmp_path: Path) -> Iterator[Registering]:
-    found = Registering(tmp_path)
-    yield found
-    found.close()
+def where(asked: list[tuple[str, Command, float, float]]) -> list[tuple[str, int]]:
+    return [(address, command.code) for address, command, _, _ in asked]
 
 
-async def test_a_start_registers_all_topics_at_every_name_server(registering: Registering) -> None:
-    await registering.subject.start()
-    assert registering.seen() == [("one:1", REGISTER), ("two:1", REGISTER)]
-    first = registering.asked[0]
-    assert first.timeout == 3.0
-    assert first.command.ext == {
-        "brokerName": "here", "brokerAddr": "10.0.0.5:10911", "clusterName": "c", "haServerAddr": "127.0.0.1:10912",
-        "brokerId": "0", "enableActingMaster": "false", "compressed": "false",
-        "bodyCrc32": str(crc32(first.command.body) & 0x7FFFFFFF),
-    }  # fmt: skip
-    table = registering.table()
-    assert table.topic_config_table == registering.topics.table
-    assert table.data_version == table.mapping_data_version == registering.topics.version
-    assert table.topic_queue_mapping_info_map == {}
-    await registering.subject.stop()
+def topics_in(command: Command) -> dict[str, TopicConfig]:
+    return RegisterBrokerBody.decode(bytes(command.body)).topic_config_serialize_wrapper.topic_config_table
 
 
-async def test_a_broker_that_may_act_tells_its_time_to_live(tmp_path: Path) -> None:
-    registering = Registering(tmp_path, enable_slave_acting_master=True, broker_role="SLAVE", broker_id=3)
-    await registering.subject.start()
-    ext = registering.asked[0].command.ext
-    assert (ext["brokerId"], ext["enableActingMaster"], ext["heartbeatTimeoutMillis"]) == ("3", "true", "10000")
-    await registering.subject.stop()
-    registering.close()
+BOTH = [(ONE, 103), (TWO, 103)]
 
 
-@pytest.mark.parametrize(("permission", "registered"), [(6, 6), (4, 4), (2, 2), (0, 0)])
-async def test_topics_have_no_more_permission_than_the_broker(
-    registering: Registering, permission: int, registered: int
+class Site:
+    """What a registration knows of its broker, without a store and its threads: waits take no time."""
+
+    address = "10.0.0.7:10911"
+
+    def __init__(self, folder: Path, **config: Any) -> None:
+        self.config = BrokerConfig(namesrv_addr=f"{ONE};{TWO}", **config)
+        file = JournaledFile(folder / "topics.json")
+        self.topics = TopicConfigs(file, self.config, lambda: START_MS, self._changed)
+        self.on_change: Callable[[list[TopicConfig]], None] = lambda _: None
+        self.role = Role(self.config, 10911)
+
+    def _changed(self, found: list[TopicConfig]) -> None:
+        self.on_change(found)
+
+
+Test = Callable[[registration.Registration, NameServers, Site], Coroutine[Any, Any, None]]
+
+
+def played(tmp_path: Path, test: Test, **config: Any) -> None:
+    site, servers = Site(tmp_path, **config), NameServers()
+
+    def client(*, on_lost: Callable[[str], None]) -> RpcClient:
+        servers.on_lost = on_lost
+        return servers
+
+    async def play() -> None:
+        subject = registration.Registration(
+            site.config, site.topics, lambda _: {}, client, site.address, site.role
+        )  # fmt: skip
+        site.on_change = subject.topics_changed
+        await test(subject, servers, site)
+        await subject.stop()
+        assert servers.closed == 1
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(play())
+
+
+def test_a_registration_says_who_the_broker_is(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        asked = servers.taken()
+        assert where(asked) == BOTH
+        command = asked[0][1]
+        assert {key: command.ext.get(key) for key in (
+            "brokerName", "brokerAddr", "clusterName", "haServerAddr", "brokerId", "compressed", "bodyCrc32",
+            "enableActingMaster", "heartbeatTimeoutMillis",
+        )} == {
+            "brokerName": "broker-a", "brokerAddr": site.address, "clusterName": "DefaultCluster",
+            "haServerAddr": site.role.ha_address, "brokerId": "0", "compressed": "false",
+            "bodyCrc32": str(crc32(bytes(command.body)) & 0x7FFFFFFF), "enableActingMaster": "false",
+            "heartbeatTimeoutMillis": None,
+        }  # fmt: skip
+        assert topics_in(command).keys() == site.topics.table.keys()
+        assert asked[0][2] == 3.0
+
+    played(tmp_path, test)
+
+
+def test_a_broker_that_may_act_tells_its_timeout(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        ext = servers.taken()[0][1].ext
+        timeout = str(site.config.broker_not_active_timeout_millis)
+        assert (ext["enableActingMaster"], ext["heartbeatTimeoutMillis"]) == ("true", timeout)
+
+    played(tmp_path, test, enable_slave_acting_master=True)
+
+
+def test_all_topics_are_registered_every_thirty_seconds(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        servers.taken()
+        await asyncio.sleep(29)
+        assert servers.taken() == []
+        await asyncio.sleep(2)
+        asked = servers.taken()
+        assert where(asked) == BOTH
+        assert asked[0][2] == site.config.register_broker_timeout_mills / 1000
+        await asyncio.sleep(60)
+        assert where(servers.taken()) == BOTH * 2
+
+    played(tmp_path, test)
+
+
+def test_changed_topics_are_registered_at_once_and_alone(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        servers.taken()
+        await subject.flush()
+        assert servers.taken() == [], "nothing has changed"
+        subject.topics_changed(topics(2))
+        await asyncio.sleep(0.1)
+        asked = servers.taken()
+        assert where(asked) == BOTH
+        assert topics_in(asked[0][1]).keys() == {"t0", "t1"}
+
+    played(tmp_path, test)
+
+
+def test_topics_that_change_meanwhile_go_together_with_the_next_request(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        servers.taken()
+        servers.release.clear()
+        for topic in topics(4):
+            subject.topics_changed([topic])
+            await asyncio.sleep(0.1)
+        asked = servers.taken()
+        assert where(asked) == BOTH
+        assert topics_in(asked[0][1]).keys() == {"t0"}
+        flushed = asyncio.ensure_future(subject.flush())
+        await asyncio.sleep(0.1)
+        assert not flushed.done()
+        servers.release.set()
+        await flushed
+        asked = servers.taken()
+        assert where(asked) == BOTH
+        assert topics_in(asked[0][1]).keys() == {"t1", "t2", "t3"}
+
+    played(tmp_path, test)
+
+
+def test_a_name_server_that_fails_is_asked_every_second_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All else of a topic stays: name servers sort unit topics by their system flag."""
-    registering.set_permission(permission)
-    await registering.subject.start()
-    topic = registering.table().topic_config_table["a"]
-    assert (topic.perm, topic.topic_sys_flag, topic.order, topic.attributes) == (registered, 2, True, {"k": "v"})
-    assert registering.topics.table["a"].perm == 6
-    await registering.subject.stop()
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        servers.down = {TWO}
+        await subject.start()
+        servers.taken()
+        await asyncio.sleep(3.5)
+        assert set(where(servers.taken())) == {(TWO, 103)}
+        await asyncio.sleep(5)
+        assert 4 <= len(servers.taken()) <= 6
+        servers.down = set()
+        await asyncio.sleep(1.1)
+        servers.taken()
+        await asyncio.sleep(10)
+        assert servers.taken() == []
+        servers.down = {TWO}
+        subject.topics_changed(topics(1))
+        await asyncio.sleep(2)
 
-
-def test_a_topic_without_a_permission_gets_none() -> None:
-    assert registration.masked(TopicConfig(topic_name="t", perm=4), 6).perm == 4
-    assert registration.masked(TopicConfig(topic_name="t", perm=4), 2).perm == 0
-    assert registration.masked(TopicConfig(topic_name="t", perm=7), 6).perm == 7, "bits that no broker has"
-    assert registration.masked(TopicConfig(topic_name="t", perm=7), 4).perm == 4
-
-
-async def test_the_answer_names_the_master_and_order_topics(tmp_path: Path) -> None:
-    registering = Registering(tmp_path, broker_role="SLAVE", broker_id=1)
-    registering.topics.put([TopicConfig(topic_name="c"), TopicConfig(topic_name="d")])
-    order = b'{"table":{"c":"here:4","elsewhere":"x:1"}}'
-    registering.answers["one:1"] = [reply(body=order, masterAddr="10.0.0.1:10911", haServerAddr="10.0.0.1:10912")]
-    await registering.subject.start()
-    assert registering.role.master == ("10.0.0.1:10911", "10.0.0.1:10912")
-    assert [registering.topics.table[name].order for name in "cd"] == [True, False]
-    await registering.subject.stop()
-    registering.close()
-
-
-# -- again and again
-
-
-async def test_everything_is_registered_again_every_half_minute(registering: Registering) -> None:
-    await registering.subject.start()
-    await asyncio.sleep(29.5)
-    assert len(registering.asked) == 2
-    await asyncio.sleep(1)
-    assert registering.seen(2) == [("one:1", REGISTER), ("two:1", REGISTER)]
-    assert registering.asked[2].timeout == 24.0
-    await asyncio.sleep(30)
-    assert len(registering.asked) == 6
-    await registering.subject.stop()
-
-
-async def test_changed_topics_are_registered_at_once_and_alone(registering: Registering) -> None:
-    await registering.subject.start()
-    registering.changed("x", "y")
-    registering.changed("z")
-    await asyncio.sleep(0.1)
-    assert registering.seen(2) == [("one:1", REGISTER), ("two:1", REGISTER)]
-    assert registering.table().topic_config_table.keys() == {"x", "y", "z"}
-    assert registering.asked[2].timeout == 3.0
-    await registering.subject.flush()
-    assert len(registering.asked) == 4
-    await asyncio.sleep(27)
-    assert len(registering.asked) == 4
-    await asyncio.sleep(4)
-    assert len(registering.asked) == 6, "the half minute goes on"
-    await registering.subject.stop()
-
-
-async def test_topics_that_change_meanwhile_are_registered_together(registering: Registering) -> None:
-    assert registering.others is not None
-    registering.others.turns = 3
-    registering.changed("x")
-    first = asyncio.create_task(registering.subject.flush())
-    await until(lambda: registering.asked)
-    registering.changed("y")
-    registering.changed("z")
-    second = asyncio.create_task(registering.subject.flush())
-    await asyncio.sleep(0)
-    assert len(registering.asked) == 2, "one registration at a time"
-    await asyncio.gather(first, second, registering.subject.flush())
-    tables = [registering.table(number).topic_config_table.keys() for number in range(4)]
-    assert tables == [{"x"}, {"x"}, {"y", "z"}, {"y", "z"}]
-    await registering.subject.flush()
-    assert len(registering.asked) == 4
-
-
-async def test_a_single_topic_is_registered_by_its_name(tmp_path: Path) -> None:
-    registering = Registering(tmp_path, enable_single_topic_register=True)
-    registering.set_permission(4)
-    changed = TopicConfig(topic_name="x", read_queue_nums=3, write_queue_nums=2, topic_sys_flag=1)
-    registering.subject.topics_changed([changed])
-    await registering.subject.flush()
-    assert registering.seen() == [("one:1", REGISTER_TOPIC), ("two:1", REGISTER_TOPIC)]
-    asked = registering.asked[0]
-    assert (asked.command.ext, asked.timeout) == ({"topic": "x"}, 3.0)
-    route = fastjson.loads(asked.command.body)
-    assert route["brokerDatas"] == []
-    [queues] = route["queueDatas"]
-    assert queues == {"brokerName": "here", "perm": 4, "readQueueNums": 3, "writeQueueNums": 2, "topicSysFlag": 1}
-    registering.close()
-
-
-async def test_a_static_topic_is_registered_with_all_its_mapping(tmp_path: Path) -> None:
-    registering = Registering(tmp_path, enable_single_topic_register=True)
-    mappings = registering.running.services.mappings
-    queues = {0: [MappingItem(gen=0, queue_id=0, bname="here", logic_offset=0)]}
-    detail = MappingDetail(topic="x", bname="here", total_queues=1, epoch=1, hosted_queues=queues)
-    mappings.put(detail, "x", force=False)
-    registering.changed("x", "y")
-    await registering.subject.flush()
-    assert registering.seen() == [("one:1", REGISTER), ("two:1", REGISTER)]
-    table = registering.table()
-    assert table.topic_config_table.keys() == {"x", "y"}
-    assert (table.topic_queue_mapping_info_map or {}).keys() == {"x"}
-    registering.close()
-
-
-# -- failures
-
-
-async def test_a_name_server_that_fails_is_asked_every_second_others_are_not(
-    registering: Registering, caplog: pytest.LogCaptureFixture
-) -> None:
-    registering.answers["two:1"] = [ConnectError("two is down")] * 4
-    await registering.subject.start()
-    await asyncio.sleep(3.5)
-    assert registering.seen(2) == [("two:1", REGISTER)] * 3
-    [record] = caplog.records
-    assert record.message == (
-        "cannot register at name server two:1, clients will not find this broker there: two is down; "
-        "trying again every 1 s"
+    played(tmp_path, test)
+    texts = [record.getMessage() for record in caplog.records if record.name.endswith("registration")]
+    failed = (
+        f"cannot register at name server {TWO}, clients will not find this broker there: {TWO} refused; trying again "
+        "every 1 s"
     )
-    await asyncio.sleep(1)
-    assert caplog.records[-1].message == "registered at name server two:1"
-    seen = len(registering.asked)
-    await asyncio.sleep(10)
-    assert len(registering.asked) == seen, "it does not fail any more"
-    assert len(caplog.records) == 2
-    registering.answers["two:1"] = [ConnectError("two is down")]
-    await asyncio.sleep(30)
-    assert len(caplog.records) == 4, "it is told again"
-    await registering.subject.stop()
+    assert texts == [failed, f"registered at name server {TWO}", failed]
 
 
-async def test_a_refusal_of_a_name_server_is_a_failure(
-    registering: Registering, caplog: pytest.LogCaptureFixture
-) -> None:
-    registering.answers["one:1"] = [reply(1, remark="crc32 not match")]
-    await registering.subject.start()
-    assert "cannot register at name server one:1" in caplog.text
-    await asyncio.sleep(1.5)
-    assert registering.seen(2) == [("one:1", REGISTER)]
-    await registering.subject.stop()
+def test_a_lost_connection_is_registered_again_at_once(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        servers.taken()
+        servers.on_lost(ONE)
+        await asyncio.sleep(1.2)
+        assert where(servers.taken()) == [(ONE, 103)]
+        subject.renew()
+        await asyncio.sleep(1.2)
+        assert sorted(where(servers.taken())) == BOTH
+        await asyncio.sleep(5)
+        assert servers.taken() == []
+
+    played(tmp_path, test)
 
 
-async def test_a_lost_connection_is_a_reason_to_register_there(registering: Registering) -> None:
-    await registering.subject.start()
-    assert registering.others is not None
-    registering.others.on_lost("one:1")
-    await asyncio.sleep(1.5)
-    assert registering.seen(2) == [("one:1", REGISTER)]
-    await registering.subject.stop()
+def test_writes_are_withdrawn_before_the_end(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        before = topics_in(servers.taken()[0][1])
+        version = site.topics.version.counter
+        await subject.refuse_writes()
+        asked = servers.taken()
+        assert set(where(asked)) == set(BOTH)
+        after = topics_in(asked[-1][1])
+        assert after.keys() == before.keys()
+        assert {name: topic.perm for name, topic in after.items()} == {
+            name: topic.perm & 4 for name, topic in before.items()
+        }
+        assert site.topics.version.counter > version
+
+    played(tmp_path, test)
 
 
-async def test_a_renewal_registers_everywhere_within_a_second(registering: Registering) -> None:
-    await registering.subject.start()
-    registering.subject.renew()
-    await asyncio.sleep(0.5)
-    assert len(registering.asked) == 2
-    await asyncio.sleep(0.7)
-    assert sorted(registering.seen(2)) == [("one:1", REGISTER), ("two:1", REGISTER)]
-    await registering.subject.stop()
+def test_a_slave_has_no_write_permission_to_withdraw(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        servers.taken()
+        await subject.refuse_writes()
+        assert servers.taken() == []
+
+    played(tmp_path, test, broker_role="SLAVE", broker_id=1)
 
 
-# -- the end
+def test_a_broker_that_stops_unregisters_everywhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        servers.taken()
+        servers.down = {ONE}
+        subject.topics_changed(topics(1))
+        await subject.stop()
+        servers.closed -= 1
+        asked = servers.taken()
+        assert where(asked) == [(ONE, 104), (TWO, 104)]
+        assert asked[0][2] == 0.5
+        assert asked[0][1].ext == {
+            "brokerName": "broker-a", "brokerAddr": site.address, "clusterName": "DefaultCluster",
+            "brokerId": "0",
+        }  # fmt: skip
+        await asyncio.sleep(60)
+        assert servers.taken() == []
+
+    played(tmp_path, test)
+    assert f"not unregistered at name server {ONE}: {ONE} refused" in caplog.text
 
 
-async def test_a_stop_unregisters_everywhere(registering: Registering, caplog: pytest.LogCaptureFixture) -> None:
-    await registering.subject.start()
-    registering.answers["one:1"] = [ConnectError("one is down")]
-    with caplog.at_level("INFO"):
-        await registering.subject.stop()
-    assert registering.seen(2) == [("one:1", UNREGISTER), ("two:1", UNREGISTER)]
-    asked = registering.asked[-1]
-    assert asked.timeout == 0.5
-    assert asked.command.ext == {
-        "brokerName": "here", "brokerAddr": "10.0.0.5:10911", "clusterName": "c", "brokerId": "0",
-    }  # fmt: skip
-    assert "not unregistered at name server one:1: one is down" in caplog.text
-    assert registering.others is not None
-    assert registering.others.is_closed
-    await asyncio.sleep(60)
-    assert len(registering.asked) == 4
-    await registering.subject.stop()
-    assert len(registering.asked) == 4, "once"
+def test_a_broker_that_never_started_does_not_unregister(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        pass
+
+    played(tmp_path, test)
 
 
-async def test_a_registration_that_has_not_started_unregisters_nothing(registering: Registering) -> None:
-    registering.changed("x")
-    await registering.subject.stop()
-    assert registering.asked == []
-    assert registering.others is not None
-    assert registering.others.is_closed
+def test_a_request_under_way_does_not_delay_the_end(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        servers.release.clear()
+        subject.topics_changed(topics(1))
+        await asyncio.sleep(0.1)
+        servers.taken()
+        stopping = asyncio.ensure_future(subject.stop())
+        await asyncio.sleep(0.1)
+        assert where(servers.taken()) == [(ONE, 104), (TWO, 104)]
+        servers.release.set()
+        await stopping
+        servers.closed -= 1
+
+    played(tmp_path, test)
 
 
-async def test_a_stop_ends_a_registration_under_way(registering: Registering, monkeypatch: pytest.MonkeyPatch) -> None:
-    await registering.subject.start()
-    assert registering.others is not None
-    never = asyncio.Event()
-    ask = registering.others.invoke
+def test_answers_tell_the_master_and_the_order_of_topics(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        site.topics.put(topics(2))
+        servers.ext = {"masterAddr": "10.0.0.9:10911", "haServerAddr": "10.0.0.9:10912"}
+        servers.bodies = {ONE: b'{"table":{"t1":"broker-a:1"}}'}
+        await subject.start()
+        assert site.role.master == ("10.0.0.9:10911", "10.0.0.9:10912")
+        assert [name for name, topic in site.topics.table.items() if topic.order] == ["t1"]
 
-    async def invoke(address: str, command: Command, timeout: float) -> Reply:
-        if command.code == REGISTER:
-            await never.wait()
-        return await ask(address, command, timeout)
-
-    monkeypatch.setattr(registering.others, "invoke", invoke)
-    registering.changed("x")
-    await asyncio.sleep(0.1)
-    assert registering.subject._running
-    async with asyncio.timeout(5):
-        await registering.subject.stop()
-    assert not registering.subject._running
-    assert registering.seen(2) == [("one:1", UNREGISTER), ("two:1", UNREGISTER)]
+    played(tmp_path, test, broker_role="SLAVE", broker_id=1)
 
 
-async def test_a_broker_that_goes_away_withdraws_its_write_permission(registering: Registering) -> None:
-    registering.topics._on_change = registering.subject.topics_changed
-    await registering.subject.start()
-    before = registering.topics.version
-    await registering.subject.refuse_writes()
-    assert registering.seen(2) == [("one:1", REGISTER), ("two:1", REGISTER)]
-    table = registering.table()
-    assert {topic.perm & 6 for topic in table.topic_config_table.values()} <= {4, 0}
-    assert table.topic_config_table["a"].perm == 4
-    assert table.topic_config_table.keys() == registering.topics.table.keys()
-    assert table.data_version.counter > before.counter
-    assert registering.topics.table["a"].perm == 6
-    await registering.subject.stop()
-    assert registering.topics.version.counter > table.data_version.counter, "the next start must be seen"
+def test_single_topics_are_registered_with_their_queues(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        site.config.broker_permission = 4
+        subject.topics_changed(
+            [TopicConfig(topic_name="t", read_queue_nums=3, write_queue_nums=2, perm=6, topic_sys_flag=1)]
+        )
+        await subject.flush()
+        asked = servers.taken()
+        assert where(asked) == [(ONE, 217), (TWO, 217)]
+        assert (asked[0][1].ext, asked[0][2]) == ({"topic": "t"}, 3.0)
+        [queues] = TopicRouteData.decode(bytes(asked[0][1].body)).queue_datas
+        assert (queues.broker_name, queues.read_queue_nums, queues.write_queue_nums, queues.perm) == (
+            "broker-a", 3, 2, 4,
+        )  # fmt: skip
+
+    played(tmp_path, test, enable_single_topic_register=True)
 
 
-async def test_an_ordinary_stop_changes_no_version(registering: Registering) -> None:
-    await registering.subject.start()
-    before = registering.topics.version
-    await registering.subject.stop()
-    assert registering.topics.version == before
+@pytest.mark.parametrize(("permission", "perm"), [(6, 6), (7, 6), (4, 4), (2, 2), (0, 0)])
+def test_permissions_are_those_of_the_broker_at_most(permission: int, perm: int) -> None:
+    topic = TopicConfig(topic_name="t", read_queue_nums=3, write_queue_nums=2, perm=6)
+    masked = registration.masked(topic, permission)
+    assert (masked.topic_name, masked.read_queue_nums, masked.write_queue_nums, masked.perm) == ("t", 3, 2, perm)
+    assert topic.perm == 6
 
 
-async def test_a_slave_has_no_write_permission_to_withdraw(tmp_path: Path) -> None:
-    registering = Registering(tmp_path, broker_role="SLAVE", broker_id=1)
-    before = registering.topics.version
-    await registering.subject.refuse_writes()
-    assert (registering.asked, registering.topics.version) == ([], before)
-    registering.close()
+def test_a_change_in_between_does_not_put_off_the_next_full_registration(tmp_path: Path) -> None:
+    async def test(subject: registration.Registration, servers: NameServers, site: Site) -> None:
+        await subject.start()
+        await asyncio.sleep(15)
+        subject.topics_changed(topics(1))
+        await asyncio.sleep(14)
+        servers.taken()
+        await asyncio.sleep(2)
+        assert where(servers.taken()) == BOTH
+
+    played(tmp_path, test)

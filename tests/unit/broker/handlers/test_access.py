@@ -1,273 +1,220 @@
-"""Requests that list and change users and permissions: codes 3001 to 3010, and what each changes in the table."""
+"""Requests about users and permissions: who may change what, and what is answered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rocketmq_py.broker.handlers.access import AccessHandlers
 from rocketmq_py.core.access.permissions import User
+from rocketmq_py.errors import BrokerError
+from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo, UserInfo
+from rocketmq_py.protocol.headers.access import DeleteAcl, ListAcls, ListUsers, SubjectHeader, UserHeader
+from rocketmq_py.protocol.requests import Request
+from rocketmq_py.server import Peer, Reply
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.access.table import AccessTable
 from rocketmq_py.wire import fastjson
-from rocketmq_py.wire.command import Command
-from tests.unit.broker.harness import InProcess, broker
 
-CREATE_USER, UPDATE_USER, DELETE_USER, GET_USER, LIST_USER = 3001, 3002, 3003, 3004, 3005
-CREATE_ACL, UPDATE_ACL, DELETE_ACL, GET_ACL, LIST_ACL = 3006, 3007, 3008, 3009, 3010
-INVALID_PARAMETER, NO_PERMISSION, SYSTEM_ERROR = 29, 16, 1
+ONLY_SUPER = "can only be (create|update) by super user"
 
 
-class Office:
-    """A broker with the users ``root`` (super), ``amy`` and ``bob``, and what it has saved."""
+class Desk:
+    """Handlers over a table with the users root, who may do everything, and ann."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self) -> None:
         self.saved: list[Any] = []
         self.table = AccessTable(AccessSettings(), lambda: None, self.saved.append)
-        for name in ("root", "amy", "bob"):
-            self.table.create_user(User(name=name, password=f"{name}-1", is_super=name == "root"))
-        self.saved.clear()
-        self.running = InProcess(root, handlers=[AccessHandlers(self.table)])
-        self._client = self.running.connect()
+        self.table.create_user(User(name="root", password="r", is_super=True))
+        self.table.create_user(User(name="ann", password="a"))
+        self.handlers = AccessHandlers(self.table)
 
-    def ask(self, code: int, body: dict[str, Any] | None = None, **fields: str) -> Command:
-        data = b"" if body is None else fastjson.dumps(body)
-        return self._client.read([Command(code, 1, ext=fields, body=data)])[0]
-
-    def refused(self, code: int, body: dict[str, Any] | None = None, **fields: str) -> tuple[int, str | None]:
-        """The answer's code and remark; nothing was changed."""
-        answer = self.ask(code, body, **fields)
-        assert self.saved == []
-        return answer.code, answer.remark
-
-    def password(self, name: str) -> str | None:
-        user = self.table.user(name)
-        return None if user is None else user.password
+    def ask(self, name: str, header: Any, body: bytes = b"", code: int = 3001) -> Reply:
+        handler: Callable[..., Reply] = getattr(self.handlers, name)
+        return handler(Peer(), Request(header=header, code=code), body)
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    found = Office(tmp_path)
-    yield found
-    found.running.services.close()
+def desk() -> Desk:
+    return Desk()
 
 
-def user(**more: str) -> dict[str, str]:
-    return {"password": "secret", **more}
+def user(**fields: Any) -> bytes:
+    return UserInfo(**fields).encode()
 
 
-def permission(resource: str = "Topic:t", decision: str = "Allow") -> dict[str, Any]:
-    entry = {"resource": resource, "actions": ["Pub"], "sourceIps": ["10.0.0.1"], "decision": decision}
-    return {"subject": "User:ignored", "policies": [{"policyType": "Custom", "entries": [entry]}]}
+def by(asker: str | None, name: str) -> UserHeader:
+    return UserHeader(username=name, access_key=asker)
 
 
-# -- users
+NEW = {"username": "new", "password": "n"}
 
 
-def test_a_user_is_created_with_the_name_of_the_header_and_saved(office: Office) -> None:
-    answer = office.ask(CREATE_USER, user(username="other", userType="Normal"), username="cat", AccessKey="amy")
-    assert (answer.code, answer.remark, answer.body) == (0, None, b"")
-    assert office.table.user("other") is None
-    cat = office.table.user("cat")
-    assert cat is not None
-    assert (cat.password, cat.is_super, cat.enabled) == ("secret", False, True)
-    assert [one["username"] for one in office.saved[-1]["users"]] == ["amy", "bob", "cat", "root"]
-
-
-def test_a_user_may_be_created_disabled(office: Office) -> None:
-    assert office.ask(CREATE_USER, user(userStatus="disable"), username="cat").code == 0
-    cat = office.table.user("cat")
-    assert cat is not None
-    assert not cat.enabled
-
-
-@pytest.mark.parametrize("code", [CREATE_USER, UPDATE_USER, GET_USER])
-def test_a_request_without_a_name_is_refused(office: Office, code: int) -> None:
-    assert office.refused(code, user()) == (INVALID_PARAMETER, "The username is blank")
-    assert office.refused(code, user(), username="") == (INVALID_PARAMETER, "The username is blank")
-
-
-def test_a_name_that_exists_is_refused(office: Office) -> None:
-    assert office.refused(CREATE_USER, user(), username="amy") == (NO_PERMISSION, "The user is existed")
-    assert office.password("amy") == "amy-1"
-
-
-@pytest.mark.parametrize("asker", ["amy", "nobody"])
-def test_only_a_super_user_creates_super_users(office: Office, asker: str) -> None:
-    asked = {"username": "cat", "AccessKey": asker}
-    expected = (SYSTEM_ERROR, "The super user can only be create by super user")
-    assert office.refused(CREATE_USER, user(userType="Super"), **asked) == expected
-    assert office.table.user("cat") is None
-
-
-@pytest.mark.parametrize("signed", [{"AccessKey": "root"}, {}])
-def test_a_super_user_or_an_unsigned_request_creates_super_users(office: Office, signed: dict[str, str]) -> None:
-    assert office.ask(CREATE_USER, user(userType="Super"), username="cat", **signed).code == 0
-    cat = office.table.user("cat")
-    assert cat is not None
-    assert cat.is_super
+@pytest.mark.parametrize("asker", [None, "ann", "root"])
+def test_a_user_is_created_under_the_name_of_the_header(desk: Desk, asker: str | None) -> None:
+    assert desk.ask("create_user", by(asker, "other"), user(**NEW)).code == 0
+    made = desk.table.user("other")
+    assert made is not None
+    assert (made.name, made.password, made.is_super, made.enabled) == ("other", "n", False, True)
+    assert desk.table.user("new") is None
 
 
 @pytest.mark.parametrize(
-    ("body", "expected"),
+    ("asker", "allowed"), [(None, True), ("", True), ("root", True), ("ann", False), ("stranger", False)]
+)
+def test_only_super_users_create_super_users(desk: Desk, asker: str | None, allowed: bool) -> None:
+    body = user(**NEW, user_type="Super")
+    if allowed:
+        desk.ask("create_user", by(asker, "new"), body)
+        made = desk.table.user("new")
+        assert made is not None
+        assert made.is_super
+    else:
+        with pytest.raises(BrokerError, match="The super user can only be create by super user") as refused:
+            desk.ask("create_user", by(asker, "new"), body)
+        assert refused.value.code == 1
+        assert desk.table.user("new") is None
+
+
+@pytest.mark.parametrize("method", ["create_user", "update_user", "user"])
+def test_a_name_is_needed(desk: Desk, method: str) -> None:
+    with pytest.raises(BrokerError, match="The username is blank") as refused:
+        desk.ask(method, by("root", ""), user(**NEW))
+    assert refused.value.code == 29
+
+
+@pytest.mark.parametrize(
+    ("given", "password", "is_super", "enabled"),
     [
-        ({"password": "new"}, ("new", False, True)),
-        ({"userStatus": "disable"}, ("amy-1", False, False)),
-        ({"userType": "Normal", "userStatus": "enable"}, ("amy-1", False, True)),
-        ({"userType": "Super"}, ("amy-1", True, True)),
-        ({}, ("amy-1", False, True)),
+        ({"password": "p"}, "p", False, True),
+        ({"user_status": "disable"}, "a", False, False),
+        ({"user_status": "enable"}, "a", False, True),
+        ({"user_type": "Super"}, "a", True, True),
+        ({"user_type": "Normal"}, "a", False, True),
+        ({}, "a", False, True),
     ],
 )
-def test_an_update_changes_what_it_names_only(
-    office: Office, body: dict[str, str], expected: tuple[str, bool, bool]
+def test_an_update_changes_what_it_names(
+    desk: Desk, given: dict[str, str], password: str, is_super: bool, enabled: bool
 ) -> None:
-    assert office.ask(UPDATE_USER, body, username="amy", AccessKey="root").code == 0
-    amy = office.table.user("amy")
-    assert amy is not None
-    assert (amy.password, amy.is_super, amy.enabled) == expected
-    assert office.password("bob") == "bob-1"
-    assert office.saved
-
-
-def test_an_update_keeps_what_it_does_not_name(office: Office) -> None:
-    """A super user that is disabled stays both when only its password changes."""
-    assert office.ask(UPDATE_USER, {"userStatus": "disable"}, username="root", AccessKey="root").code == 0
-    assert office.ask(UPDATE_USER, {"password": "new"}, username="root").code == 0
-    root = office.table.user("root")
-    assert root is not None
-    assert (root.password, root.is_super, root.enabled) == ("new", True, False)
-    assert office.ask(UPDATE_USER, {"userType": "Normal"}, username="root").code == 0
-    assert (root.is_super, root.enabled) == (False, False)
+    assert desk.ask("update_user", by("root", "ann"), user(**given)).code == 0
+    found = desk.table.user("ann")
+    assert found is not None
+    assert (found.password, found.is_super, found.enabled) == (password, is_super, enabled)
+    other = desk.table.user("root")
+    assert other is not None
+    assert (other.password, other.is_super, other.enabled) == ("r", True, True)
 
 
 @pytest.mark.parametrize(
-    ("name", "body"), [("root", {"password": "mine"}), ("amy", {"userType": "Super"}), ("root", {"userType": "Normal"})]
+    ("name", "given"), [("root", {"password": "x"}), ("root", {"user_type": "Normal"}), ("ann", {"user_type": "Super"})]
 )
-def test_only_a_super_user_changes_super_users_or_makes_one(office: Office, name: str, body: dict[str, str]) -> None:
-    expected = (SYSTEM_ERROR, "The super user can only be update by super user")
-    assert office.refused(UPDATE_USER, body, username=name, AccessKey="amy") == expected
-    assert office.password(name) == f"{name}-1"
+def test_only_super_users_change_or_make_super_users(desk: Desk, name: str, given: dict[str, str]) -> None:
+    before = len(desk.saved)
+    with pytest.raises(BrokerError, match=ONLY_SUPER):
+        desk.ask("update_user", by("ann", name), user(**given))
+    assert len(desk.saved) == before
+    desk.ask("update_user", by("root", name), user(**given))
+    assert len(desk.saved) == before + 1
 
 
-def test_a_user_that_is_unknown_cannot_be_updated(office: Office) -> None:
-    assert office.refused(UPDATE_USER, user(), username="cat") == (NO_PERMISSION, "The user is not exist")
+def test_ordinary_users_are_changed_by_others(desk: Desk) -> None:
+    desk.ask("create_user", by("root", "bob"), user(**NEW))
+    desk.ask("update_user", by("ann", "bob"), user(password="x"))
+    bob = desk.table.user("bob")
+    assert bob is not None
+    assert bob.password == "x"
 
 
-def test_a_user_is_deleted_with_its_permissions(office: Office) -> None:
-    for name in ("amy", "bob"):
-        assert office.ask(CREATE_ACL, permission(), subject=f"User:{name}").code == 0
-    assert office.ask(DELETE_USER, username="amy", AccessKey="bob").code == 0
-    assert [one.name for one in office.table.users()] == ["bob", "root"]
-    assert [info.subject for info in office.table.acls()] == ["User:bob"]
-    assert [one["username"] for one in office.saved[-1]["users"]] == ["bob", "root"]
+def test_a_user_that_is_not_there_is_not_changed(desk: Desk) -> None:
+    with pytest.raises(BrokerError, match="The user is not exist") as refused:
+        desk.ask("update_user", by("root", "nobody"), user(password="x"))
+    assert refused.value.code == 16
 
 
-def test_only_a_super_user_deletes_a_super_user(office: Office) -> None:
-    """With the remark of an update, as Java's broker."""
-    expected = (SYSTEM_ERROR, "The super user can only be update by super user")
-    assert office.refused(DELETE_USER, username="root", AccessKey="amy") == expected
-    assert office.table.user("root") is not None
-    assert office.ask(DELETE_USER, username="root", AccessKey="root").code == 0
-    assert office.table.user("root") is None
+@pytest.mark.parametrize(
+    ("asker", "name", "allowed"),
+    [("ann", "root", False), ("root", "root", True), (None, "root", True), ("root", "ann", True), ("ann", "ann", True),
+     ("ann", "nobody", True)],
+)  # fmt: skip
+def test_only_super_users_delete_super_users(desk: Desk, asker: str | None, name: str, allowed: bool) -> None:
+    if allowed:
+        assert desk.ask("delete_user", by(asker, name)).code == 0
+        assert desk.table.user(name) is None
+    else:
+        with pytest.raises(BrokerError, match=ONLY_SUPER):
+            desk.ask("delete_user", by(asker, name))
+        assert desk.table.user(name) is not None
 
 
-def test_deleting_an_unknown_user_changes_nothing(office: Office) -> None:
-    assert office.ask(DELETE_USER, username="cat", AccessKey="amy").code == 0
-    assert len(office.table.users()) == 3
+def test_a_user_is_returned(desk: Desk) -> None:
+    found = UserInfo.decode(desk.ask("user", by(None, "root")).body)
+    assert (found.username, found.user_type, found.user_status) == ("root", "Super", "enable")
+    assert desk.ask("user", by(None, "nobody")).body == b""
 
 
-def test_one_user_is_returned_or_an_empty_body(office: Office) -> None:
-    found = fastjson.loads(office.ask(GET_USER, username="root").body)
-    assert found == {"username": "root", "password": "root-1", "userType": "Super", "userStatus": "enable"}
-    answer = office.ask(GET_USER, username="cat")
-    assert (answer.code, answer.body) == (0, b"")
+@pytest.mark.parametrize(("part", "names"), [(None, ["ann", "root"]), ("", ["ann", "root"]), ("oo", ["root"])])
+def test_users_are_listed(desk: Desk, part: str | None, names: list[str]) -> None:
+    listed = fastjson.loads(desk.ask("users", ListUsers(filter=part)).body)
+    assert [one["username"] for one in listed] == names
+    assert {"username", "userType", "userStatus"} <= listed[0].keys()
+    assert desk.ask("users", ListUsers(filter="nix")).body == b""
 
 
-@pytest.mark.parametrize(("filters", "names"), [({}, ["amy", "bob", "root"]), ({"filter": "o"}, ["bob", "root"])])
-def test_users_are_listed_by_a_part_of_their_name(office: Office, filters: dict[str, str], names: list[str]) -> None:
-    found = fastjson.loads(office.ask(LIST_USER, **filters).body)
-    assert [one["username"] for one in found] == names
-    assert {one["userType"] for one in found} <= {"Super", "Normal"}
+def permission(resource: str, action: str = "Pub", kind: str = "Custom") -> bytes:
+    entry = EntryInfo(resource=resource, actions=[action], decision="Allow")
+    return AclInfo(policies=[PolicyInfo(policy_type=kind, entries=[entry])]).encode()
 
 
-def test_an_empty_list_of_users_has_no_body(office: Office) -> None:
-    answer = office.ask(LIST_USER, filter="zzz")
-    assert (answer.code, answer.body) == (0, b"")
+ANN = "User:ann"
 
 
-# -- permissions
+def resources(desk: Desk, subject: str = ANN) -> list[str | None]:
+    body = desk.ask("acl", SubjectHeader(subject=subject)).body
+    return [entry.resource for policy in AclInfo.decode(body).policies for entry in policy.entries] if body else []
 
 
-@pytest.mark.parametrize("code", [CREATE_ACL, UPDATE_ACL])
-def test_permissions_are_put_on_the_subject_of_the_header(office: Office, code: int) -> None:
-    assert office.ask(code, permission(), subject="User:amy").code == 0
-    assert office.ask(code, permission("Group:g", "Deny"), subject="User:amy").code == 0
-    found = fastjson.loads(office.ask(GET_ACL, subject="User:amy").body)
-    assert found["subject"] == "User:amy"
-    [policy] = found["policies"]
-    assert [(entry["resource"], entry["decision"]) for entry in policy["entries"]] == [
-        ("Topic:t", "Allow"), ("Group:g", "Deny"),
-    ]  # fmt: skip
-    assert office.ask(GET_ACL, subject="User:bob").body == b""
-    assert [one["subject"] for one in office.saved[-1]["acls"]] == ["User:amy"]
+def test_permissions_are_added_listed_and_deleted(desk: Desk) -> None:
+    assert resources(desk) == []
+    for resource in ("Topic:t", "Topic:u"):
+        assert desk.ask("put_acl", SubjectHeader(subject=ANN), permission(resource), 3006).code == 0
+    desk.ask("put_acl", SubjectHeader(subject="User:root"), permission("Group:g"), 3006)
+    assert resources(desk) == ["Topic:t", "Topic:u"]
+    assert desk.ask("delete_acl", DeleteAcl(subject=ANN, resource="Topic:t")).code == 0
+    assert resources(desk) == ["Topic:u"]
+    assert desk.ask("delete_acl", DeleteAcl(subject=ANN)).code == 0
+    assert (resources(desk), resources(desk, "User:root")) == ([], ["Group:g"])
 
 
-def test_permissions_of_an_unknown_subject_are_refused(office: Office) -> None:
-    expected = (NO_PERMISSION, "The subject of User:cat is not exist.")
-    assert office.refused(CREATE_ACL, permission(), subject="User:cat") == expected
-    assert office.refused(GET_ACL, subject="User:cat") == expected
-    assert office.refused(DELETE_ACL, subject="User:cat") == expected
+def test_default_permissions_are_deleted_by_their_type(desk: Desk) -> None:
+    for kind in ("Custom", "Default"):
+        desk.ask("put_acl", SubjectHeader(subject=ANN), permission("Topic:t", kind=kind), 3006)
+    desk.ask("delete_acl", DeleteAcl(subject=ANN, policy_type="Default", resource="Topic:t"))
+    [policy] = AclInfo.decode(desk.ask("acl", SubjectHeader(subject=ANN)).body).policies
+    assert policy.policy_type == "Custom"
 
 
-def test_one_permission_or_all_of_a_user_are_deleted(office: Office) -> None:
-    for name in ("amy", "bob"):
-        for resource in ("Topic:t", "Topic:u"):
-            office.ask(CREATE_ACL, permission(resource), subject=f"User:{name}")
-    assert office.ask(DELETE_ACL, subject="User:amy", resource="Topic:t", policyType="Custom").code == 0
-    found = fastjson.loads(office.ask(GET_ACL, subject="User:amy").body)
-    assert [entry["resource"] for entry in found["policies"][0]["entries"]] == ["Topic:u"]
-    assert office.ask(DELETE_ACL, subject="User:amy").code == 0
-    assert office.ask(GET_ACL, subject="User:amy").body == b""
-    found = fastjson.loads(office.ask(GET_ACL, subject="User:bob").body)
-    assert len(found["policies"][0]["entries"]) == 2
-    assert office.ask(DELETE_ACL, subject="User:amy").remark == "The acl is not exist."
+@pytest.mark.parametrize(
+    ("subject", "resource", "found"),
+    [(None, None, [ANN, "User:root"]), ("ann", None, [ANN]), (None, "Group", ["User:root"]), ("ann", "Group", [])],
+)
+def test_permissions_are_listed_by_subject_and_resource(
+    desk: Desk, subject: str | None, resource: str | None, found: list[str]
+) -> None:
+    desk.ask("put_acl", SubjectHeader(subject=ANN), permission("Topic:t"), 3006)
+    desk.ask("put_acl", SubjectHeader(subject="User:root"), permission("Group:g"), 3006)
+    body = desk.ask("acls", ListAcls(subject_filter=subject, resource_filter=resource)).body
+    assert [one["subject"] for one in (fastjson.loads(body) if body else [])] == found
 
 
-def test_only_permissions_of_the_named_type_are_deleted(office: Office) -> None:
-    office.ask(CREATE_ACL, permission(), subject="User:amy")
-    assert office.ask(DELETE_ACL, subject="User:amy", resource="Topic:t", policyType="Default").code == 0
-    assert office.ask(GET_ACL, subject="User:amy").body != b""
-
-
-def test_permissions_are_listed_by_subject_and_resource(office: Office) -> None:
-    office.ask(CREATE_ACL, permission("Topic:t"), subject="User:amy")
-    office.ask(CREATE_ACL, permission("Group:g"), subject="User:bob")
-
-    def listed(**filters: str) -> list[str]:
-        body = office.ask(LIST_ACL, **filters).body
-        return [one["subject"] for one in fastjson.loads(body)] if body else []
-
-    assert listed() == ["User:amy", "User:bob"]
-    assert listed(subjectFilter="amy") == ["User:amy"]
-    assert listed(resourceFilter="Group:") == ["User:bob"]
-    assert listed(subjectFilter="amy", resourceFilter="Group:") == []
-
-
-# -- bodies
-
-
-@pytest.mark.parametrize("code", [CREATE_USER, UPDATE_USER, CREATE_ACL, UPDATE_ACL])
-def test_a_body_beyond_a_mebibyte_is_refused(office: Office, code: int) -> None:
-    fields = {"username": "cat"} if code in (CREATE_USER, UPDATE_USER) else {"subject": "User:amy"}
-    limit = 1024 * 1024
-    answer = office.refused(code, {"password": "x" * limit}, **fields)
-    assert answer[0] == INVALID_PARAMETER
-    assert f"at most {limit} are possible" in (answer[1] or "")
-
-
-def test_without_these_handlers_the_requests_are_unknown(tmp_path: Path) -> None:
-    with broker(tmp_path) as running:
-        assert running.connect().ask(LIST_USER).code == 3
+@pytest.mark.parametrize("subject", ["User:nobody", "Role:ann", "ann"])
+def test_permissions_need_a_user(desk: Desk, subject: str) -> None:
+    for method, header, body in (
+        ("put_acl", SubjectHeader(subject=subject), permission("Topic:t")),
+        ("acl", SubjectHeader(subject=subject), b""),
+        ("delete_acl", DeleteAcl(subject=subject), b""),
+    ):
+        with pytest.raises(BrokerError, match=f"The subject of {subject} is not exist"):
+            desk.ask(method, header, body, 3006)

@@ -1,4 +1,4 @@
-"""The file of users and permissions: readable by its owner only, at every moment, and followed by other servers."""
+"""The file of users and permissions: readable by its owner only, and followed by other processes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import os
 import stat
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from rocketmq_py.broker.metadata import access_store
 from rocketmq_py.broker.metadata.access_store import FollowedAccess, open_access
-from rocketmq_py.core.access.permissions import User
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.access import UserInfo
 from rocketmq_py.server import Peer
 from rocketmq_py.server.access.conversion import user_of
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.signing import sign
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
 def test_the_file_is_created_for_its_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modes = []
     sync = os.fsync
 
     def note_mode(fd: int) -> None:
-        modes.append(stat.S_IMODE(os.fstat(fd).st_mode))
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISDIR(mode):
+            modes.append(stat.S_IMODE(mode))
         sync(fd)
 
     monkeypatch.setattr(os, "fsync", note_mode)
@@ -40,116 +40,100 @@ def test_the_file_is_created_for_its_owner_only(tmp_path: Path, monkeypatch: pyt
     for name in ("one", "two"):
         access.table.create_user(user_of(UserInfo(username=name, password="secret")))
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in config.iterdir()}
-    assert files == {"access.json": 0o600, "access.json.bak": 0o600}
+    assert files == {"access.json": 0o600, "access.json.bak": 0o600, "access.json.sum": 0o600}
     assert modes
     assert set(modes) == {0o600}
     assert [user.name for user in open_access(AccessSettings(), tmp_path, "c").table.users()] == ["one", "two"]
 
 
-# -- a broker in another process
+def test_a_damaged_file_without_a_backup_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "access.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"access\.json is damaged, and so is its backup: restore or remove it"):
+        open_access(AccessSettings(), tmp_path, "c")
+    (config / "access.json").write_text("")
+    assert open_access(AccessSettings(), tmp_path, "c").table.users() == []
 
 
-class Watched:
-    """Access control by the file of a broker elsewhere, which the test changes; ``now`` is its monotonic clock."""
+# -- a file that another process changes
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        self.root = root
-        monkeypatch.setattr(access_store, "time", SimpleNamespace(monotonic=lambda: self.now))
-        self.owner = open_access(AccessSettings(), root, "c")
-        self.owner.table.create_user(User(name="amy", password="one"))
-        self.stamp = 1
-        self.stamped()
-        settings = AccessSettings(authentication_enabled=True)
-        self.followed = FollowedAccess(settings, root, "c")
-
-    def stamped(self) -> None:
-        """Each version of the file has another time, however coarse the clock of the disk is."""
-        self.stamp += 1
-        os.utime(self.root / "config" / "access.json", ns=(self.stamp, self.stamp))
-
-    def refusal(self, name: str = "amy", password: str = "one") -> str | None:
-        request = Command(34, 1)
-        request.ext = {"AccessKey": name}
-        request.ext["Signature"] = sign(request.ext, request.body, password)
-        reply = self.followed.admit(Peer(("10.0.0.9", 1), ("127.0.0.1", 2), lambda _: None), request)
-        assert reply is None or reply.code == 16
-        return None if reply is None else reply.remark
+        monkeypatch.setattr(access_store.time, "monotonic", lambda: self.now)
 
 
 @pytest.fixture
-def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    return Watched(tmp_path, monkeypatch)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
 
 
-def test_the_users_of_the_broker_are_followed(watched: Watched) -> None:
-    assert watched.followed.enabled
-    assert watched.refusal() is None
-    assert watched.refusal(password="two") == "check signature failed."
-    assert watched.refusal("bob") == "User:bob is not found."
+def names(followed: FollowedAccess) -> list[str]:
+    """The users after a request."""
+    refusal = followed.admit(Peer(), Command(10))
+    assert refusal is not None, "it is not signed"
+    return [user.name for user in followed._control.table.users()]
 
 
-def test_access_control_that_is_off_is_off(tmp_path: Path) -> None:
-    assert not FollowedAccess(AccessSettings(), tmp_path, "c").enabled
+def created(root: Path, name: str) -> None:
+    open_access(AccessSettings(), root, "c").table.create_user(user_of(UserInfo(username=name, password="p")))
 
 
-def test_a_changed_file_is_read_after_more_than_a_second(watched: Watched) -> None:
-    watched.owner.table.update_user("amy", "two", None, None)
-    watched.stamped()
-    watched.now += 1.0
-    assert watched.refusal(password="one") is None, "not looked at yet"
-    watched.now += 0.01
-    assert watched.refusal(password="two") is None
-    assert watched.refusal(password="one") == "check signature failed."
+def test_changes_are_seen_after_a_second(tmp_path: Path, clock: Clock) -> None:
+    followed = FollowedAccess(AccessSettings(), tmp_path, "c")
+    assert names(followed) == []
+    created(tmp_path, "one")
+    clock.now += 1.0
+    assert names(followed) == []
+    clock.now += 0.1
+    assert names(followed) == ["one"]
+    created(tmp_path, "two")
+    clock.now += 1.0
+    assert names(followed) == ["one"]
+    clock.now += 0.1
+    assert names(followed) == ["one", "two"]
 
 
-def test_a_file_that_has_not_changed_is_not_read_again(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[int] = []
-    read = watched.followed._read
-    monkeypatch.setattr(watched.followed, "_read", lambda: reads.append(1) or read())
+def test_a_file_that_stays_is_not_read_again(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    created(tmp_path, "one")
+    followed = FollowedAccess(AccessSettings(), tmp_path, "c")
+    control = followed._control
     for _ in range(3):
-        watched.now += 2
-        assert watched.refusal() is None
-    assert reads == []
-    watched.stamped()
-    for _ in range(3):
-        watched.now += 2
-        assert watched.refusal() is None
-    assert reads == [1]
+        clock.now += 2
+        assert names(followed) == ["one"]
+    assert followed._control is control
+    (tmp_path / "config" / "access.json").touch()
+    clock.now += 2
+    assert names(followed) == ["one"]
+    assert followed._control is not control
 
 
-def test_a_file_that_appears_later_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(access_store, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    followed = FollowedAccess(AccessSettings(authentication_enabled=True), tmp_path, "c")
-    assert followed._stat() == (0, 0)
-    open_access(AccessSettings(), tmp_path, "c").table.create_user(User(name="amy", password="one"))
-    now[0] += 2
-    peer = Peer(("10.0.0.9", 1), ("127.0.0.1", 2), lambda _: None)
-    followed.admit(peer, Command(34, 1))
-    assert followed._control.table.user("amy") is not None
+def test_users_stay_when_the_file_cannot_be_read(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    created(tmp_path, "one")
+    followed = FollowedAccess(AccessSettings(), tmp_path, "c")
+    (tmp_path / "config" / "access.json").write_text('{"users": 7}')
+    os.utime(tmp_path / "config" / "access.json", (1, 1))  # another program wrote it, not in the same millisecond
+    for _ in range(2):
+        clock.now += 2
+        assert names(followed) == ["one"]
+    said = [record.getMessage() for record in caplog.records if "stay as they were" in record.getMessage()]
+    assert len(said) == 1
+    assert str(tmp_path / "config" / "access.json") in said[0]
 
 
-def test_a_damaged_file_leaves_the_users_as_they_were(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
-    file = watched.root / "config" / "access.json"
-    file.write_text('{"users": 7}')
-    watched.stamped()
-    watched.now += 2
-    assert watched.refusal() is None
-    assert "users and permissions stay as they were, because" in caplog.text
-    assert str(file) in caplog.text
-    watched.now += 2
-    assert watched.refusal() is None
-    assert len(caplog.records) == 1
+def test_a_file_that_is_removed_has_no_users(tmp_path: Path, clock: Clock) -> None:
+    created(tmp_path, "one")
+    followed = FollowedAccess(AccessSettings(), tmp_path, "c")
+    for path in (tmp_path / "config").iterdir():
+        path.unlink()
+    clock.now += 2
+    assert names(followed) == []
 
 
-@pytest.mark.parametrize(("content", "fails"), [(b"no JSON", True), (b"", False)])
-def test_a_damaged_file_without_a_backup_ends_the_start(tmp_path: Path, content: bytes, fails: bool) -> None:
-    file = tmp_path / "config" / "access.json"
-    file.parent.mkdir()
-    file.write_bytes(content)
-    if fails:
-        with pytest.raises(ConfigError, match="is damaged, and so is its backup: restore or remove it"):
-            open_access(AccessSettings(), tmp_path, "c")
-    else:
-        assert open_access(AccessSettings(), tmp_path, "c").table.users() == []
+@pytest.mark.parametrize("enabled", [True, False])
+def test_requests_are_checked_if_the_settings_say_so(tmp_path: Path, enabled: bool) -> None:
+    assert FollowedAccess(AccessSettings(authentication_enabled=enabled), tmp_path, "c").enabled is enabled

@@ -1,279 +1,255 @@
-"""Sends that wait for the disk or for slaves: how long, what they are answered, and which need not wait."""
+"""Sends that wait for the disk and for slaves: which, how long, and what is answered."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.send.ack_waiter import AckWaiter, WaitingSends
-from rocketmq_py.errors import BrokerError, StoreNotWritable
+from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
+from rocketmq_py.errors import BrokerError
 from rocketmq_py.server import Hold, Peer, Reply, Responder
-from rocketmq_py.store import MessageStore, StoreConfig
-from rocketmq_py.wire.command import Command, decode_command
-from rocketmq_py.wire.frame import FrameDecoder
 
-DISK_TIMEOUT, SLAVE_TIMEOUT, SYSTEM_ERROR = 10, 12, 1
+NO_WAIT = "A\x011\x02WAIT\x01false\x02"
 
 
-class Log:
-    """The part of a store that sends wait for; ``flushed`` returns a future that the test completes."""
+class Site:
+    """A store whose flushes and slaves are in the test's hands."""
 
-    def __init__(self, flush: str) -> None:
-        self.config = StoreConfig(flush_disk_type=flush)
-        self.flushed_offset = 0
-        self.requests: list[int] = []
-        self.futures: list[asyncio.Future[None]] = []
-
-    def flushed(self, end: int) -> asyncio.Future[None] | None:
-        self.requests.append(end)
-        if self.flushed_offset >= end:
-            return None
-        self.futures.append(asyncio.get_running_loop().create_future())
-        return self.futures[-1]
-
-    def flush(self, end: int) -> None:
-        self.flushed_offset = end
-        self.futures.pop(0).set_result(None)
-
-
-class Bench:
-    """``ends`` are the ends of the slaves' logs; ``wanted`` is how many a send needs, None if too few are there."""
-
-    def __init__(self, flush: str = "SYNC_FLUSH", wanted: int | None = 0, **settings: Any) -> None:
-        self.log = Log(flush)
+    def __init__(self, flush: str = "SYNC_FLUSH", wanted: int | None = 0, **config: Any) -> None:
+        self.config = BrokerConfig(broker_role="SYNC_MASTER", **config)
+        self.now = 1_000
+        self.flushed = 0
         self.wanted = wanted
-        self.ends: list[int] = []
-        self.config = BrokerConfig(**{"broker_role": "SYNC_MASTER", "in_sync_replicas": 3} | settings)
-        self._since = asyncio.get_running_loop().time()
-        store = cast("MessageStore", self.log)
-        self.waiter = AckWaiter(store, self.config, lambda: self.wanted, self.clock)
-        self.sends = WaitingSends(store, self.config, self.clock, self._acknowledged)
-        self.heard: list[Command] = []
-        self._frames = FrameDecoder()
-        self._peer = Peer(("127.0.0.1", 1), ("127.0.0.1", 2), self._hear)
+        self.acknowledged: dict[int, int] = {}
+        self.flushes: list[tuple[int, asyncio.Future[None]]] = []
+        self.store: Any = SimpleNamespace(
+            config=SimpleNamespace(flush_disk_type=flush), flushed=self.flush, flushed_offset=0
+        )
+        self.waiter = AckWaiter(self.store, self.config, lambda: self.wanted, lambda: self.now)
+        self.sends = WaitingSends(self.store, self.config, lambda: self.now, lambda count: self.acknowledged[count])
 
-    def clock(self) -> int:
-        return 5_000 + round((asyncio.get_running_loop().time() - self._since) * 1000)
+    def flush(self, offset: int) -> asyncio.Future[None] | None:
+        if offset <= self.store.flushed_offset:
+            return None
+        self.flushes.append((offset, asyncio.get_running_loop().create_future()))
+        return self.flushes[-1][1]
 
-    def _acknowledged(self, slaves: int) -> int:
-        return sorted(self.ends, reverse=True)[slaves - 1] if len(self.ends) >= slaves else -1
+    async def flush_done(self, end: int) -> None:
+        _, future = self.flushes.pop(0)
+        self.store.flushed_offset = end
+        future.set_result(None)
+        await asyncio.sleep(0)
 
-    def _hear(self, data: bytes) -> None:
-        self.heard += map(decode_command, self._frames.feed(data))
-
-    def keep(self, end: int, opaque: int = 0, *, regardless: bool = False) -> None:
-        """A send whose record ends there is stored."""
-        reply = Reply(0, ext={"msgId": str(end)})
-        held = self.waiter.answer_regardless(reply, end) if regardless else self.waiter.answer(reply, end, None)
-        assert isinstance(held, Hold)
-        self.sends.keep(held, Responder(self._peer, opaque))
-
-    def answered(self) -> list[tuple[int, int]]:
-        found = [(heard.opaque, heard.code) for heard in self.heard]
-        self.heard.clear()
-        return found
+    def keep(self, end: int) -> list[tuple[int, str | None]]:
+        """A send that waits; what is answered is added to the list."""
+        hold = self.waiter.answer(Reply(remark=f"up to {end}", ext={"queueId": "1"}), end, None)
+        assert isinstance(hold, Hold)
+        heard: list[tuple[int, str | None]] = []
+        self.sends.keep(hold, Recorder(heard))
+        return heard
 
 
-# -- who waits
+class Recorder(Responder):
+    """Notes replies instead of sending them."""
+
+    __slots__ = ("heard",)
+
+    def __init__(self, heard: list[tuple[int, str | None]]) -> None:
+        super().__init__(Peer(("127.0.0.1", 1), ("127.0.0.1", 2), lambda _: None), 7)
+        self.heard = heard
+
+    def encode(self, reply: Reply) -> bytes:
+        self.heard.append((int(reply.code), reply.remark))
+        return super().encode(reply)
+
+
+def played(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
+
+
+# -- which sends wait
 
 
 @pytest.mark.parametrize(
-    ("flush", "role", "waits"),
+    ("flush", "role", "needed"),
     [
-        ("SYNC_FLUSH", "ASYNC_MASTER", True), ("ASYNC_FLUSH", "SYNC_MASTER", True),
-        ("SYNC_FLUSH", "SYNC_MASTER", True), ("ASYNC_FLUSH", "ASYNC_MASTER", False),
+        ("ASYNC_FLUSH", "ASYNC_MASTER", False),
+        ("SYNC_FLUSH", "ASYNC_MASTER", True),
+        ("ASYNC_FLUSH", "SYNC_MASTER", True),
     ],
-)  # fmt: skip
-def test_sends_wait_for_the_disk_or_for_slaves(flush: str, role: str, waits: bool) -> None:
-    store = cast("MessageStore", SimpleNamespace(config=StoreConfig(flush_disk_type=flush)))
-    found = AckWaiter.of(store, BrokerConfig(broker_role=role), lambda: 0, lambda: 0)
-    assert (found is not None) is waits
-
-
-async def test_a_send_without_a_disk_and_slaves_to_wait_for_is_answered_at_once() -> None:
-    bench = Bench("ASYNC_FLUSH", 0)
-    reply = Reply(0)
-    assert bench.waiter.answer(reply, 10, None) is reply
-    assert bench.waiter.answer_regardless(reply, 10) is reply
-    bench.wanted = 1
-    assert isinstance(bench.waiter.answer(reply, 10, None), Hold)
-    bench.wanted = None
-    assert isinstance(bench.waiter.answer(reply, 10, None), Hold), "as many as are configured"
-    bench.config.in_sync_replicas = 1
-    assert bench.waiter.answer(reply, 10, None) is reply
+)
+def test_only_some_brokers_have_sends_that_wait(flush: str, role: str, needed: bool) -> None:
+    store: Any = SimpleNamespace(config=SimpleNamespace(flush_disk_type=flush))
+    assert (AckWaiter.of(store, BrokerConfig(broker_role=role), lambda: 0, lambda: 0) is not None) is needed
 
 
 @pytest.mark.parametrize(
-    ("properties", "waits"),
-    [(None, True), ("", True), ("WAIT\x01true\x02", True), ("A\x01b\x02WAIT\x01false\x02", False)],
+    ("flush", "wanted", "properties", "waits"),
+    [
+        ("SYNC_FLUSH", 0, None, True),
+        ("SYNC_FLUSH", 0, "A\x011\x02", True),
+        ("SYNC_FLUSH", 0, NO_WAIT, False),
+        ("ASYNC_FLUSH", 1, None, True),
+        ("ASYNC_FLUSH", 1, NO_WAIT, False),
+        ("ASYNC_FLUSH", 0, None, False),
+        ("ASYNC_FLUSH", None, None, True),
+    ],
 )
-async def test_a_message_may_ask_not_to_wait(properties: str | None, waits: bool) -> None:
-    bench = Bench(wanted=None)
-    assert isinstance(bench.waiter.answer(Reply(0), 10, properties), Hold) is waits
-    if waits:
-        with pytest.raises(BrokerError) as caught:
-            bench.waiter.check(properties)
-        assert caught.value.code == SYSTEM_ERROR
+def test_a_send_waits_for_what_is_asked(flush: str, wanted: int | None, properties: str | None, waits: bool) -> None:
+    site = Site(flush, wanted, in_sync_replicas=3, sync_flush_timeout=50, slave_timeout=70)
+    reply = Reply()
+    answer = site.waiter.answer(reply, 100, properties)
+    if not waits:
+        assert answer is reply
+        return
+    assert isinstance(answer, Hold)
+    assert (answer.key, answer.deadline_ms) == (ACK_WAIT, 1_070)
+    slaves = 2 if wanted is None else wanted
+    assert (answer.payload.reply, answer.payload.end, answer.payload.since_ms, answer.payload.slaves) == (
+        reply, 100, 1_000, slaves,
+    )  # fmt: skip
+    assert answer.payload.late is None
+
+
+def test_records_of_the_broker_itself_are_answered_the_same_when_late() -> None:
+    reply = Reply()
+    hold = Site().waiter.answer_regardless(reply, 100)
+    assert isinstance(hold, Hold)
+    assert hold.payload.late is reply
+    assert Site("ASYNC_FLUSH").waiter.answer_regardless(reply, 100) is reply
+
+
+@pytest.mark.parametrize(
+    ("wanted", "properties", "refused"),
+    [(None, None, True), (None, NO_WAIT, False), (0, None, False), (2, None, False)],
+)
+def test_a_send_without_enough_replicas_is_refused(wanted: int | None, properties: str | None, refused: bool) -> None:
+    site = Site(wanted=wanted)
+    if refused:
+        with pytest.raises(BrokerError) as error:
+            site.waiter.check(properties)
+        assert (error.value.code, error.value.remark) == (1, "in-sync replicas not enough")
     else:
-        bench.waiter.check(properties)
-    bench.wanted = 0
-    bench.waiter.check(properties)
+        site.waiter.check(properties)
 
 
-@pytest.mark.parametrize(("disk", "slave", "longest"), [(5_000, 3_000, 5_000), (2_000, 3_000, 3_000)])
-async def test_a_hold_lasts_as_long_as_the_longer_timeout(disk: int, slave: int, longest: int) -> None:
-    bench = Bench(sync_flush_timeout=disk, slave_timeout=slave)
-    held = bench.waiter.answer(Reply(0), 10, None)
-    assert isinstance(held, Hold)
-    assert held.deadline_ms - 5_000 == longest
+# -- waiting
 
 
-# -- the disk
+def test_sends_are_answered_when_they_are_on_disk() -> None:
+    async def test() -> None:
+        site = Site()
+        first = site.keep(100)
+        second, third = site.keep(200), site.keep(300)
+        assert [offset for offset, _ in site.flushes] == [100]
+        assert len(site.sends) == 3
+        await site.flush_done(200)
+        assert (first, second, third) == ([(0, "up to 100")], [(0, "up to 200")], [])
+        assert [offset for offset, _ in site.flushes] == [300]
+        await site.flush_done(300)
+        assert (third, len(site.sends), site.flushes) == ([(0, "up to 300")], 0, [])
+
+    played(test)
 
 
-async def test_sends_are_answered_when_the_disk_has_them() -> None:
-    bench = Bench()
-    bench.keep(100, 1)
-    bench.keep(200, 2)
-    assert (len(bench.sends), bench.log.requests) == (2, [100]), "one flush at a time"
-    bench.log.flush(100)
-    await asyncio.sleep(0)
-    assert bench.answered() == [(1, 0)]
-    assert bench.log.requests == [100, 200], "up to the last one that waits"
-    bench.keep(150, 3)
-    bench.log.flush(200)
-    await asyncio.sleep(0)
-    assert sorted(bench.answered()) == [(2, 0), (3, 0)]
-    assert (len(bench.sends), bench.log.requests) == (0, [100, 200])
+def test_what_is_on_disk_already_is_answered_at_once() -> None:
+    async def test() -> None:
+        site = Site()
+        site.store.flushed_offset = 100
+        assert site.keep(100) == [(0, "up to 100")]
+
+    played(test)
 
 
-async def test_what_is_on_disk_already_is_answered_at_once() -> None:
-    bench = Bench()
-    bench.log.flushed_offset = 100
-    bench.keep(100, 1)
-    assert bench.answered() == [(1, 0)]
-    assert len(bench.sends) == 0
+def test_a_send_waits_for_the_disk_and_for_its_slaves() -> None:
+    async def test() -> None:
+        site = Site(wanted=2)
+        site.acknowledged = {1: 100, 2: 50}
+        two = site.keep(100)
+        site.wanted = 1
+        one = site.keep(100)
+        await site.flush_done(100)
+        assert (one, two) == ([(0, "up to 100")], [])
+        site.acknowledged[2] = 99
+        site.sends.release()
+        assert two == []
+        site.acknowledged[2] = 100
+        site.sends.release()
+        assert two == [(0, "up to 100")]
+
+    played(test)
 
 
-async def test_no_more_is_flushed_when_nobody_waits() -> None:
-    """Even if the log has grown: the schedule of flushes decides then."""
-    bench = Bench(sync_flush_timeout=100, slave_timeout=100)
-    bench.keep(100, 1)
-    await asyncio.sleep(1)
-    assert bench.answered() == [(1, DISK_TIMEOUT)]
-    bench.log.flush(50)
-    await asyncio.sleep(0)
-    assert bench.log.requests == [100]
+def test_slaves_that_have_it_do_not_replace_the_disk() -> None:
+    async def test() -> None:
+        site = Site(wanted=1)
+        site.acknowledged = {1: 1_000}
+        heard = site.keep(100)
+        site.sends.release()
+        assert heard == []
+        await site.flush_done(100)
+        assert heard == [(0, "up to 100")]
+
+    played(test)
 
 
-async def test_a_disk_that_fails_fails_all_that_wait() -> None:
-    bench = Bench()
-    for opaque in (1, 2):
-        bench.keep(100 * opaque, opaque)
-    bench.keep(300, 3, regardless=True)
-    bench.log.futures[0].set_exception(StoreNotWritable("the disk fails"))
-    await asyncio.sleep(0)
-    assert [(heard.opaque, heard.code, heard.remark) for heard in bench.heard] == [
-        (1, DISK_TIMEOUT, "the disk fails"), (2, DISK_TIMEOUT, "the disk fails"), (3, 0, None),
-    ]  # fmt: skip
-    assert bench.heard[0].ext["msgId"] == "100"
-    assert len(bench.sends) == 0
+def test_a_flush_that_fails_is_an_answer() -> None:
+    async def test() -> None:
+        site = Site()
+        heard = site.keep(100)
+        site.flushes.pop(0)[1].set_exception(OSError("the disk is gone"))
+        await asyncio.sleep(0)
+        assert heard == [(10, "the disk is gone")]
+        assert len(site.sends) == 0
 
-
-@pytest.mark.parametrize(("regardless", "code"), [(False, DISK_TIMEOUT), (True, 0)])
-async def test_a_slow_disk_is_a_timeout_after_five_seconds(regardless: bool, code: int) -> None:
-    bench = Bench(slave_timeout=1_000)
-    bench.keep(100, 1, regardless=regardless)
-    await asyncio.sleep(4.9)
-    assert bench.answered() == []
-    await asyncio.sleep(0.2)
-    assert bench.heard[0].ext["msgId"] == "100"
-    assert bench.answered() == [(1, code)]
-
-
-# -- slaves
-
-
-async def test_sends_are_answered_when_enough_slaves_have_them() -> None:
-    bench = Bench("ASYNC_FLUSH", 2)
-    bench.keep(100, 1)
-    bench.wanted = 1
-    bench.keep(200, 2)
-    assert bench.log.requests == []
-    bench.ends = [150, 90]
-    bench.sends.release()
-    assert bench.answered() == []
-    bench.ends = [200, 90]
-    bench.sends.release()
-    assert bench.answered() == [(2, 0)]
-    bench.ends = [200, 100]
-    bench.sends.release()
-    assert bench.answered() == [(1, 0)]
-
-
-async def test_sends_that_need_both_wait_for_both() -> None:
-    bench = Bench(wanted=1)
-    bench.keep(100, 1)
-    bench.ends = [100]
-    bench.sends.release()
-    assert bench.answered() == []
-    bench.log.flush(100)
-    await asyncio.sleep(0)
-    assert bench.answered() == [(1, 0)]
-    bench.keep(200, 2)
-    bench.log.flush(200)
-    await asyncio.sleep(0)
-    assert bench.answered() == []
-    bench.ends = [200]
-    bench.sends.release()
-    assert bench.answered() == [(2, 0)]
+    played(test)
 
 
 @pytest.mark.parametrize(
-    ("flushed", "ends", "seconds", "code"),
+    ("wanted", "flushed", "acknowledged", "after_ms", "code"),
     [
-        (0, [100], 5.0, DISK_TIMEOUT),
-        (0, [99], 5.0, SLAVE_TIMEOUT),
-        (100, [99], 3.0, SLAVE_TIMEOUT),
-        (100, [], 3.0, SLAVE_TIMEOUT),
+        (0, False, 0, 50, 10),
+        (1, False, 0, 70, 12),
+        (1, False, 1_000, 70, 10),
+        (1, True, 0, 70, 12),
     ],
 )
-async def test_a_timeout_names_what_is_missing(flushed: int, ends: list[int], seconds: float, code: int) -> None:
-    """Once the disk has the message, the timeout is the slaves'; before, the longer one."""
-    bench = Bench(wanted=1)
-    bench.log.flushed_offset = flushed
-    bench.ends = ends
-    bench.keep(100, 1)
-    await asyncio.sleep(seconds - 0.1)
-    assert bench.answered() == []
-    await asyncio.sleep(0.25)
-    assert bench.answered() == [(1, code)]
+def test_a_send_that_is_late_is_answered_with_what_it_lacks(
+    wanted: int, flushed: bool, acknowledged: int, after_ms: int, code: int
+) -> None:
+    async def test() -> None:
+        site = Site(wanted=wanted, sync_flush_timeout=50, slave_timeout=70)
+        site.acknowledged = {1: acknowledged}
+        heard = site.keep(100)
+        if flushed:
+            await site.flush_done(100)
+        site.now += after_ms - 1
+        site.sends._expire()
+        assert heard == []
+        site.now += 1
+        site.sends._expire()
+        assert heard == [(code, None)]
+
+    played(test)
 
 
-async def test_timeouts_of_slaves_are_longer_if_so_configured() -> None:
-    bench = Bench(wanted=1, slave_timeout=8_000)
-    bench.keep(100, 1)
-    await asyncio.sleep(7.9)
-    assert bench.answered() == []
-    await asyncio.sleep(0.25)
-    assert bench.answered() == [(1, SLAVE_TIMEOUT)]
+def test_a_timer_answers_late_sends() -> None:
+    async def test() -> None:
+        site = Site(sync_flush_timeout=5_000)
+        heard = site.keep(100)
+        assert site.sends._timer is not None
+        site.now += 5_000
+        await asyncio.sleep(0.9)
+        assert heard == []
+        await asyncio.sleep(0.2)
+        assert heard == [(10, None)], "the clock is looked at every second"
+        assert site.sends._timer is None
+        site.keep(200)
+        assert site.sends._timer is not None
 
-
-async def test_only_those_that_have_waited_long_enough_time_out() -> None:
-    bench = Bench("ASYNC_FLUSH", 1)
-    bench.keep(100, 1)
-    await asyncio.sleep(1)
-    bench.keep(200, 2)
-    await asyncio.sleep(2.1)
-    assert bench.answered() == [(1, SLAVE_TIMEOUT)]
-    assert len(bench.sends) == 1
-    await asyncio.sleep(1)
-    assert bench.answered() == [(2, SLAVE_TIMEOUT)]
-    assert bench.sends._timer is None
-    bench.keep(300, 3)
-    await asyncio.sleep(3.1)
-    assert bench.answered() == [(3, SLAVE_TIMEOUT)]
+    played(test)

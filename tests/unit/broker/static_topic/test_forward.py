@@ -1,172 +1,193 @@
-"""Requests that are forwarded to the broker of a physical queue: how they are answered, and how many run at once."""
+"""Requests that other brokers answer."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.static_topic.forward import Forwarder, TranslatedHold, TranslatingResponder
+from rocketmq_py.broker.static_topic import forward
+from rocketmq_py.broker.static_topic.forward import Forwarder, TranslatingResponder
 from rocketmq_py.core.peer import Reply as RemoteReply
-from rocketmq_py.errors import BrokerError, ConnectionLost, NoRouteError
-from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.protocol.headers.offset import GetMaxOffset
+from rocketmq_py.errors import BrokerError, ConnectError, NoRouteError
+from rocketmq_py.protocol.bodies.route import BrokerData, TopicRouteData
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.topic import TopicName
+from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import FrameDecoder
-from tests.unit.broker.rpc import Others, reply, route
+from tests.unit.broker.harness import START_MS
 
-MAX_OFFSET = 30
-BROKERS = {"a": {0: "a:1", 1: "a:2"}, "b": {1: "b:2"}}
-
-
-class Bench:
-    """``answers`` are those of brokers by their names; ``heard`` is what the client was answered."""
-
-    def __init__(self, **answers: RemoteReply | Exception) -> None:
-        self.now = 1_000
-        self.answers = answers
-        self.others = Others(self._answer)
-        self.forwarder = Forwarder(BrokerConfig(namesrv_addr="ns:1"), self.others, lambda: self.now)
-        self.heard: list[Command] = []
-        self._frames = FrameDecoder()
-        self.peer = Peer(("127.0.0.1", 1), ("127.0.0.1", 2), self._hear)
-
-    def _hear(self, data: bytes) -> None:
-        self.heard += map(decode_command, self._frames.feed(data))
-
-    def _answer(self, address: str, command: Command) -> RemoteReply | Exception:
-        return route(BROKERS) if address == "ns:1" else self.answers.get(address.partition(":")[0], reply(offset="7"))
-
-    async def ask(self, broker: str) -> RemoteReply:
-        return await self.forwarder.ask(broker, "t", Code.GET_MAX_OFFSET, GetMaxOffset(topic="t", queue_id=3))
-
-    def run(self, answer: object, opaque: int = 5) -> None:
-        self.forwarder.run(Hold("forwarded", 0, answer), Responder(self.peer, opaque))
+ROUTE = TopicRouteData(
+    broker_datas=[
+        BrokerData(broker_name="broker-b", broker_addrs={1: "b:2", 0: "b:1"}),
+        BrokerData(broker_name="broker-c", broker_addrs={2: "c:2"}),
+    ]
+).encode()
 
 
-@pytest.mark.parametrize(("broker", "address"), [("a", "a:1"), ("b", "b:2")])
-async def test_the_master_is_asked_or_a_slave_without_one(broker: str, address: str) -> None:
-    bench = Bench()
-    assert (await bench.ask(broker)).ext == {"offset": "7"}
-    asked = bench.others.asked[-1]
-    assert (asked.address, asked.command.code, asked.timeout) == (address, MAX_OFFSET, 3.0)
-    assert asked.command.ext["queueId"] == "3"
+class Others(RpcClient):
+    """A name server with one route, and brokers that answer with a code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.code = 0
+        self.failure: Exception | None = None
+        self.asked: list[tuple[str, int, dict[str, str], float]] = []
+        self.routes = 0
+        self.closed = 0
+
+    async def invoke(self, address: str, command: Command, timeout: float) -> RemoteReply:
+        if address == "n:1":
+            self.routes += 1
+            return RemoteReply(0, command.opaque, body=ROUTE)
+        self.asked.append((address, int(command.code), dict(command.ext), timeout))
+        if self.failure is not None:
+            raise self.failure
+        return RemoteReply(self.code, command.opaque, remark="why")
+
+    def close(self) -> None:
+        self.closed += 1
 
 
-async def test_an_answer_of_any_code_is_returned() -> None:
-    bench = Bench(a=reply(22, remark="not found"))
-    found = await bench.ask("a")
-    assert (found.code, found.remark) == (22, "not found")
+class Answers(Responder):
+    """Notes what a client hears."""
+
+    def __init__(self) -> None:
+        super().__init__(Peer(), 7)
+        self.heard: list[Reply] = []
+
+    def reply(self, reply: Reply) -> None:
+        self.heard.append(reply)
 
 
-async def test_a_broker_that_fails_or_is_unknown_is_looked_for_again() -> None:
-    bench = Bench(a=ConnectionLost("a has gone"))
+@pytest.fixture
+def others() -> Others:
+    return Others()
+
+
+@pytest.fixture
+def forwarder(others: Others) -> Forwarder:
+    return Forwarder(BrokerConfig(namesrv_addr="n:1"), others, lambda: START_MS)
+
+
+def asked(forwarder: Forwarder, broker: str = "broker-b") -> RemoteReply:
+    return asyncio.run(forwarder.ask(broker, "t", RequestCode.GET_MAX_OFFSET, TopicName(topic="t")))
+
+
+@pytest.mark.parametrize(("broker", "address"), [("broker-b", "b:1"), ("broker-c", "c:2")])
+def test_the_master_is_asked_or_a_slave_without_one(
+    forwarder: Forwarder, others: Others, broker: str, address: str
+) -> None:
+    others.code = 17
+    assert asked(forwarder, broker).code == 17
+    assert others.asked == [(address, 30, {"topic": "t"}, 3.0)]
+    asked(forwarder, broker)
+    assert others.routes == 1
+
+
+def test_an_unknown_broker_has_its_route_asked_for_again(forwarder: Forwarder, others: Others) -> None:
     for _ in range(2):
-        with pytest.raises(ConnectionLost, match="has gone"):
-            await bench.ask("a")
-    assert len(bench.others.codes("ns:1")) == 2
+        with pytest.raises(NoRouteError, match="no name server knows a broker broker-x with topic t"):
+            asked(forwarder, "broker-x")
+    assert (others.routes, others.asked) == (2, [])
+
+
+def test_a_broker_that_does_not_answer_has_its_route_asked_for_again(forwarder: Forwarder, others: Others) -> None:
+    others.failure = ConnectError("refused")
     for _ in range(2):
-        with pytest.raises(NoRouteError, match="no name server knows a broker c with topic t"):
-            await bench.ask("c")
-    assert len(bench.others.codes("ns:1")) == 4
-    bench.answers.clear()
-    for _ in range(2):
-        await bench.ask("a")
-    assert len(bench.others.codes("ns:1")) == 5, "a route is kept"
+        with pytest.raises(ConnectError):
+            asked(forwarder)
+    assert others.routes == 2
 
 
-async def test_a_route_may_be_wanted_anew() -> None:
-    bench = Bench()
-    for age, queries in ((5_000, 1), (5_000, 1), (0, 2)):
-        assert (await bench.forwarder.route("t", max_age_ms=age)).brokers == BROKERS
-        assert len(bench.others.codes("ns:1")) == queries
+def answered(forwarder: Forwarder, answer: Callable[[], Awaitable[Reply]]) -> Reply:
+    responder = Answers()
 
+    async def run() -> None:
+        forwarder.run(Hold(forward.FORWARDED, 0, payload=answer), responder)
+        await asyncio.sleep(0.01)
+        assert forwarder._running == 0
 
-async def test_the_answer_goes_to_the_client_that_asked() -> None:
-    bench = Bench()
-
-    async def answer() -> Reply:
-        return Reply(7, "done")
-
-    bench.run(answer)
-    assert bench.heard == []
-    await asyncio.sleep(0.01)
-    [heard] = bench.heard
-    assert (heard.code, heard.remark, heard.opaque) == (7, "done", 5)
+    asyncio.run(run())
+    [reply] = responder.heard
+    return reply
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "remark"),
+    ("error", "code", "remark"),
     [
-        (ConnectionLost("it has gone"), 1, "it has gone"),
-        (NoRouteError("nobody"), 1, "nobody"),
-        (BrokerError.of(22, "not there"), 22, "not there"),
-        (ValueError("a bug"), 1, None),
+        (ConnectError("refused"), 1, "refused"),
+        (NoRouteError("no route"), 1, "no route"),
+        (BrokerError.of(22, "nothing"), 22, "nothing"),
+        (ZeroDivisionError("odd"), 1, "odd"),
     ],
 )
-async def test_a_failure_is_an_answer(fault: Exception, code: int, remark: str | None) -> None:
-    bench = Bench()
+def test_every_forwarded_request_is_answered(forwarder: Forwarder, error: Exception, code: int, remark: str) -> None:
+    async def fail() -> Reply:
+        raise error
+
+    reply = answered(forwarder, fail)
+    assert reply.code == code
+    assert remark in (reply.remark or "")
+
+
+def test_an_answer_is_passed_on(forwarder: Forwarder) -> None:
+    async def answer() -> Reply:
+        return Reply(remark="done")
+
+    assert answered(forwarder, answer).remark == "done"
+
+
+def test_only_so_many_requests_run_at_once(
+    forwarder: Forwarder, others: Others, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward, "_MOST_RUNNING", 2)
+    goes_on = asyncio.Event()
 
     async def answer() -> Reply:
-        raise fault
-
-    bench.run(answer)
-    await asyncio.sleep(0.01)
-    [heard] = bench.heard
-    assert heard.code == code
-    assert remark is None or remark in (heard.remark or "")
-
-
-async def test_at_most_a_thousand_run_at_once() -> None:
-    bench = Bench()
-    ends = asyncio.Event()
-    fails = iter([True] + [False] * 2_000)
-
-    async def answer() -> Reply:
-        await ends.wait()
-        if next(fails):
-            raise ConnectionLost("it has gone")
+        await goes_on.wait()
         return Reply()
 
-    for number in range(1_001):
-        bench.run(answer, number)
-    [refused] = bench.heard
-    assert (refused.code, refused.opaque) == (2, 1_000), "SYSTEM_BUSY"
-    ends.set()
-    await asyncio.sleep(0.01)
-    assert sorted(heard.opaque for heard in bench.heard) == list(range(1_001))
-    assert sum(heard.code == 0 for heard in bench.heard) == 999
-    bench.heard.clear()
-    for number in range(1_000):
-        bench.run(answer, number)
-    await asyncio.sleep(0.01)
-    assert {heard.code for heard in bench.heard} == {0}, "also failed ones have ended"
+    async def run() -> None:
+        responders = [Answers() for _ in range(4)]
+        for responder in responders[:3]:
+            forwarder.run(Hold(forward.FORWARDED, 0, payload=answer), responder)
+        await asyncio.sleep(0.01)
+        assert [[reply.code for reply in responder.heard] for responder in responders[:3]] == [[], [], [2]]
+        goes_on.set()
+        await asyncio.sleep(0.01)
+        forwarder.run(Hold(forward.FORWARDED, 0, payload=answer), responders[3])
+        await asyncio.sleep(0.01)
+        assert [[reply.code for reply in responder.heard] for responder in responders] == [[0], [0], [2], [0]]
+
+    asyncio.run(run())
 
 
-async def test_a_stop_ends_what_runs_and_closes_the_connections() -> None:
-    bench = Bench()
-    ended: list[bool] = []
+def test_the_end_cancels_what_runs(forwarder: Forwarder, others: Others) -> None:
+    responder = Answers()
 
     async def answer() -> Reply:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append(True)
-        return Reply()
+        await asyncio.Event().wait()
+        raise AssertionError
 
-    bench.run(answer)
-    await asyncio.sleep(0.01)
-    await bench.forwarder.stop()
-    assert (ended, bench.heard, bench.others.is_closed) == ([True], [], True)
+    async def run() -> None:
+        forwarder.run(Hold(forward.FORWARDED, 0, payload=answer), responder)
+        await asyncio.sleep(0.01)
+        await forwarder.stop()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+    assert (responder.heard, others.closed, forwarder._running) == ([], 1, 0)
 
 
-def test_an_answer_may_be_translated_when_it_is_sent() -> None:
-    bench = Bench()
-    responder = TranslatingResponder(Responder(bench.peer, 5), lambda one: Reply(one.code + 1, "translated"))
-    responder.reply(Reply(7, "original"))
-    [heard] = bench.heard
-    assert (heard.code, heard.remark, heard.opaque) == (8, "translated", 5)
-    same = Reply(7)
-    assert TranslatedHold("key", 0, None).translate(same) is same
+def test_an_answer_is_translated_when_it_is_sent() -> None:
+    heard: list[Any] = []
+    peer = Peer(("127.0.0.1", 1), ("127.0.0.1", 2), heard.append)
+    TranslatingResponder(Responder(peer, 7), lambda reply: Reply(reply.code + 1, "translated")).reply(Reply(10))
+    [answer] = map(decode_command, FrameDecoder().feed(b"".join(map(bytes, heard))))
+    assert (answer.code, answer.remark, answer.opaque) == (11, "translated", 7)

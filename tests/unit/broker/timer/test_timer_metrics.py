@@ -1,76 +1,91 @@
-"""The numbers of timed messages that wait, by topic, and their file."""
+"""How many timed messages wait, by topic."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
-from rocketmq_py.store.config.config_files import ConfigFile
-from tests.unit.store.memoryfs import MemoryFileSystem
 
-FILE = Path("/store/config/timermetrics")
+
+class File:
+    """Keeps what is saved."""
+
+    def __init__(self, tree: Any = None) -> None:
+        self.tree = tree
+
+    def load(self, convert: Callable[[Any], Any]) -> Any:
+        return None if self.tree is None else convert(self.tree)
 
 
 class Bench:
-    def __init__(self) -> None:
-        self.now = 1_000
-        self.fs = MemoryFileSystem()
-        self.written: list[Any] = []
-        self.metrics = self.open()
-
-    def open(self) -> TimerMetrics:
-        def save(file: ConfigFile, tree: Any) -> None:
-            self.written.append(tree)
-            file.save(tree)
-
-        metrics = TimerMetrics(ConfigFile(FILE, self.fs), lambda: self.now, save)
-        metrics.load()
-        return metrics
+    def __init__(self, tree: Any = None) -> None:
+        self.saved: list[Any] = []
+        self.file: Any = File(tree)
+        self.metrics = TimerMetrics(self.file, lambda: 5, lambda file, saved: self.saved.append(saved))
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        tree: Any = self.metrics.tree()["timingCount"]
-        return {topic: (metric["count"], metric["timeStamp"]) for topic, metric in tree.items()}
+        counts: Any = self.metrics.tree()["timingCount"]
+        return {topic: (metric["count"], metric["timeStamp"]) for topic, metric in counts.items()}
 
 
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
-
-
-def test_counts_are_kept_by_topic_and_never_negative(bench: Bench) -> None:
-    for topic, change, now in (("t", 1, 5), ("t", 1, 6), ("u", 1, 7), ("t", -1, 8), ("u", -1, 9), ("u", -1, 10)):
+def test_messages_are_counted_by_topic() -> None:
+    bench = Bench()
+    for topic, change, now in (("u", 1, 10), ("t", 1, 11), ("t", 1, 12), ("t", -1, 13)):
         bench.metrics.add(topic, change, now)
-    assert bench.counts() == {"t": (1, 8), "u": (0, 10)}
+    assert bench.counts() == {"t": (1, 13), "u": (1, 10)}
+    assert list(bench.counts()) == ["t", "u"]
+    assert bench.metrics.total == 2
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_count_is_not_negative(before: int) -> None:
+    bench = Bench()
+    bench.metrics.add("t", before, 1)
+    for _ in range(3):
+        bench.metrics.add("t", -1, 2)
+    assert bench.counts() == {"t": (0, 2)}
+    bench.metrics.add("t", 1, 3)
     assert bench.metrics.total == 1
-    bench.metrics.reset()
-    assert (bench.metrics.total, bench.counts()) == (0, {})
 
 
-def test_they_are_written_after_a_change_with_another_version(bench: Bench) -> None:
+def test_the_file_is_written_after_changes_only() -> None:
+    bench = Bench()
     bench.metrics.persist()
-    assert bench.written == []
-    bench.metrics.add("t", 1, 5)
-    bench.now = 2_000
+    assert bench.saved == []
+    bench.metrics.add("t", 1, 10)
     for _ in range(2):
         bench.metrics.persist()
-    [tree] = bench.written
-    assert (tree["dataVersion"]["counter"], tree["dataVersion"]["timestamp"]) == (1, 2_000)
-    bench.metrics = bench.open()
-    assert bench.counts() == {"t": (1, 5)}
-    bench.metrics.add("t", 1, 6)
-    bench.metrics.persist()
-    assert bench.written[-1]["dataVersion"]["counter"] == 2
+    [saved] = bench.saved
+    assert saved["timingCount"] == {"t": {"count": 1, "timeStamp": 10}}
+    assert (saved["dataVersion"]["counter"], saved["dataVersion"]["timestamp"]) == (1, 5)
 
 
-def test_a_slave_takes_over_another_version_at_once(bench: Bench) -> None:
-    tree = {"dataVersion": {"counter": 7, "timestamp": 5, "stateVersion": 0},
-            "timingCount": {"t": {"count": 3, "timeStamp": 9}}}  # fmt: skip
-    bench.metrics.add("gone", 1, 5)
-    bench.metrics.take_over(tree)
-    assert (bench.counts(), bench.metrics.total, len(bench.written)) == ({"t": (3, 9)}, 3, 1)
-    bench.metrics.take_over(tree | {"timingCount": {}})
-    assert (bench.metrics.total, len(bench.written)) == (3, 1), "the same version"
-    assert bench.open().total == 3
+def test_a_file_is_read_again() -> None:
+    first = Bench()
+    first.metrics.add("t", 1, 10)
+    again = Bench(first.metrics.tree())
+    again.metrics.load()
+    assert again.counts() == {"t": (1, 10)}
+    again.metrics.reset()
+    assert (again.counts(), again.metrics.total) == ({}, 0)
+    empty = Bench()
+    empty.metrics.load()
+    assert empty.counts() == {}
+
+
+def test_the_counts_of_a_master_are_taken_over_once() -> None:
+    bench = Bench()
+    bench.metrics.add("mine", 1, 10)
+    master = {
+        "dataVersion": {"counter": 3, "stateVersion": 0, "timestamp": 9},
+        "timingCount": {"t": {"count": 2, "timeStamp": 8}},
+    }
+    for _ in range(2):
+        bench.metrics.take_over(master)
+    assert bench.counts() == {"t": (2, 8)}
+    assert len(bench.saved) == 1
+    bench.metrics.take_over({"dataVersion": {"counter": 4, "stateVersion": 0, "timestamp": 9}, "timingCount": None})
+    assert bench.counts() == {}

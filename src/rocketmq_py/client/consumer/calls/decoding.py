@@ -13,7 +13,7 @@ from rocketmq_py.wire.compression import MIB, DecompressionLimits
 from rocketmq_py.wire.record import BodyRules, DecodedRecords, decode_response
 
 LOOP_BYTES = 4 * MIB
-"""The most bytes that the bodies of one answer may decompress to in the event loop; this takes about 10 ms."""
+"""Maximum bytes that the bodies of one answer may decompress to in the event loop; this takes about 10 ms."""
 
 
 @functools.lru_cache

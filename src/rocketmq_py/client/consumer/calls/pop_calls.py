@@ -47,7 +47,7 @@ TIMEOUT = 5.0
 GRACE = 10.0
 """Seconds to wait for the answer to a pop or notification, beyond the time the broker may hold the request."""
 MOST_MESSAGES = 32
-"""The most messages that a broker returns for one pop."""
+"""Maximum number of messages that a broker returns for one pop."""
 
 _NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND})
 
@@ -143,7 +143,7 @@ class PopCalls:
     ) -> PopAnswer | None:
         """Pop messages; returns None if there are none.
 
-        :param most: the most messages, 1 to 32.
+        :param most: maximum number of messages, 1 to 32.
         :param invisible: seconds that the messages are invisible to all members.
         :param poll: seconds that the broker may hold the request until a message arrives (long polling).
         :param start: where a group without a committed offset starts.
@@ -221,6 +221,10 @@ class PopCalls:
     ) -> tuple[list[PoppedMessage], bool]:
         """Pull a popped message by its offset, as its record in the pop answer is damaged.
 
+        :param queue: the queue of the pop request.
+        :param place: retry flag (which topic: the popped one or a retry topic) and queue id of the message.
+        :param offset: queue offset of the message.
+        :param response: header of the pop answer.
         :returns: the message in a list, and True. If the stored message is damaged, too: a stand-in to ack, and False.
             If the broker cannot be reached: an empty list and False; the message becomes visible again.
         """
@@ -326,7 +330,7 @@ class PopCalls:
         return with_namespace(self._namespace, message.topic)
 
     def _named(self, one: PoppedMessage) -> PoppedMessage:
-        """A popped message with the namespace in its topic; a copy unless the group has no namespace."""
+        """Return a copy of a popped message with the namespace in its topic; the message itself without a namespace."""
         if not self._namespace:
             return one
         message = copy.copy(one.message)
@@ -347,7 +351,7 @@ class PopCalls:
 
 
 def _nothing(queue: MessageQueue, offset: int) -> MessageExt:
-    """An empty message with queue and offset, to ack a damaged one."""
+    """Return a message without content, with the queue and offset of a damaged message, to ack that."""
     head = RecordHead(0, 0, 0, queue.queue_id, 0, offset, 0, 0, 0, bytes(8), 0, bytes(8), 0, 0, 0)
     return MessageExt(tuple(head), queue.topic, b"", b"", queue.broker_name)
 

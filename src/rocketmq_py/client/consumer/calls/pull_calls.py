@@ -61,13 +61,13 @@ def pull_header(  # noqa: PLR0913 - the fields of one header
 ) -> PullMessage:  # fmt: skip
     """Make the header of a pull.
 
-    :param count: the most messages.
+    :param count: maximum number of messages.
     :param flags: the sysFlag; see ``core.consumer.flow_control.pull_flags``.
     :param version: the version of the subscription.
     :param suspend: seconds the broker may hold the pull until a message arrives (long polling).
     :param commit: the offset to commit with the pull; 0 commits none.
     :param posted: include the filter expression of the subscription.
-    :param most_bytes: the most bytes of messages.
+    :param most_bytes: maximum bytes of messages.
     """
     return PullMessage(
         consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset, max_msg_nums=count,
@@ -83,7 +83,9 @@ def begin_pull(
 ) -> PendingPull:  # fmt: skip
     """Send a pull and return without waiting for the answer.
 
+    :param subscription: kept in the result, to decode the answer.
     :param timeout: seconds after which the pull fails with RequestTimeout.
+    :param is_master: True if ``connection`` is to the queue's master.
     """
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
     now = monotonic()

@@ -73,7 +73,7 @@ class Dispatcher(Protocol):
         ...
 
     def running_calls(self) -> list[ListenerCall]:
-        """The running calls of listeners; a call may appear only if it also ran when this was called before."""
+        """The running calls of listeners. A new call may be left out until the second call of this method."""
         ...
 
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -81,7 +81,7 @@ class Dispatcher(Protocol):
         ...
 
     def resize(self, threads: int) -> None:
-        """Change the most listeners that run at the same time."""
+        """Change how many listeners may run at the same time."""
         ...
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class Dispatcher(Protocol):
 class ConcurrentDispatcher:
     """Passes messages to listeners concurrently, in no order.
 
-    :param threads: the most listeners that run at the same time.
+    :param threads: maximum number of listeners that run at the same time.
     :param offsets: gets the offsets to commit.
     :param send_back: sends failed messages back to the broker.
     :param stats: returns the statistics of a topic.
@@ -255,9 +255,12 @@ class ConcurrentDispatcher:
             self._capacity_freed(request.queue)
 
     async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
-        """Send back the first messages of a queue for which ``is_expired`` returns True; returns their number.
+        """Send expired messages back to the broker, from the start of the queue up to the first one not expired.
 
         Results that their listeners return later are ignored; the offset is committed past these messages.
+
+        :param is_expired: returns True if the listener of a message has run for too long.
+        :returns: the number of messages sent back.
         """
         for count in range(min(queue.count, MOST_EXPIRED)):
             oldest = queue.oldest()
@@ -298,12 +301,15 @@ class ConcurrentDispatcher:
 
 
 def _most_begun(threads: int) -> int:
-    """The most requests that can have running calls: they start in order, and each occupies a worker."""
+    """Return the maximum number of consume requests with running calls, for this many threads.
+
+    Requests start in order and each running call occupies a thread.
+    """
     return 2 * (threads + 1)
 
 
 def _runs(topic: str, messages: Sequence[MessageExt]) -> Iterable[tuple[str, Sequence[MessageExt]]]:
-    """Split messages into runs of the same original topic, as pairs of topic and messages.
+    """Split messages where their original topic changes; return pairs of original topic and consecutive messages.
 
     :param topic: of the queue; only a retry topic holds messages of several original topics.
     """

@@ -313,7 +313,7 @@ def make_listener(function: AnyListener, batch_size: int) -> Listener:
     """Wrap a user's listener function.
 
     :param function: takes one message, or a list of messages and a :class:`ConsumeContext`.
-    :param batch_size: the most messages per call.
+    :param batch_size: maximum number of messages per call.
     :raises ConfigError: ``function`` takes other arguments, or one message although ``batch_size`` is greater than 1.
     """
     shape = shape_of(function, batch_size)

@@ -67,7 +67,7 @@ class _QueueState:
 class OrderlyDispatcher:
     """Passes messages to listeners: those of one queue in order, different queues concurrently.
 
-    :param threads: the most listeners that run at the same time.
+    :param threads: maximum number of listeners that run at the same time.
     :param options: the consumer's options; used are ``max_reconsume_times`` and ``suspend_seconds``.
     :param offsets: gets the offsets to commit.
     :param dead_letter: sends messages without retries left to the dead-letter topic.
@@ -116,7 +116,7 @@ class OrderlyDispatcher:
         self._go_on(state)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Continue to consume a queue whose lock is held again."""
+        """Continue to consume a queue after its lock was acquired again."""
         state = self._states.get(queue)
         if state is not None:
             self._go_on(state)
@@ -179,7 +179,7 @@ class OrderlyDispatcher:
     # -- runs
 
     def _go_on(self, state: _QueueState) -> None:
-        """Start a run if the queue has messages and is not busy, paused or dropped."""
+        """Pass the next messages of a queue to their listener, unless it has none or is busy, paused or dropped."""
         if self._closing or not state.is_free:
             return
         messages = self._next_messages(state.queue)
@@ -209,7 +209,7 @@ class OrderlyDispatcher:
         return list(takewhile(lambda message: message.topic == topic, waiting))
 
     def _tick(self) -> None:
-        """Handle the results of batches that have ended in runs that still go on."""
+        """Handle the results of finished batches while listeners process the next ones; a timer calls this."""
         running = [state.run for state in self._states.values() if state.run is not None]
         for run in running:
             self._settle(run)
@@ -231,7 +231,10 @@ class OrderlyDispatcher:
             self._offsets.update(queue.queue, offset, increase_only=False)
 
     def _over(self, state: _QueueState, run: OrderlyRun) -> None:
-        """Handle the end of a run: commit its results, and continue or pause the queue as ``run.end`` says."""
+        """Handle the results after a listener has ended with the messages passed to it (``run``).
+
+        Commits offsets, then continues or pauses the queue, depending on why the run ended (``run.end``).
+        """
         state.run = state.task = None
         self._settle(run)
         self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - state.began)

@@ -39,7 +39,7 @@ class OrderlyListener:
     """A user's listener function, wrapped to consume runs: messages of one queue, in order.
 
     :param function: takes one message, or a list of messages and an :class:`OrderlyContext`.
-    :param batch_size: the most messages per call.
+    :param batch_size: maximum number of messages per call.
     :raises ConfigError: ``function`` takes other arguments, or one message although ``batch_size`` is greater than 1.
     """
 

@@ -22,7 +22,7 @@ Job = Callable[[], object]
 class RunThreads:
     """A pool of threads that run jobs in order of submission; threads are started as needed.
 
-    :param size: the most threads.
+    :param size: maximum number of threads.
     :param name: prefix of the threads' names.
     """
 
@@ -43,7 +43,7 @@ class RunThreads:
         self._start_workers()
 
     def resize(self, size: int) -> None:
-        """Change the most threads; surplus threads end after the jobs that are already submitted."""
+        """Change the maximum number of threads; surplus threads end after the jobs that are already submitted."""
         self._size = size
         for _ in self._threads[size:]:
             self._jobs.put(None)
@@ -88,7 +88,7 @@ class RunThreads:
 class RunTasks:
     """Runs jobs as tasks of the event loop, in order of submission.
 
-    :param size: the most tasks that run at the same time.
+    :param size: maximum number of tasks that run at the same time.
     """
 
     def __init__(self, size: int) -> None:
@@ -110,7 +110,7 @@ class RunTasks:
         return task
 
     def resize(self, size: int) -> None:
-        """Change the most tasks that run at the same time; running tasks are not stopped."""
+        """Change how many tasks may run at the same time; running tasks are not stopped."""
         self._size = size
         self._start_waiting()
 

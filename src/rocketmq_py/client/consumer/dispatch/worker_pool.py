@@ -36,7 +36,7 @@ class Pool(Protocol):
         ...
 
     def resize(self, size: int) -> None:
-        """Change the most workers; surplus ones stop when the request they run has no pending call."""
+        """Change the maximum number of workers; surplus ones stop when the request they run has no pending call."""
         ...
 
     def workers_on(self, request: ConsumeRequest) -> Sequence[Worker]:
@@ -82,7 +82,10 @@ class _WorkQueue:
         return self._requests[0] if self._requests else None
 
     def workers_to_wake(self, asleep: int) -> int:
-        """Count all sleeping workers as awake, so that they can see the queue is closed; returns their number."""
+        """Return the number of workers to wake after the queue was closed, so that they end: all, counted as awake now.
+
+        :param asleep: the number of sleeping workers.
+        """
         self.awake += asleep
         return asleep
 
@@ -95,7 +98,7 @@ class _WorkQueue:
 class ThreadPool:
     """A pool of threads that run requests; threads are started as needed, and idle ones sleep.
 
-    :param size: the most threads.
+    :param size: maximum number of threads.
     :param completed: called in a worker's thread when all messages of a request have results.
     :param name: prefix of the threads' names.
     """
@@ -136,7 +139,7 @@ class ThreadPool:
         return [thread for thread, its in self._at.copy().items() if its is request]
 
     def resize(self, size: int) -> None:
-        """Change the most threads; surplus ones sleep when the request they run has no pending call."""
+        """Change the maximum number of threads; surplus ones sleep when the request they run has no pending call."""
         with self._lock:
             self._work_queue.width.limit = size
 
@@ -167,7 +170,10 @@ class ThreadPool:
             self._work_queue.width.record(calls, spent)
 
     def _next(self, gate: threading.Lock, me: threading.Thread) -> ConsumeRequest | None:
-        """Return the next request, sleeping until there is one; None if the pool is closed."""
+        """Return the next request, sleeping until there is one; None if the pool is closed.
+
+        :param gate: a lock that the calling thread ``me`` blocks on to sleep; whoever wakes it releases the lock.
+        """
         while True:
             with self._lock:
                 request = self._work_queue.first()
@@ -195,7 +201,7 @@ def post(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> Non
 class TaskPool:
     """A pool of tasks that run requests; tasks are started as needed and end when no request waits.
 
-    :param size: the most tasks.
+    :param size: maximum number of tasks.
     :param completed: called when all messages of a request have results.
     """
 
@@ -226,7 +232,7 @@ class TaskPool:
         return [task for task, its in self._at.items() if its is request]
 
     def resize(self, size: int) -> None:
-        """Change the most tasks; surplus ones end when the request they run has no pending call."""
+        """Change the maximum number of tasks; surplus ones end when the request they run has no pending call."""
         self._work_queue.width.limit = size
 
     def _start_workers(self, workers: int) -> None:

@@ -93,10 +93,10 @@ class AssignedQueues:
     # -- offsets
 
     def commit_positions(self) -> None:
-        """Commit in memory the offsets of all messages that polls have returned."""
+        """Set the offsets to commit, in memory, to those after the messages that polls have returned."""
         self.commit(self.cache.positions)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit offsets in memory; an offset may be smaller than the one committed before."""
+        """Set the offsets to commit, in memory, without storing them; they may be smaller than the previous ones."""
         for queue, offset in offsets.items():
             self._group.offsets.update(queue, offset, increase_only=False)

@@ -285,7 +285,9 @@ class LitePullConsumer(PullMember):
         raise StopAsyncIteration
 
     async def fill_handoff(self, timeout: float | None) -> None:
-        """Wait for messages and put them into ``handoff``; mark those that threads took from it as consumed.
+        """Wait for messages and put them into ``handoff``, from which threads take them.
+
+        First mark the messages that threads have taken as consumed.
 
         Parameters and errors as of :meth:`poll`.
         """

@@ -14,13 +14,16 @@ from rocketmq_py.core.consumer.lite_pull import MessageCache, PulledBatch
 from rocketmq_py.model import MessageQueue
 
 _MOST = 16
-"""The most batches that are ready for threads at a time."""
+"""Maximum number of batches that are ready for threads at a time."""
 _FRESH_SECONDS = 0.1
 """Seconds after which threads must call into the event loop again: that call makes the automatic commits."""
 
 
 class Handoff:
-    """Two deques of batches: those ready for threads, and those whose messages polls have returned."""
+    """Passes batches of messages from the event loop to polling threads, and returns used batches to the event loop.
+
+    It has two deques: batches ready for threads, and batches whose messages polls have returned.
+    """
 
     __slots__ = ("_fresh_until", "_ready", "_taken")
 
@@ -34,7 +37,8 @@ class Handoff:
     def take(self) -> PulledBatch | None:
         """Return the next batch, which the thread must pass to :meth:`taken` after use.
 
-        None if none is ready or the batches are older than ``_FRESH_SECONDS``: the thread must call the event loop.
+        None if no batch is ready, or they are older than ``_FRESH_SECONDS``: the thread must call the event loop, which
+        fills the deque again.
         """
         while self._fresh_until > monotonic():
             try:

@@ -14,7 +14,7 @@ from rocketmq_py.client.consumer.options import PullingOptions, check_ranges, ch
 class LitePullOptions(PullingOptions):
     """Options of a lite pull consumer, besides those of :class:`PullingOptions`. Times are in seconds.
 
-    :param pull_batch_size: the most messages per pull, and per poll.
+    :param pull_batch_size: maximum number of messages per pull, and per poll.
     :param pull_threshold_for_all: flow control: pause pulling while more than this many messages of all queues are
         cached; every cached batch counts as ``pull_batch_size`` messages.
     :param auto_commit: polls commit the messages of earlier polls, at most every ``auto_commit_interval`` seconds.

@@ -82,7 +82,7 @@ class LitePullLoop:
         self._has_pulled = False
 
     def wake(self) -> None:
-        """End the pause of flow control and check it again."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self, delay: float, offset: int | None) -> None:
@@ -123,7 +123,7 @@ class LitePullLoop:
         return self._cache.decide_pull(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pull, refresh the route if that may help; return the seconds to wait before the next pull."""
         queue = self._process.queue
         delay = failure_delay(error, self._group.options.pull_delay_after_error)
         if self._offset is None:
@@ -148,7 +148,7 @@ class LitePullLoop:
             self._move(self._process, None)
 
     async def _start_offset(self) -> int:
-        """The offset to start at: committed in memory, else committed at the broker, else by ``consume_from``."""
+        """The offset to start at: the one in memory, else the one committed at the broker, else by ``consume_from``."""
         queue, offsets, options = self._process.queue, self._group.offsets, self._group.options
         stored = offsets.get(queue)
         if stored is None:

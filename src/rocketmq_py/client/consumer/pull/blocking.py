@@ -138,7 +138,7 @@ class PullConsumer(BlockingPullMember):
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
             ``enablePropertyFilter=true``.
-        :param max_messages: the most messages to return.
+        :param max_messages: maximum number of messages to return.
         :param wait: let the broker hold the pull for up to ``broker_suspend_time`` seconds until a message arrives.
         :param timeout: seconds to wait for the answer; by default ``pull_timeout``, or ``timeout_when_suspend`` with
             ``wait``.
@@ -167,7 +167,7 @@ class PullConsumer(BlockingPullMember):
         self._run(self._aio.send_back(message, delay_level))
 
     def update_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Commit an offset in memory, smaller or greater than before; offsets are stored every 5 seconds.
+        """Set the offset of a queue to commit, smaller or greater than before; offsets are stored every 5 seconds.
 
         :param offset: the offset of the last processed message plus one.
 

@@ -173,7 +173,7 @@ class PullConsumer(PullMember):
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
             ``enablePropertyFilter=true``.
-        :param max_messages: the most messages to return.
+        :param max_messages: maximum number of messages to return.
         :param wait: let the broker hold the pull for up to ``broker_suspend_time`` seconds until a message arrives.
         :param timeout: seconds to wait for the answer; by default ``pull_timeout``, or ``timeout_when_suspend`` with
             ``wait``.
@@ -273,7 +273,7 @@ class PullConsumer(PullMember):
     # -- offsets
 
     def update_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Commit an offset in memory, smaller or greater than before; offsets are stored every 5 seconds.
+        """Set the offset of a queue to commit, smaller or greater than before; offsets are stored every 5 seconds.
 
         :param offset: the offset of the last processed message plus one.
 

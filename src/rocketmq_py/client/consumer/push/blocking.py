@@ -153,7 +153,7 @@ class PushConsumer(PushMember):
         self._call(self._aio.resume)
 
     def resize(self, consume_threads: int) -> None:
-        """Change the most listeners that run at the same time; running listeners are not interrupted.
+        """Change how many listeners may run at the same time; running listeners are not interrupted.
 
         :raises ConfigError: the number is out of range.
         """

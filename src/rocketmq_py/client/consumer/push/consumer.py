@@ -227,7 +227,7 @@ class PushConsumer(GroupMember):
             self._runtime.fetcher.wake_all()
 
     def resize(self, consume_threads: int) -> None:
-        """Change the most listeners that run at the same time; running listeners are not interrupted.
+        """Change how many listeners may run at the same time; running listeners are not interrupted.
 
         :raises ConfigError: the number is out of range.
         """

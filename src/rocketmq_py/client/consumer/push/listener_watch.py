@@ -98,7 +98,10 @@ class ListenerWatch:
     # -- the consume timeout
 
     async def _expire(self, now: float) -> None:
-        """Send messages back whose listeners have run longer than ``consume_timeout`` (Java: cleanExpiredMsg)."""
+        """Send messages back whose listeners have run longer than ``consume_timeout`` (Java: cleanExpiredMsg).
+
+        :param now: current time in monotonic seconds.
+        """
         if not isinstance(self._dispatcher, ConcurrentDispatcher):
             return  # an orderly consumer must not skip a message
         timeout = self._group.options.consume_timeout

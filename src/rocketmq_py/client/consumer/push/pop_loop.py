@@ -29,8 +29,8 @@ Deliver = Callable[[PopQueue, PopAnswer, float], None]
 class PopLoop:
     """Pops the messages of one assignment.
 
-    :param deliver: gets the popped messages.
-    :param give_back: makes popped messages visible to other members that will not be consumed here.
+    :param deliver: called with the popped messages, to pass them to listeners.
+    :param give_back: called with popped messages that will not be consumed here; makes them visible to other members.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PopLoop:
         self._late: set[asyncio.Future[None]] = set()
 
     def wake(self) -> None:
-        """End the pause of flow control and check it again."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self) -> None:
@@ -134,7 +134,7 @@ class PopLoop:
             self._give_back(answer.popped)
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pop, refresh the route if that may help, and return the seconds to wait before the next pop."""
         delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
         _log.log(level, "popping %s failed%s, again in %g s: %s", queue, self._failures.duration, delay, error)

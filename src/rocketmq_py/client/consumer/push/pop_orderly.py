@@ -94,7 +94,10 @@ class OrderlyPopDelivery:
         self._give_back(run)
 
     async def _keep_invisible(self, run: PopRun) -> None:
-        """Extend the invisible time of a run until its messages are consumed, it is dropped, or that time is over."""
+        """Extend the invisible time of the messages in ``run`` again and again, until no more is needed or possible.
+
+        That is, until they are consumed, the run is dropped, or their invisible time is over.
+        """
         invisible = self._group.options.pop_invisible_time
         while not self._over[run].is_set():
             with contextlib.suppress(TimeoutError):

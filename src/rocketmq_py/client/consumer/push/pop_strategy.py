@@ -44,7 +44,11 @@ class PopDelivery(Protocol):
         ...
 
     def settled(self, queue: ProcessQueue) -> PopQueue:
-        """Ack the messages that listeners have consumed since the last call; returns the assignment of ``queue``."""
+        """Ack the messages of ``queue`` that listeners have consumed since the last call.
+
+        :returns: the assignment (a topic at a broker) that the messages were popped for; ``queue`` itself, or the
+            owner of an orderly queue.
+        """
         ...
 
     async def close(self) -> None:
@@ -106,7 +110,10 @@ class PopAcks:
         return True
 
     async def dead_letter(self, popped: PoppedMessage, visible_at: float) -> None:
-        """Send a message to the dead-letter topic, and ack it if the broker has confirmed that."""
+        """Send a message to the dead-letter topic, and ack it if the broker has confirmed that.
+
+        :param visible_at: when it becomes visible to other members: seconds of the group's monotonic clock.
+        """
         if await self._dead_letter(popped.message):
             self.done([(popped, visible_at)])
 
@@ -221,13 +228,13 @@ class PopStrategy:
         self._delivery.drop(queue)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Ack newly consumed messages, and check flow control again: fewer messages are in memory."""
+        """Ack newly consumed messages, and check flow control now, because messages were removed from memory."""
         loop = self._pop_loops.get(self._delivery.settled(queue))
         if loop is not None:
             loop.wake()
 
     def wake_all(self) -> None:
-        """Check flow control of all assignments again, after a resume."""
+        """Check flow control of all assignments now, because the application has resumed the suspended consumer."""
         for loop in self._pop_loops.values():
             loop.wake()
 

@@ -97,7 +97,7 @@ class PullLoop:
         self._pause = WakeUp()
 
     def wake(self) -> None:
-        """End the pause of flow control and check it again."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self, delay: float) -> None:
@@ -152,7 +152,7 @@ class PullLoop:
         )
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pull, refresh the route if that may help; return the seconds to wait before the next pull."""
         delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
         self._sent_commit = 0
@@ -224,7 +224,10 @@ class PullLoop:
         return self._send(connection, offset, subscription, is_master=is_master)
 
     def _has_moved(self) -> bool:
-        """Return True once after another broker has become the queue's master: its lock must be acquired there."""
+        """Return True if another broker has become the queue's master since the last call.
+
+        If so, also report the lost connection: an orderly consumer must acquire the queue's lock at the new broker.
+        """
         broker = self._group.instance.routes.broker_of(self._queue.queue)
         known, self._broker = self._broker, broker
         if known == broker:

@@ -44,12 +44,12 @@ class PullStrategy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Check flow control of a queue again: fewer of its messages are in memory."""
+        """Check flow control of a queue now, because messages of it were removed from memory."""
         loop = self._pull_loops.get(queue)
         if loop is not None:
             loop.wake()
 
     def wake_all(self) -> None:
-        """Check flow control of all queues again, after a resume."""
+        """Check flow control of all queues now, because the application has resumed the suspended consumer."""
         for loop in self._pull_loops.values():
             loop.wake()

@@ -30,7 +30,7 @@ STATS_INTERVAL = 10.0
 CLOSE_NOTICE = 5.0
 """Seconds between log lines while ``close`` waits for listeners."""
 CLOSE_NOTICE_CALLS = 5
-"""The most running listeners that such a log line names."""
+"""Maximum number of running listeners that such a log line names."""
 
 
 class PushRuntime:
@@ -134,7 +134,7 @@ class PushRuntime:
             await asyncio.sleep(STATS_INTERVAL)
 
     def resize(self, threads: int) -> None:
-        """Change the most listeners that run at the same time."""
+        """Change how many listeners may run at the same time."""
         self._group.threads = threads
         self.dispatcher.resize(threads)
 
@@ -197,11 +197,11 @@ class MessageFetcher:
             self._pull.drop(queue)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Check flow control of a queue again: fewer of its messages are in memory."""
+        """Check flow control of a queue now, because messages of it were removed from memory."""
         (self._pop if queue.has_invisible_time else self._pull).wake(queue)
 
     def wake_all(self) -> None:
-        """Check flow control of all queues again, after a resume."""
+        """Check flow control of all queues now, because the application has resumed the suspended consumer."""
         self._pull.wake_all()
         self._pop.wake_all()
 

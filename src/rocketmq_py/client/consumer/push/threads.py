@@ -28,7 +28,10 @@ class PushMember(BlockingMember[PushConsumer]):
         return subscribed
 
     def _blocking_close(self, timeout: float | None) -> None:
-        """Close the consumer; called by a listener, return without waiting: it would wait for its own end."""
+        """Close the consumer and wait for its end; in a listener's thread only start to close it, and return.
+
+        A listener that waited would wait for its own end.
+        """
         closing = self._portal.submit(self._aio.close(timeout))
         if not self._aio.is_listener_thread(threading.current_thread()):
             closing.result()

@@ -85,7 +85,11 @@ class GroupCheck:
         self._report(SUBSCRIPTIONS, [different] if found else [])
 
     def _report(self, subject: str, findings: list[str]) -> None:
-        """Set (or without findings, remove) a problem of the consumer, and log new findings."""
+        """Log new findings, and set the consumer's problem with the key ``subject``; without findings remove it.
+
+        :param subject: what differs between members, for example their subscriptions.
+        :param findings: descriptions of the violations.
+        """
         for finding in findings:
             if finding not in self._warned:
                 self._warned.add(finding)

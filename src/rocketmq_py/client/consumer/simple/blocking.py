@@ -109,7 +109,7 @@ class SimpleConsumer(SimpleMember):
     ) -> list[MessageExt]:
         """Return the next messages, from topics and brokers in turn.
 
-        :param max_messages: the most messages, 1 to 1024.
+        :param max_messages: maximum number of messages, 1 to 1024.
         :param invisible_duration: seconds to ack or :meth:`extend` the messages, at least 1; None: the consumer's
             ``invisible_duration``.
         :param timeout: seconds to wait for a message; None: without limit, 0: not at all.

@@ -57,7 +57,7 @@ class Source:
         self._misses = 0 if count else self._misses + 1
 
     def failed(self, error: RocketMQError, now: float) -> None:
-        """Log and record a failed request; the source is popped again after a pause."""
+        """Log and record a failed request; the source is popped again after a pause. ``now``: monotonic seconds."""
         level, lasting = self._failures.failed(error), self._failures.duration
         topic, broker_name = self.queue.topic, self.queue.broker_name
         _log.log(level, "receiving from %s of broker %s failed%s: %s", topic, broker_name, lasting, error)
@@ -79,7 +79,12 @@ class Source:
             self.watch.cancel()
 
     def notified(self, now: float) -> None:
-        """Record that the broker reports messages; after two futile pops in a row the next pop waits for a pause."""
+        """Record that the broker has answered a notification request: there are messages to pop.
+
+        If two or more pops in a row have returned none all the same, the next pop waits for a pause.
+
+        :param now: current time in monotonic seconds.
+        """
         self.answered()
         self.is_ready = True
         first, longest = EMPTY_PAUSES
@@ -114,7 +119,7 @@ class Sources:
     async def refresh(self) -> None:
         """Add and remove sources by the current subscriptions and routes.
 
-        Call it before :meth:`ready`: an event after this call ends the next :meth:`wait`.
+        Call this before :meth:`ready` and :meth:`wait`: messages or changes reported after this call end that wait.
         """
         self._arrived.clear()
         self.missing = None
