@@ -167,3 +167,13 @@ def test_what_is_not_measured_has_the_value_of_an_idle_broker(running: InProcess
     assert (found["putLatency99"], found["putMessageDistributeTime"], found["dispatchBehindBytes"]) == (
         "0.00", "null", "0",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_average_size_is_that_of_all_messages(running: InProcess, count: int) -> None:
+    running.turn()
+    table(running)
+    for _ in range(count):
+        running.connect().ask(SEND_V2, send(), bytes(100))
+    running.turn(1_000)
+    assert float(table(running)["putMessageAverageSize"]) == running.services.store.max_physical_offset / count
