@@ -75,3 +75,19 @@ def test_a_reload_forgets_what_was_applied(log: SlaveReviveLog) -> None:
     assert check_point().key not in log.inflight
     assert log.apply_timer_entry("ck", body, 5) is False
     assert check_point().key in log.inflight
+
+
+def test_at_a_master_an_ack_says_where_it_is_stored(tmp_path: Path) -> None:
+    """Answers to acks wait until that is on disk, where sends do."""
+    with broker(tmp_path) as running:
+        make_topic(running)
+        log = running.services.pop.revive_log
+        stored = log.check_point(check_point(), 0)
+        assert stored is not None
+        found = log.ack(check_point().key, [0])
+        assert found is not None
+        assert found.physical_offset == stored.physical_offset + stored.size
+        assert log.ack(check_point().key, [0]) is None, "it was acked already"
+        assert log.ack(check_point().key, [7]) is None
+        assert log.ack(check_point().key, [1]) is not None
+        assert check_point().key not in log.inflight

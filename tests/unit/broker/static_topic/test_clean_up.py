@@ -178,3 +178,26 @@ async def test_a_topic_that_is_deleted_meanwhile_is_left_out(bench: Bench) -> No
     bench.remote.ask = ask  # type: ignore[method-assign]
     await bench.subject.run()
     assert "t" not in bench.mappings.table
+
+
+async def test_a_queue_of_this_broker_is_looked_up_here(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its older physical queue is here, too; nobody is asked."""
+    items = [
+        MappingItem(gen=0, queue_id=5, bname="broker-a", logic_offset=0, start_offset=0, end_offset=100),
+        MappingItem(gen=1, queue_id=0, bname="broker-a", logic_offset=10_000),
+    ]
+    bench.mappings.table["t"].hosted_queues[0] = items
+    ranges: list[tuple[str, int]] = []
+    least = 99
+
+    def queue_range(topic: str, queue_id: int) -> tuple[int, int]:
+        ranges.append((topic, queue_id))
+        return least, 100
+
+    monkeypatch.setattr(bench.running.services.store, "queue_range", queue_range)
+    await bench.subject.run()
+    assert bench.generations() == [0, 1]
+    least = 100
+    await bench.subject.run()
+    assert bench.generations() == [1]
+    assert (set(ranges), bench.remote.asked) == ({("t", 5)}, [])
