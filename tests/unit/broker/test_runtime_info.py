@@ -85,7 +85,7 @@ def test_the_counts_are_those_of_the_traffic(running: InProcess) -> None:
 def test_the_disk_is_shown_in_whole_percents_rounded_up(tmp_path: Path, used: int, free: int, ratio: str) -> None:
     fs = MemoryFileSystem()
     fs.disk_usage = lambda _: DiskUsage(5 << 10, used, free)  # type: ignore[method-assign]
-    with broker(tmp_path, fs=fs) as running:
+    with broker(tmp_path, fs=fs, store={"timer_wheel_enable": False}) as running:
         running.connect().ask(SEND_V2, send(), bytes(3_000))
         found = table(running)
         end = running.services.store.max_physical_offset

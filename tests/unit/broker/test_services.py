@@ -20,6 +20,8 @@ from tests.unit.broker.requests import pull, send
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 WAITS = {"sys_flag": 2 | 4}
+WITHOUT_TIMERS = {"timer_wheel_enable": False}
+"""Their wheel has tens of megabytes."""
 
 
 # -- files
@@ -241,22 +243,22 @@ def test_a_failing_table_closes_the_store(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(services_module.ConsumerFilters, "load", fail)
     with pytest.raises(ValueError, match="no"):
-        InProcess(tmp_path, fs=fs)
+        InProcess(tmp_path, fs=fs, store=WITHOUT_TIMERS)
     assert fs.locked == set()
     monkeypatch.undo()
-    with broker(tmp_path, fs=fs):
+    with broker(tmp_path, fs=fs, store=WITHOUT_TIMERS):
         pass
 
 
 def test_a_close_saves_every_table(tmp_path: Path) -> None:
     fs = MemoryFileSystem()
-    with broker(tmp_path, fs=fs) as running:
+    with broker(tmp_path, fs=fs, store=WITHOUT_TIMERS) as running:
         services = running.services
         services.offsets.commit("g", "t", 0, 7, "here")
         make_topic(running)
         services.groups.put([SubscriptionGroupConfig(group_name="g")])
     assert fs.open_files == 0
-    with broker(tmp_path, fs=fs) as running:
+    with broker(tmp_path, fs=fs, store=WITHOUT_TIMERS) as running:
         assert running.services.offsets.query("g", "t", 0) == 7
         assert running.services.topics.get("t") is not None
         assert running.services.groups.get("g") is not None

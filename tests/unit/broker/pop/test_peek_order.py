@@ -13,7 +13,7 @@ from rocketmq_py.store import NewRecord
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import Client, InProcess
 from tests.unit.broker.pop.pop_client import make_topic, put, take
-from tests.unit.broker.requests import heartbeat, send
+from tests.unit.broker.requests import heartbeat, pop, send
 
 PEEK, NOT_FOUND = 200052, 19
 
@@ -86,3 +86,14 @@ def test_with_both_forms_of_retry_topics_both_are_peeked(filled: InProcess, clie
             setattr(filled.config, name, value)
         found, _ = peek(client)
         assert {body for body in found if body.startswith(b"retry")} == expected
+
+
+def test_a_held_pop_that_times_out_tells_that_nothing_is_left(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    header = pop(poll_time=5_000, born_time=running.now)
+    assert client.call(Code.POP_MESSAGE, header) is None
+    running.turn(6_000)
+    [answer] = client.heard
+    assert (answer.code, answer.remark) == (210, "NO_MESSAGE_IN_QUEUE")
+    fields = ("popTime", "invisibleTime", "reviveQid", "restNum")
+    assert [answer.ext[name] for name in fields] == ["0", "0", "0", "0"]
