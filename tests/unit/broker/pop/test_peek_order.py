@@ -94,6 +94,6 @@ def test_a_held_pop_that_times_out_tells_that_nothing_is_left(running: InProcess
     assert client.call(Code.POP_MESSAGE, header) is None
     running.turn(6_000)
     [answer] = client.heard
-    assert (answer.code, answer.remark) == (210, "NO_MESSAGE_IN_QUEUE")
+    assert (answer.code, answer.remark) == (210, "the broker[127.0.0.1] pop message is timeout too much")
     fields = ("popTime", "invisibleTime", "reviveQid", "restNum")
     assert [answer.ext[name] for name in fields] == ["0", "0", "0", "0"]

@@ -277,3 +277,16 @@ async def test_only_those_that_have_waited_long_enough_time_out() -> None:
     bench.keep(300, 3)
     await asyncio.sleep(3.1)
     assert bench.answered() == [(3, SLAVE_TIMEOUT)]
+
+
+async def test_a_flush_that_is_cancelled_answers_what_is_safe() -> None:
+    """As at the end of the loop: nothing is raised, and what waits is asked for again."""
+    bench = Bench()
+    bench.keep(100, 1)
+    bench.keep(200, 2)
+    bench.log.flushed_offset = 100
+    bench.log.futures.pop(0).cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert bench.answered() == [(1, 0)]
+    assert bench.log.requests == [100, 200]
