@@ -59,6 +59,19 @@ class ReadAhead:
             self._loads[work] = self._executor.submit(self._load, missing.parts)
             return None
 
+    def is_ready(self, work: Hashable, check: Callable[[Residency], None]) -> bool:
+        """Return True if a piece of work can read without waiting for the disk, False while its bytes are being loaded.
+
+        As :meth:`read`, for a caller that reads afterwards, in the same turn of the event loop.
+        """
+
+        def read(residency: Residency | None) -> bool:
+            if residency is not None:
+                check(residency)
+            return True
+
+        return self.read(work, read) is not None
+
     def _has_loaded(self, work: Hashable) -> bool:
         """Return False if a load for a piece of work is in progress."""
         load = self._loads.get(work)
@@ -78,5 +91,7 @@ class ReadAhead:
         return True
 
     def close(self) -> None:
-        """Stop the thread after its current load."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        """Stop the thread after its current load; loads that wait for it are dropped."""
+        for load in self._loads.values():
+            load.cancel()
+        self._executor.shutdown(wait=True)

@@ -101,3 +101,11 @@ def test_a_platform_that_cannot_tell_reads_at_once() -> None:
     world = World(tells=False)
     assert world.ask("a", *PARTS) == "read a"
     assert world.thread.work == []
+
+
+def test_after_the_end_no_load_begins() -> None:
+    world = World()
+    assert world.ask("a", PARTS[0]) is None
+    future, _ = world.thread.work[0]
+    world.ahead.close()
+    assert future.cancelled()
