@@ -76,6 +76,7 @@ class TimerWheel:
 
         :raises NotInMemory: they are not.
         """
+        count = min(count, self._slots)
         while count > 0:
             number = time // self._precision % self._slots
             part = min(count, self._slots - number)
