@@ -178,6 +178,7 @@ class MemoryFileSystem:
         node = self.nodes[path] = Node(0)
         node.content = Bytes(data)
         node.durable = data
+        self.modified[path] = max(self.modified.values(), default=0) + 1
 
     def sync(self, paths: Sequence[Path]) -> None:
         for path in paths:
@@ -221,6 +222,7 @@ class MemoryFileSystem:
             copy = fs.nodes[path] = Node(0)
             copy.content = Bytes(node.content)
             copy.durable = node.durable
+        fs.modified = dict(self.modified)
         return fs
 
     def after_power_loss(self, chance: random.Random) -> MemoryFileSystem:
@@ -240,4 +242,5 @@ class MemoryFileSystem:
             copy = fs.nodes[path] = Node(0)
             copy.content = content
             copy.durable = bytes(content)
+        fs.modified = dict(self.modified)
         return fs
