@@ -1,10 +1,10 @@
 import pytest
 
 from rocketmq_py.core.pop.receipts import (
-    BrokerClock,
     ALL_QUEUES,
     GIVE_BACK,
     RENEW_AT,
+    BrokerClock,
     PoppedMessage,
     PopQueue,
     PopRun,
