@@ -156,3 +156,20 @@ async def test_a_second_address_that_this_machine_lacks_is_left_out(monkeypatch,
         with pytest.raises(OSError, match="no"):
             await one._bound_sockets(0)
     assert [sock.closed for sock in made] == [not kept]
+
+
+async def test_clients_are_sent_away_until_none_asks_any_more(monkeypatch):
+    steps = []
+
+    class GoAway:
+        def __init__(self, codes):
+            steps.append(codes)
+
+        async def wait(self, seconds):
+            steps.append(seconds)
+
+    one = server()
+    monkeypatch.setattr(module, "GoAway", GoAway)
+    monkeypatch.setattr(one.dispatcher, "send_away", lambda away: steps.append(type(away)))
+    await one.send_away(2.5, [10, 11])
+    assert steps == [[10, 11], GoAway, 2.5]

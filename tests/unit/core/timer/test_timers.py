@@ -145,3 +145,9 @@ def test_a_message_has_one_delivery_time_property(wish: dict[str, Any], properti
 def test_contradictory_delivery_times_are_refused(wish: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Message("t", b"x", **wish)
+
+
+def test_a_delay_in_seconds_has_priority() -> None:
+    assert due_ms({"TIMER_DELAY_SEC": "9", "TIMER_DELAY_MS": "1"}, 5_000, 1_000, 1_000) == 10_000
+    assert due_ms({"TIMER_DELAY_SEC": "1000"}, 5_000, 1_000, 1_000) == 1_001_000
+    assert due_ms({"TIMER_DELAY_MS": "9000", "TIMER_DELIVER_MS": "5300"}, 5_000, 1_000, 1_000) == 10_000
