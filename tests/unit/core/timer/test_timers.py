@@ -148,6 +148,5 @@ def test_contradictory_delivery_times_are_refused(wish: dict[str, Any], words: s
 
 
 def test_a_delay_in_seconds_has_priority() -> None:
-    assert due_ms({"TIMER_DELAY_SEC": "9", "TIMER_DELAY_MS": "1"}, 5_000, 1_000, 1_000) == 10_000
-    assert due_ms({"TIMER_DELAY_SEC": "1000"}, 5_000, 1_000, 1_000) == 1_001_000
-    assert due_ms({"TIMER_DELAY_MS": "9000", "TIMER_DELIVER_MS": "5300"}, 5_000, 1_000, 1_000) == 10_000
+    assert due_ms({"TIMER_DELAY_SEC": "4", "TIMER_DELAY_MS": "4300"}, 5_000, 1_500, 1_000) == 5_500
+    assert due_ms({"TIMER_DELAY_MS": "4300", "TIMER_DELIVER_MS": "5100"}, 5_000, 1_000, 1_000) == 5_300
