@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
@@ -19,7 +19,7 @@ from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.topic import TopicConfig, convert_topics
 from rocketmq_py.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
-from rocketmq_py.store.config.config_journal import JournaledFile
+from rocketmq_py.store.config.config_journal import JournaledFile, Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class TopicConfigs(SavedTable):
         clock: Callable[[], int],
         on_change: Callable[[list[TopicConfig]], None] = lambda _: None,
     ) -> None:
-        self._file = TableFile(file, self._tree)
+        self._file = TableFile(file, self._whole)
         self._config = config
         self._clock = clock
         self.version = DataVersion(timestamp=clock())
@@ -77,22 +77,31 @@ class TopicConfigs(SavedTable):
 
     def read_file(self) -> bool:
         """Load the file without writing anything; return False if there is no file."""
-        tree = self._file.load()
-        if tree is None:
+        found = self._file.load(self._converted)
+        if found is None:
             return False
-        self.version = version_of(tree, self.version)
-        table = without_unsafe(f"topics of {self._file.path}", convert_topics(tree.get(_TABLE) or {}))
+        self.version, stored = found
+        table = without_unsafe(f"topics of {self._file.path}", stored)
         self.table |= _within_limits(table, "its file")
         self._is_read = True
         return True
+
+    def _converted(self, tree: Any) -> tuple[DataVersion, dict[str, TopicConfig]]:
+        """Version and topics in the content of the file."""
+        return version_of(tree, self.version), convert_topics(tree.get(_TABLE) or {})
 
     def has_batch_queues(self, topic: str) -> bool:
         """True if a topic exists and its queues are batch consume queues."""
         found = self.table.get(topic)
         return found is not None and has_batch_queues(found.attributes)
 
-    def _tree(self) -> dict[str, object]:
-        return {"dataVersion": bean(self.version), _TABLE: {name: bean(topic) for name, topic in self.table.items()}}
+    def _whole(self) -> Snapshot:
+        version, table = bean(self.version), dict(self.table)
+
+        def content() -> dict[str, object]:
+            return {"dataVersion": version, _TABLE: {name: bean(topic) for name, topic in table.items()}}
+
+        return Snapshot(version, content)
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.table.get(topic)
@@ -164,7 +173,7 @@ class TopicConfigs(SavedTable):
         table = _within_limits(without_unsafe("topics of the master", table), "the master")
         changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
         self.version, self.table = version, dict(table)
-        self.persist()
+        self._file.rewrite()
         self._on_change(changed)
 
     def delete(self, topic: str) -> bool:

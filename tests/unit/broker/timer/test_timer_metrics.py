@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ class File:
     def __init__(self, tree: Any = None) -> None:
         self.tree = tree
 
-    def load(self) -> Any:
-        return self.tree
+    def load(self, convert: Callable[[Any], Any]) -> Any:
+        return None if self.tree is None else convert(self.tree)
 
 
 class Bench:
