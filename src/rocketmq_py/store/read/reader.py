@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from struct import Struct
 from typing import TypeVar
@@ -86,9 +86,9 @@ class Reader:
             status, following = _outside(offset, low, high)
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
-        if residency is not None and (offset < queue.loaded_end or offset < high - HOT_ENTRIES):
-            queue.needs(offset, self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter), residency)
-            residency.check()
+        if residency is not None:
+            scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
+            self.check_entries(queue, offset, scanned, residency)
         if isinstance(queue, BatchConsumeQueue):
             return self._get_units(queue, offset, max_count, limit, accepts, message_filter, bulk, residency)
         if accepts is None and message_filter is None:
@@ -252,6 +252,25 @@ class Reader:
         return before is None or before[0] < first
 
     # -- without waiting for the disk
+
+    def check_entries(self, queue: ConsumeQueue, offset: int, count: int, residency: Residency) -> None:
+        """Check that the entries of a queue from ``offset`` on are in main memory.
+
+        :raises NotInMemory: they are not.
+        """
+        if offset < queue.loaded_end or offset < queue.max_offset - HOT_ENTRIES:
+            queue.needs(offset, count, residency)
+            residency.check()
+
+    def check_records(self, places: Iterable[tuple[int, int]], residency: Residency) -> None:
+        """Check that records are in main memory.
+
+        :param places: offset in the log and size of each record.
+        :raises NotInMemory: some are not.
+        """
+        for physical, size in places:
+            self._log.needs(physical, size, residency)
+        residency.check()
 
     def _check(self, starts: Sequence[int], sizes: Sequence[int], residency: Residency) -> None:
         """Check that records are in main memory.
