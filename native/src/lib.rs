@@ -10,6 +10,7 @@ pub mod hash;
 pub mod header;
 pub mod index;
 pub mod json;
+pub mod messages;
 pub mod properties;
 pub mod record;
 pub mod sends;

@@ -4,17 +4,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
 use crate::hash::key_hash;
 use crate::index::{ENTRY, write_entries};
+use crate::messages::{Origin, plain_records};
 use crate::sends::{Item, Run, cut};
 
 /// What the caller and this module agree on; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 2;
+const FORMAT: i32 = 3;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -84,6 +85,7 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
 ///
 /// :param bodies: the bodies of answers to pulls, whole records each; those of one queue, in order.
 /// :param columns: names of columns, as rocketmq_py.spark.decode.COLUMNS has them.
+/// :param check_crc: refuse records whose bodies have other checksums than those stored with them.
 /// :returns: the number of rows and a tuple of the columns. Numbers come as the bytes of their values in the machine's
 ///     order, times in microseconds; ``body``, ``tags``, ``keys`` and ``msgId`` as the bits of the rows that are not
 ///     null (None: all are not) and a pair of offsets and bytes; ``properties`` as the number of the first pair of each
@@ -93,18 +95,19 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
 /// :raises ValueError: a column does not exist, or is named twice.
 /// :raises OverflowError: a column would be larger than 2 GiB.
 #[pyfunction]
-#[pyo3(signature = (bodies, start, stop, columns, /))]
+#[pyo3(signature = (bodies, start, stop, columns, check_crc, /))]
 fn decode<'py>(
     py: Python<'py>,
     bodies: Vec<Bound<'py, PyBytes>>,
     start: i64,
     stop: i64,
     columns: &Bound<'py, PyTuple>,
+    check_crc: bool,
 ) -> PyResult<Option<(usize, Bound<'py, PyTuple>)>> {
     calm(|| {
         let kinds = kinds_of(columns)?;
         let slices: Vec<&[u8]> = bodies.iter().map(|body| body.as_bytes()).collect();
-        let rows = match py.detach(|| Rows::read(&slices, start, stop, &kinds)) {
+        let rows = match py.detach(|| Rows::read(&slices, start, stop, &kinds, check_crc)) {
             Ok(rows) if rows.count() == 0 => return Ok(Some((0, PyTuple::empty(py)))),
             Ok(rows) => rows,
             Err(_) => return Ok(None),
@@ -120,6 +123,100 @@ fn decode<'py>(
             Err(Refusal::TooLarge) => Err(PyOverflowError::new_err("a column of more than 2 GiB")),
             Err(Refusal::Irregular) => Ok(None),
         }
+    })
+}
+
+// -- messages
+
+type Messages<'py> = (Bound<'py, PyList>, usize);
+
+/// Bytes that are often those of the record before: the same object then.
+struct Repeated<'a, 'py>(&'a [u8], Bound<'py, PyBytes>);
+
+impl<'a, 'py> Repeated<'a, 'py> {
+    fn new(py: Python<'py>) -> Self {
+        Repeated(&[], PyBytes::new(py, &[]))
+    }
+
+    fn object(&mut self, bytes: &'a [u8]) -> Bound<'py, PyBytes> {
+        if bytes != self.0 {
+            *self = Repeated(bytes, PyBytes::new(self.1.py(), bytes));
+        }
+        self.1.clone()
+    }
+}
+
+/// The plain records at the begin of a pull's body; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (body, origin, reads, check_crc, broker_name, /))]
+fn plain_messages<'py>(
+    body: &Bound<'py, PyBytes>,
+    origin: Option<(Bound<'py, PyString>, i64, i64, i64)>,
+    reads: bool,
+    check_crc: bool,
+    broker_name: &Bound<'py, PyString>,
+) -> PyResult<Messages<'py>> {
+    calm(|| {
+        let py = body.py();
+        let topic = match &origin {
+            None => None,
+            Some(origin) => match origin.0.to_cow() {
+                Ok(topic) => Some(topic),
+                Err(_) => return Ok((PyList::empty(py), 0)), // no topic of a record is like that
+            },
+        };
+        let origin = origin.as_ref().zip(topic.as_ref()).map(|(origin, topic)| Origin {
+            topic: topic.as_bytes(),
+            queue_id: origin.1,
+            start: origin.2,
+            stop: origin.3,
+        });
+        let (records, position) = plain_records(body.as_bytes(), origin, check_crc);
+        let (mut born, mut store) = (Repeated::new(py), Repeated::new(py));
+        let (mut topic, mut name) = (&b""[..], PyString::new(py, ""));
+        let empty = PyBytes::new(py, &[]);
+        let mut rows = Vec::with_capacity(records.len());
+        for record in &records {
+            if record.topic != topic {
+                (topic, name) = (record.topic, PyString::new(py, text(record.topic)?));
+            }
+            let head = PyTuple::new(
+                py,
+                [
+                    (record.size as i32).into_pyobject(py)?.into_any(),
+                    (record.magic as i32).into_pyobject(py)?.into_any(),
+                    record.body_crc.into_pyobject(py)?.into_any(),
+                    (record.queue_id as i32).into_pyobject(py)?.into_any(),
+                    (record.flag as i32).into_pyobject(py)?.into_any(),
+                    record.queue_offset.into_pyobject(py)?.into_any(),
+                    (record.physical_offset as i64)
+                        .into_pyobject(py)?
+                        .into_any(),
+                    (record.sys_flag as i32).into_pyobject(py)?.into_any(),
+                    (record.born_time as i64).into_pyobject(py)?.into_any(),
+                    born.object(record.born_host).into_any(),
+                    (record.store_time as i64).into_pyobject(py)?.into_any(),
+                    store.object(record.store_host).into_any(),
+                    (record.reconsume_times as i32)
+                        .into_pyobject(py)?
+                        .into_any(),
+                    (record.prepared_offset as i64)
+                        .into_pyobject(py)?
+                        .into_any(),
+                    (record.body.len() as i32).into_pyobject(py)?.into_any(),
+                ],
+            )?;
+            let kept = if reads {
+                PyBytes::new(py, record.body)
+            } else {
+                empty.clone()
+            };
+            let properties = PyBytes::new(py, record.properties);
+            rows.push(
+                (head, name.clone(), kept, properties, broker_name.clone()).into_pyobject(py)?,
+            );
+        }
+        Ok((PyList::new(py, rows)?, position))
     })
 }
 
@@ -275,7 +372,7 @@ impl Sends {
 }
 
 fn text(bytes: &[u8]) -> PyResult<&str> {
-    std::str::from_utf8(bytes).map_err(|_| PyValueError::new_err("a text of a send is not UTF-8"))
+    std::str::from_utf8(bytes).map_err(|_| PyValueError::new_err("a text is not UTF-8"))
 }
 
 /// Physical offset, size and tags code of each record, in a flat list for each queue.
@@ -574,7 +671,9 @@ fn cut_read<'py>(
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes};
+    use super::{
+        Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes, plain_messages,
+    };
 
     #[pymodule_export]
     const FORMAT: i32 = super::FORMAT;

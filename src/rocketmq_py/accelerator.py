@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 2
+FORMAT = 3
 """The format of arguments and results that this package understands."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -49,6 +49,9 @@ RunTarget = tuple[int, int, int]
 RunQueue = tuple[int, int, bytes, int, int]
 """Queue id, magic and topic of its records, next queue offset, hash of the topic for the index."""
 
+
+PlainMessage = tuple[tuple[Any, ...], str, bytes, bytes, str]
+"""The arguments of :class:`~rocketmq_py.model.MessageExt`."""
 
 AppendedRun = tuple[int, bytes, list[list[int]], list[Any], RunAnswers]
 """Number after the last send, records, entries by queue, keys for the index, answers."""
@@ -109,8 +112,28 @@ class Accelerator(Protocol):
     @property
     def FORMAT(self) -> int: ...  # noqa: N802 - a constant
 
-    def decode(self, bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], /) -> Columns | None:
-        """Stored messages as buffers of Arrow columns; None if they are not plain."""
+    def decode(
+        self, bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], check_crc: bool, /
+    ) -> Columns | None:
+        """Stored messages as buffers of Arrow columns; None if they are not plain.
+
+        :param check_crc: refuse bodies with other checksums than those that are stored with them.
+        """
+        ...
+
+    def plain_messages(
+        self, body: bytes, origin: tuple[str, int, int, int] | None, reads: bool, check_crc: bool, broker_name: str, /
+    ) -> tuple[list[PlainMessage], int]:
+        """The plain records at the begin of a pull's body, and the position after them.
+
+        They end before the first record that is compressed or a batch, contradicts itself, or is not where it belongs.
+
+        :param origin: topic, queue id, and the offsets that those of the records are from, and below; None if they may
+            come from anywhere.
+        :param reads: False: leave bodies out, and their checksums alone.
+        :param check_crc: end before a body with another checksum than that which is stored with it, too.
+        :param broker_name: stands in each of the messages.
+        """
         ...
 
     def encode_batch(

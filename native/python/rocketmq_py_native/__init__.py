@@ -3,6 +3,26 @@
 Optional: :mod:`rocketmq_py.accelerator` uses it where it is installed; without it Python does the same.
 """
 
-from rocketmq_py_native._native import FORMAT, Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes
+from rocketmq_py_native._native import (
+    FORMAT,
+    Answers,
+    Sends,
+    cut_read,
+    decode,
+    encode_batch,
+    index_entries,
+    key_hashes,
+    plain_messages,
+)
 
-__all__ = ["FORMAT", "Answers", "Sends", "cut_read", "decode", "encode_batch", "index_entries", "key_hashes"]
+__all__ = [
+    "FORMAT",
+    "Answers",
+    "Sends",
+    "cut_read",
+    "decode",
+    "encode_batch",
+    "index_entries",
+    "key_hashes",
+    "plain_messages",
+]

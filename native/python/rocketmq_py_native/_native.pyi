@@ -28,8 +28,11 @@ class Sends:
     ) -> tuple[int, bytes, list[list[int]], list[Any], Answers] | None: ...
 
 def decode(
-    bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], /
+    bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], check_crc: bool, /
 ) -> tuple[int, tuple[Any, ...]] | None: ...
+def plain_messages(
+    body: bytes, origin: tuple[str, int, int, int] | None, reads: bool, check_crc: bool, broker_name: str, /
+) -> tuple[list[tuple[tuple[Any, ...], str, bytes, bytes, str]], int]: ...
 def encode_batch(
     body: bytes,
     queue: tuple[int, int, bytes, int, int],

@@ -11,6 +11,7 @@ from struct import Struct, error as StructError
 from typing import NamedTuple
 from zlib import crc32
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.errors import CorruptBody, CorruptRecord, DecompressionLimit
 from rocketmq_py.model import MessageExt, RecordHead
 from rocketmq_py.wire.batch import unwrap_inner_batch
@@ -101,12 +102,14 @@ class BodyRules(NamedTuple):
     :param decompress: False: leave bodies as they are stored, with the bit for "compressed" in ``sys_flag``. Inner
         batches are decompressed whatever it says: their messages cannot be found otherwise.
     :param check_crc: compare each body that is read, as it is stored, with its checksum.
+    :param accelerator: decodes plain records; None for Python's own code.
     """
 
     limits: DecompressionLimits = DEFAULT_LIMITS
     read: bool = True
     decompress: bool = True
     check_crc: bool = False
+    accelerator: Accelerator | None = None
 
 
 DEFAULT_RULES = BodyRules()
@@ -208,6 +211,12 @@ def _decode_all(
     position, end, unpack = 0, len(body), HEAD_V4.unpack_from
     reads, checks = rules.read, rules.read and rules.check_crc
     queue_id, lowest, stop = places.queue_id, places.start, places.stop
+    if rules.accelerator is not None:
+        plain, position = rules.accelerator.plain_messages(body, places.origin, reads, checks, broker_name)
+        messages += [MessageExt(*message) for message in plain]
+        lowest = messages[-1].queue_offset + 1 if messages else lowest
+        if position == end:
+            return
     topic, prefixed = "", b""  # almost always the same for a whole body: decoded when it changes
     try:
         while position < end:
@@ -259,7 +268,7 @@ class _Places:
     """
 
     def __init__(self, origin: Origin | None) -> None:
-        self._origin = origin
+        self.origin = origin
         self.queue_id = origin.queue_id if origin else 0
         self.start = origin.start if origin else 0
         self.stop = origin.stop if origin else None
@@ -269,8 +278,8 @@ class _Places:
 
         :raises CorruptRecord: it is another one.
         """
-        if self._origin is not None and topic != self._origin.topic:
-            raise CorruptRecord(f"a record of topic {topic!r} is where one of {self._origin.topic!r} belongs")
+        if self.origin is not None and topic != self.origin.topic:
+            raise CorruptRecord(f"a record of topic {topic!r} is where one of {self.origin.topic!r} belongs")
 
     def checked(self, record: MessageExt, lowest: int) -> MessageExt:
         """Return the record if its place is right; an inner batch may begin before the offset that was asked for.
