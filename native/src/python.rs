@@ -165,12 +165,15 @@ fn plain_messages<'py>(
                 Err(_) => return Ok((PyList::empty(py), 0)), // no topic of a record is like that
             },
         };
-        let origin = origin.as_ref().zip(topic.as_ref()).map(|(origin, topic)| Origin {
-            topic: topic.as_bytes(),
-            queue_id: origin.1,
-            start: origin.2,
-            stop: origin.3,
-        });
+        let origin = origin
+            .as_ref()
+            .zip(topic.as_ref())
+            .map(|(origin, topic)| Origin {
+                topic: topic.as_bytes(),
+                queue_id: origin.1,
+                start: origin.2,
+                stop: origin.3,
+            });
         let (records, position) = plain_records(body.as_bytes(), origin, check_crc);
         let (mut born, mut store) = (Repeated::new(py), Repeated::new(py));
         let (mut topic, mut name) = (&b""[..], PyString::new(py, ""));

@@ -372,7 +372,8 @@ fn records_for_consumers() {
         for origin in [None, Some(origin)] {
             let (found, position) = plain_records(&data, origin, round % 2 == 0);
             assert!(position <= data.len());
-            assert_eq!(position, found.iter().map(|one| one.size).sum());
+            let total: usize = found.iter().map(|one| one.size).sum();
+            assert_eq!(position, total);
             good += found.len();
         }
     }
