@@ -45,10 +45,10 @@ def _flat(size: int) -> Struct:
     return Struct(">" + "qiq" * (size // ENTRY))
 
 
-def places(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Physical offsets and sizes of raw entries, one column each; one call of ``struct`` for all entries."""
+def columns(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Physical offsets, sizes and tags codes of raw entries; one call of ``struct`` for all entries."""
     flat = _flat(len(raw)).unpack(raw)
-    return flat[0::3], flat[1::3]
+    return flat[0::3], flat[1::3], flat[2::3]
 
 
 class ConsumeQueue:

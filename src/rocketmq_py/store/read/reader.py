@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress, islice
 from struct import Struct
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from rocketmq_py.store.fs.filesystem import Buffer
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
-from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, places
+from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, columns
 from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
 from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig, delay_levels
 from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
@@ -31,6 +32,11 @@ _WORTH_LENDING = 16 * 1024
 """Minimum number of bytes for which a view of the log is cheaper than a copy."""
 _MAX_SCANNED = 16_000
 """Maximum number of entries that one read scans, for any number of messages: some 10 ms with a filter."""
+
+_LOOKED_AT = 4
+"""Entries that a read looks at together, for each message that is asked for, to find those that match a filter; it looks
+one by one if fewer match.
+"""
 
 _CHECKED, _CHECKED_BYTES = 512, 1024 * 1024
 """Maximum number of records, and of their bytes, that are loaded from disk for one read with a filter."""
@@ -85,8 +91,8 @@ class Reader:
             residency.check()
         if isinstance(queue, BatchConsumeQueue):
             return self._get_units(queue, offset, max_count, limit, accepts, message_filter, bulk, residency)
-        if accepts is None and message_filter is None:
-            result = self._get_all(queue, offset, max_count, limit, allow_view, bulk, residency)
+        if message_filter is None:
+            result = self._get_all(queue, offset, max_count, limit, accepts, allow_view, bulk, residency)
             if result is not None:
                 return result
         return self._get_some(queue, offset, max_count, limit, accepts, message_filter, bulk, residency)
@@ -97,11 +103,12 @@ class Reader:
         offset: int,
         max_count: int,
         limit: int,
+        accepts: Accepts | None,
         allow_view: bool,
         bulk: bool,
         residency: Residency | None,
     ) -> GetResult | None:
-        """Fast path: no filter, and all records near the end of the log and in one file; None otherwise."""
+        """Fast path: all records near the end of the log and in one file; None otherwise."""
         config, log = self._config, self._log
         most = min(limit, config.max_transfer_bytes_on_message_in_memory)
         # A bulk read can request any number of entries; read no more than fit into the byte limit.
@@ -109,11 +116,21 @@ class Reader:
         raw = queue.read(offset, count)
         if not raw or count < 1:
             return None
-        starts, sizes = places(raw)
-        total = sum(sizes)
-        if total > most:
-            fitting = max(bisect_right(list(accumulate(sizes)), most), 1)
-            starts, sizes = starts[:fitting], sizes[:fitting]
+        starts, sizes, codes = columns(raw)
+        total, seen = sum(sizes), len(sizes)
+        matching = len(codes) if accepts is None else sum(map(accepts, codes))
+        if accepts is not None and matching < len(codes):
+            if matching * _LOOKED_AT < len(codes):
+                return None
+            scanned = min(count * _LOOKED_AT, self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, None))
+            found = _matching(queue.read(offset, scanned), scanned, queue.max_offset - offset, accepts, count, most)
+            if found is None or found.starts[0] < log.hot_from:
+                return None
+            starts, sizes, seen = found
+            total = sum(sizes)
+        elif total > most:
+            seen = max(bisect_right(list(accumulate(sizes)), most), 1)
+            starts, sizes = starts[:seen], sizes[:seen]
             total = sum(sizes)
         first, end = starts[0], starts[-1] + sizes[-1]
         base = first - first % log.file_size
@@ -128,13 +145,12 @@ class Reader:
                 return None
         body: bytes | memoryview
         if end - first != total:
-            body = b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
+            body = _gathered(buffer, base, starts, sizes, total)
         elif allow_view and total >= _WORTH_LENDING:
             body = memoryview(buffer)[first - base : end - base]
         else:
             body = buffer[first - base : end - base]
-        following = offset + len(sizes)
-        return GetResult(GetStatus.FOUND, body, len(sizes), following, queue.min_offset, queue.max_offset)
+        return GetResult(GetStatus.FOUND, body, len(sizes), offset + seen, queue.min_offset, queue.max_offset)
 
     def _get_some(
         self,
@@ -389,6 +405,43 @@ class Reader:
             if end < begin:
                 break
         return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+
+
+class _Matching(NamedTuple):
+    """Offsets in the log and sizes of records that match, and the number of entries that were looked at for them."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    seen: int
+
+
+def _matching(raw: bytes, scanned: int, there: int, accepts: Accepts, count: int, most: int) -> _Matching | None:
+    """The first ``count`` records that match, of raw entries.
+
+    None if there are fewer although there are more entries, or if their bytes may be more than ``most``.
+
+    :param scanned: the number of entries asked for.
+    :param there: the number of entries that the queue has.
+    """
+    if len(raw) != min(scanned, there) * CONSUME_QUEUE_ENTRY:
+        return None
+    starts, sizes, codes = columns(raw)
+    kept = list(islice(compress(range(len(codes)), map(accepts, codes)), count))
+    seen = kept[-1] + 1 if len(kept) == count else len(codes)
+    if not kept or (len(kept) < count and seen < there):
+        return None
+    chosen = tuple([sizes[at] for at in kept])
+    if sum(chosen) + max(sizes[:seen]) > most:
+        return None
+    return _Matching(tuple([starts[at] for at in kept]), chosen, seen)
+
+
+def _gathered(buffer: Buffer, base: int, starts: Sequence[int], sizes: Sequence[int], total: int) -> bytes:
+    """The records at offsets of the log, out of the file that begins at ``base``, one after the other."""
+    if total < _WORTH_LENDING:
+        return b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
+    with memoryview(buffer) as view:  # its slices are not copied, but each costs more than that of a buffer
+        return b"".join([view[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
 
 
 def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:
