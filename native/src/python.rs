@@ -2,9 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
@@ -12,7 +13,9 @@ use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
 use crate::hash::key_hash;
 use crate::index::{ENTRY, write_entries};
 use crate::messages::{Origin, plain_records};
+use crate::outgoing::{write_json, write_message, write_property};
 use crate::sends::{Item, Run, cut};
+use crate::signing::SigningKey;
 
 /// What the caller and this module agree on; see `rocketmq_py.accelerator`.
 const FORMAT: i32 = 3;
@@ -584,6 +587,118 @@ fn encode_batch<'py>(
     })
 }
 
+// -- what producers send
+
+/// Properties in their stored form; None if they are no strings, have a separator, or have more than `most` bytes.
+fn stored_properties(to: &mut Vec<u8>, properties: &Bound<'_, PyAny>, most: usize) -> Option<()> {
+    to.clear();
+    for (name, value) in properties.cast_exact::<PyDict>().ok()?.iter() {
+        let name = name.cast_exact::<PyString>().ok()?;
+        let value = value.cast_exact::<PyString>().ok()?;
+        let (name, value) = (name.to_cow().ok()?, value.to_cow().ok()?);
+        write_property(to, &name, &value)?;
+    }
+    (to.len() <= most).then_some(())
+}
+
+/// The body of a batch; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (messages, most, /))]
+fn encode_messages<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyList>,
+    most: usize,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    calm(|| {
+        let (mut found, mut properties) = (Vec::new(), Vec::new());
+        for message in messages.iter() {
+            if add_message(&mut found, &mut properties, &message, most).is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(PyBytes::new(py, &found)))
+    })
+}
+
+/// Append a message of a batch, given as flag, body and properties.
+fn add_message(
+    to: &mut Vec<u8>,
+    properties: &mut Vec<u8>,
+    message: &Bound<'_, PyAny>,
+    most: usize,
+) -> Option<()> {
+    type Message<'py> = (i32, Bound<'py, PyBytes>, Bound<'py, PyAny>);
+    let (flag, body, entries) = message.extract::<Message>().ok()?;
+    stored_properties(properties, &entries, most)?;
+    write_message(to, flag, body.as_bytes(), properties)
+}
+
+type SendFields<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+/// The header fields of a send that depend on its message; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (numbers, properties, more, most, /))]
+fn send_fields<'py>(
+    py: Python<'py>,
+    numbers: &Bound<'py, PyAny>,
+    properties: &Bound<'py, PyAny>,
+    more: (Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+    most: usize,
+) -> PyResult<Option<SendFields<'py>>> {
+    calm(|| {
+        let mut text = Vec::with_capacity(256);
+        let Ok((sys_flag, born, flag)) = numbers.extract::<(i64, i64, i64)>() else {
+            return Ok(None);
+        };
+        if stored_properties(&mut text, properties, most).is_none() {
+            return Ok(None);
+        }
+        let begin = format!("{sys_flag}\",\"g\":\"{born}\",\"h\":\"{flag}\",\"i\":");
+        let mut json = Vec::with_capacity(2 * text.len() + 128);
+        json.extend_from_slice(begin.as_bytes());
+        write_json(&mut json, &text);
+        json.push(b',');
+        json.extend_from_slice(more.0.as_bytes());
+        let numbers = format!("{sys_flag}{born}{flag}");
+        let values = [numbers.as_bytes(), &text, more.1.as_bytes()].concat();
+        Ok(Some((PyBytes::new(py, &json), PyBytes::new(py, &values))))
+    })
+}
+
+/// A secret prepared for many signatures; as ``rocketmq_py.wire.signing.SigningKey``.
+#[pyclass(frozen, module = "rocketmq_py_native", name = "SigningKey")]
+struct Signer(SigningKey);
+
+#[pymethods]
+impl Signer {
+    #[new]
+    #[pyo3(signature = (secret, before, /))]
+    fn new(secret: &Bound<'_, PyBytes>, before: &Bound<'_, PyBytes>) -> PyResult<Self> {
+        let (secret, before) = (secret.as_bytes(), before.as_bytes());
+        calm(|| Ok(Signer(SigningKey::after(secret, before))))
+    }
+
+    /// HMAC-SHA1 in base64 of the prefix, ``content`` and ``body``.
+    #[pyo3(signature = (content, body, /))]
+    fn sign<'py>(
+        &self,
+        py: Python<'py>,
+        content: &Bound<'_, PyBytes>,
+        body: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        calm(|| {
+            let content = content.as_bytes();
+            let signature = match body.cast::<PyBytes>() {
+                Ok(body) => self.0.sign(content, body.as_bytes()),
+                Err(_) => self
+                    .0
+                    .sign(content, &PyBuffer::<u8>::get(body)?.to_vec(py)?),
+            };
+            Ok(PyBytes::new(py, &signature))
+        })
+    }
+}
+
 // -- the index
 
 /// Hashes of keys as an index file has them, each given the hash of its ``topic#``.
@@ -675,7 +790,8 @@ fn cut_read<'py>(
 mod _native {
     #[pymodule_export]
     use super::{
-        Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes, plain_messages,
+        Answers, Sends, Signer, cut_read, decode, encode_batch, encode_messages, index_entries,
+        key_hashes, plain_messages, send_fields,
     };
 
     #[pymodule_export]

@@ -106,6 +106,14 @@ class SendRun(Protocol):
         ...
 
 
+class Signer(Protocol):
+    """A secret prepared for many signatures."""
+
+    def sign(self, content: bytes, body: bytes, /) -> bytes:
+        """As :meth:`rocketmq_py.wire.signing.SigningKey.sign`."""
+        ...
+
+
 class Accelerator(Protocol):
     """The functions of ``rocketmq_py_native``."""
 
@@ -155,6 +163,30 @@ class Accelerator(Protocol):
         :returns: the records; physical offset, size and tags code of each in a flat list; the keys for the index, as of
             :meth:`SendRun.append`. None if the body is malformed, breaks a limit or needs more room.
         """
+        ...
+
+    def encode_messages(self, messages: list[tuple[int, bytes, dict[str, str]]], most: int, /) -> bytes | None:
+        """The body of a batch of messages, given as flag, body and properties.
+
+        :param most: bytes of the properties of one message.
+        :returns: None if properties have a separator in them, are no strings, or are longer.
+        """
+        ...
+
+    def send_fields(
+        self, numbers: tuple[int, int, int], properties: dict[str, str], more: tuple[bytes, bytes], most: int, /
+    ) -> tuple[bytes, bytes] | None:
+        """The header fields ``f`` to ``i`` of a send, with ``more`` after them: as JSON, and their values.
+
+        :param numbers: system flags, born timestamp and flag.
+        :param more: further fields as JSON, and their values.
+        :param most: bytes of the properties.
+        :returns: None as of :meth:`encode_messages`.
+        """
+        ...
+
+    def SigningKey(self, secret: bytes, before: bytes, /) -> Signer:  # noqa: N802 - a class
+        """As :class:`rocketmq_py.wire.signing.SigningKey`."""
         ...
 
     def index_entries(

@@ -7,22 +7,28 @@ from rocketmq_py_native._native import (
     FORMAT,
     Answers,
     Sends,
+    SigningKey,
     cut_read,
     decode,
     encode_batch,
+    encode_messages,
     index_entries,
     key_hashes,
     plain_messages,
+    send_fields,
 )
 
 __all__ = [
     "FORMAT",
     "Answers",
     "Sends",
+    "SigningKey",
     "cut_read",
     "decode",
     "encode_batch",
+    "encode_messages",
     "index_entries",
     "key_hashes",
     "plain_messages",
+    "send_fields",
 ]

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.client.client_instance import ClientInstance, local_ip
 from rocketmq_py.client.send.futures import SendFuture, resolve
 from rocketmq_py.client.send.gates import Gates, WaitingSend
@@ -141,6 +142,7 @@ class Sender:
             max_message_size=options.max_message_size,
             signing=self.connections.credentials is not None,
             unit_mode=options.unit_mode,
+            accelerator=installed(),
         )
         self._paths: dict[str, SendPath] = {}
         self._turns: dict[str, RoundRobin] = {}
@@ -243,8 +245,9 @@ class Sender:
         options = self.options
         there = queue._replace(broker_name=self._routes.broker_of(queue))
         head = SendHead(
-            self._group, there, options.create_topic, options.default_queue_nums, self.connections.credentials
-        )
+            self._group, there, options.create_topic, options.default_queue_nums, self.connections.credentials,
+            installed(),
+        )  # fmt: skip
         return Target(queue, queue_without_namespace(options.namespace, there), address, head)
 
     # -- back pressure
