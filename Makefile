@@ -76,6 +76,10 @@ docs: $(VENV)/.docs ## the documentation into site/; broken links and undocument
 bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
+.PHONY: growth
+growth: $(VENV)/.dev ## a steady producer beside many topics, groups and members, ours and Java's (ARGS="--only topics --size 20000 --side ours")
+	$(BIN)/python -m benchmarks.growth $(ARGS)
+
 .PHONY: chaos
 chaos: $(VENV)/.dev ## failures under load, judged (ARGS="--minutes 10 --scenario broker-killed --seed 7 --java")
 	$(BIN)/python -m tests.chaos $(ARGS)

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.ab --old CHECKOUT [ROW …]``: this checkout's broker beside another one's, in turn.
+"""``python -m benchmarks.ab --old CHECKOUT [ROW …]``: compare this checkout's broker with another one's, in turn.
 
-For development: whether a change made a load faster, and kept the others as fast. No Java is needed. The table has the
-ratio of rates (or of median times) and of CPU per message; the latter says more on a machine that does other work.
+For development: shows whether a change made a load faster and others not slower. No Java is needed. The table has the
+ratio of rates (or of median times) and of CPU per message; the latter is more reliable on a machine with other work.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def main(
 
 
 def compare(session: Session, name: str, new: dict[str, str], old: dict[str, str]) -> list[Figure]:
-    """One row: rate or time, and CPU per message, of a broker in one environment beside one in another."""
+    """Measure one row for two brokers; return a figure of rate or median time, and one of CPU per message.
+
+    :param new: environment variables of the broker of this checkout; ``old`` those of the other one.
+    """
     work, generator = WORKS[name], session.generator
     session.tell(f"{name}: starting both brokers")
     with session.work() as folder, ExitStack() as stack:
@@ -76,7 +79,7 @@ def compare(session: Session, name: str, new: dict[str, str], old: dict[str, str
 
 
 def rounds(figure: Figure) -> str:
-    """New / old round by round: a machine that does other work does as much of it to both runs of a round."""
+    """Describe the ratios new / old of single rounds: both runs of a round are disturbed alike by other work."""
     ratios = sorted(new / old for new, old in zip(figure.ours, figure.peer, strict=True))
     quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
     least = min(figure.ours) / min(figure.peer)
@@ -85,7 +88,7 @@ def rounds(figure: Figure) -> str:
 
 
 def _environment(checkout: Path, more: Iterable[str]) -> dict[str, str]:
-    """That of this process, with the source of a checkout before everything else."""
+    """Return this process's environment with a checkout's source as ``PYTHONPATH``, and ``NAME=VALUE`` words added."""
     source = (checkout / "src").resolve()
     if not (source / "rocketmq_py").is_dir():
         raise click.ClickException(f"{checkout} is no checkout: it has no src/rocketmq_py")

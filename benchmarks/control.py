@@ -1,4 +1,4 @@
-"""The few requests around a load: create a topic, ask for offsets."""
+"""Administrative requests before and after a load: create a topic, get offsets."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Control:
         self._socket.close()
 
     def call(self, code: RequestCode, header: Header) -> Command:
-        """The answer to one request.
+        """Send a request and return its answer.
 
-        :raises BenchError: it is not a success.
+        :raises BenchError: the answer is not a success, or does not come in time.
         """
         return self.ask(Command(code, ext=header.to_ext()))
 
     def ask(self, command: Command) -> Command:
-        """As :meth:`call`, for a request as it is sent."""
+        """As :meth:`call`, for a complete command, whose ``opaque`` is replaced."""
         self._opaque += 1
         self._socket.sendall(encode_command(msgspec.structs.replace(command, opaque=self._opaque)))
         decoder = FrameDecoder()
@@ -65,7 +65,7 @@ class Control:
         return data
 
     def create_topic(self, topic: str, queues: int) -> None:
-        """A topic with ``queues`` queues to read and write."""
+        """Create a topic with ``queues`` readable and writable queues."""
         header = CreateTopic(
             topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=_READ_WRITE,
             topic_filter_type="SINGLE_TAG", order=False, topic_sys_flag=0,
@@ -73,14 +73,14 @@ class Control:
         self.call(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     def max_offsets(self, topic: str, queues: int) -> list[int]:
-        """The offset after the last message, per queue."""
+        """Return the offset after the last message of each queue."""
         answers = (self.call(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic=topic, queue_id=q)) for q in range(queues))
         return [int(answer.ext["offset"]) for answer in answers]
 
     def expect_offsets(self, topic: str, wanted: list[int]) -> None:
-        """Waits until the queues hold exactly the messages sent: a broker makes them visible a little after it answers.
+        """Wait until the maximum offsets of the queues are ``wanted``: messages are readable a little after the answer.
 
-        :raises BenchError: messages are missing or there are too many.
+        :raises BenchError: an offset is larger, or smaller after 30 s.
         """
         deadline = time.monotonic() + _VISIBLE_SECONDS
         while (found := self.max_offsets(topic, len(wanted))) != wanted:
@@ -89,7 +89,7 @@ class Control:
 
 
 def connect(address: str) -> socket.socket:
-    """A blocking connection whose reads fail after a minute; the limit is the kernel's."""
+    """Open a blocking connection to ``host:port`` whose reads fail after a minute (SO_RCVTIMEO)."""
     host, _, port = address.rpartition(":")
     link = socket.create_connection((host, int(port)))
     link.settimeout(None)

@@ -1,7 +1,7 @@
-"""Thousands of connections, most of them idle, hundreds of pulls that wait: what they cost a server of ours.
+"""Memory and CPU time of our server with thousands of idle connections and hundreds of waiting pulls.
 
-``python -m benchmarks.crowd`` starts one, connects, lets it rest, wakes all pulls at once and prints memory and CPU.
-Exit status 1 when somebody was not served.
+``python -m benchmarks.crowd`` starts a server, connects, waits, answers all pulls at once by one message, and prints
+memory and CPU time. The exit status is 1 if a pull was not answered.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _ask(broker: str, command: Command) -> None:
 
 
 def _answered(waiting: list[socket.socket]) -> int:
-    """How many were answered, with a message."""
+    """Wait for the answers to pulls; return how many had the message."""
     selector = selectors.DefaultSelector()
     for sock in waiting:
         selector.register(sock, selectors.EVENT_READ)

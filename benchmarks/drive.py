@@ -1,6 +1,6 @@
-"""The compiled load generator in ``benchmarks/generator``: building it, running it, what it says.
+"""The compiled load generator in ``benchmarks/generator``: building it, running it, reading its result.
 
-It is Rust. Where cargo is missing nothing is measured with something else instead: whoever asks for it gets an error.
+It is written in Rust. Without cargo it cannot be used, which is an error; there is no substitute.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ENDLESS = 1 << 40
 
 
 class Driven(msgspec.Struct, frozen=True):
-    """What one run has measured; every answer in it was right.
+    """The result of one run, in which every answer was correct.
 
-    Times are microseconds from the writing of a request to the reading of its answer. ``own_cores`` is what the
-    generator itself has used, ``server_cores`` the processes it was told to watch. ``sent`` has messages by address and
-    queue.
+    Times are microseconds from the writing of a request to the reading of its answer. ``own_cores`` is the average
+    number of cores used by the generator, ``server_cores`` that of the given processes. ``sent`` has the number of
+    messages by address and queue.
     """
 
     requests: int
@@ -50,24 +50,24 @@ class Driven(msgspec.Struct, frozen=True):
 
 
 def missing() -> str | None:
-    """Why the generator cannot be built here, or None when it can."""
+    """Return the reason why the generator cannot be built here; None if it can."""
     if shutil.which("cargo") is None:
         return "the load generator is written in Rust and cargo is not on PATH; https://rustup.rs installs it"
     return None
 
 
 class Generator:
-    """The built generator; ``program`` is its file."""
+    """The load generator; ``program`` is the path of the built executable."""
 
     def __init__(self, program: Path) -> None:
         self.program = program
 
     @classmethod
     def build(cls) -> Self:
-        """Builds it, which takes a minute the first time, and nothing while its source stays the same.
+        """Build the generator: in about a minute the first time, at once if its source has not changed.
 
-        The result is in the user's cache directory, for each checkout another. Without a network it is built, too, once
-        its few dependencies were fetched.
+        The result is in the user's cache directory, in a folder for each checkout. A network is needed only to download
+        its dependencies for the first time.
 
         :raises BenchError: cargo is missing or fails.
         """
@@ -85,12 +85,12 @@ class Generator:
         self, addresses: str | Sequence[str], load: Load, count: int, *, pids: Iterable[int] = (),
         until: int | None = None, group: str | None = None, verify: bool = False, seconds: float | None = None,
     ) -> Driven:  # fmt: skip
-        """``count`` requests to one broker or spread over several; see ``rocketmq-load --help``.
+        """Send ``count`` requests to one broker or spread over several; see ``rocketmq-load --help``.
 
         :param addresses: ``host:port``, or ``name@host:port`` of a broker that is not broker-a.
-        :param pids: servers whose CPU time is told.
-        :param until: where pulls of a queue begin again at its start.
-        :raises BenchError: an answer is missing, doubled, no success, or holds other messages than asked for.
+        :param pids: processes of servers whose CPU time is measured.
+        :param until: offset at which pulls of a queue start again from its begin.
+        :raises BenchError: an answer is missing, duplicate, not a success, or has other messages than requested.
         """
         where = [addresses] if isinstance(addresses, str) else addresses
         command = self._command(where, load, count)
@@ -110,11 +110,11 @@ class Generator:
 
     @contextmanager
     def steadily(self, address: str, load: Load, rate: int) -> Iterator[list[Driven]]:
-        """Drive a broker at a steady rate while the block runs; the list gets what was measured when it has ended.
+        """Drive a broker at a steady rate during the block, which gets a list; the result is added to it afterwards.
 
-        The time of a request counts from when it was due, so that what had to wait behind a slow one is slow, too.
+        The time of a request counts from when it was due, so that waiting behind a slow request counts, too.
 
-        :param rate: requests a second.
+        :param rate: requests per second.
         :raises BenchError: as :meth:`drive`.
         """
         command = [*self._command([address], load, _ENDLESS), "--rate", str(rate), "--until-closed"]

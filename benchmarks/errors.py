@@ -1,7 +1,7 @@
-"""What stops a benchmark: a wrong answer, a program that died, a tool that is missing. Never a slow figure."""
+"""The error that stops a benchmark: a wrong answer, a program that ended, a missing tool. A slow result is no error."""
 
 from __future__ import annotations
 
 
 class BenchError(RuntimeError):
-    """The row cannot be measured; the text says who said what."""
+    """A row cannot be measured; the message has the program or address concerned, and the reason."""

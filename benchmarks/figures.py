@@ -1,6 +1,6 @@
 """Figures and their presentation: medians, ratios, floors, the table, the JSON.
 
-Knows numbers only. Refuses to know how they were measured; a missed floor is printed, never an error.
+How figures are measured is not part of this module. A missed floor is printed and is not an error.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What the ratio ours / peer must be: at most ``bound`` where less is better, at least ``bound`` otherwise."""
+    """The limit of the ratio ours / peer: at most ``bound`` if less is better, at least ``bound`` otherwise."""
 
     bound: float
     less_is_better: bool
 
     def holds(self, ratio: float) -> bool:
-        """Whether a ratio, as it is printed, meets the floor."""
+        """Return whether a ratio, rounded to two decimals as in the table, meets the floor."""
         shown = round(ratio, 2)
         return shown <= self.bound if self.less_is_better else shown >= self.bound
 
@@ -28,17 +28,17 @@ class Floor:
 
 
 def at_most(bound: float) -> Floor:
-    """Less is better: the ratio may be ``bound``."""
+    """Floor of a figure of which less is better: the ratio must be at most ``bound``."""
     return Floor(bound, less_is_better=True)
 
 
 def at_least(bound: float) -> Floor:
-    """More is better: the ratio must be ``bound``."""
+    """Floor of a figure of which more is better: the ratio must be at least ``bound``."""
     return Floor(bound, less_is_better=False)
 
 
 class Tails(NamedTuple):
-    """How long requests took, in microseconds: medians of the runs."""
+    """Percentiles of the time of requests in microseconds, each as the median of the runs."""
 
     p50: float
     p99: float
@@ -47,11 +47,11 @@ class Tails(NamedTuple):
 
 @dataclass(slots=True)
 class Figure:
-    """One quantity measured on both sides, a value per run.
+    """One quantity measured on both sides, with a value per run.
 
-    ``notes`` carries what explains the figure and is no part of it (what the load generator itself takes, CPU seconds).
-
-    :param cores: how many cores each side has used, ours first; ``tails`` likewise.
+    :param notes: other measurements that explain the figure, such as the CPU time of the load generator.
+    :param cores: average number of cores that our side and the peer have used.
+    :param tails: percentiles of our side and of the peer.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Figure:
         return self.floor.holds(self.ratio)
 
     def summary(self) -> dict[str, Any]:
-        """The machine-readable line of this figure."""
+        """Return the figure's medians and ratio, for a line of JSON."""
         beside: dict[str, Any] = {}
         if self.cores is not None:
             beside["cores"] = _pair([significant(cores, 3) for cores in self.cores])
@@ -98,7 +98,7 @@ class Figure:
         }
 
     def record(self) -> dict[str, Any]:
-        """Everything about this figure, for the results file."""
+        """Return everything about this figure, for the results file."""
         return {
             **self.summary(),
             "floor": str(self.floor),
@@ -114,12 +114,12 @@ def _pair(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def significant(value: float, digits: int = 4) -> float:
-    """``value`` rounded to ``digits`` significant digits; the rest of a measurement is noise."""
+    """Round ``value`` to ``digits`` significant digits."""
     return float(f"{value:.{digits}g}")
 
 
 def human(value: float) -> str:
-    """A figure as people read it: three significant digits, thousands separated."""
+    """Format a value for people: three significant digits, with separators of thousands."""
     return f"{significant(value, 3):,.0f}" if value >= 100 else f"{significant(value, 3):g}"
 
 
@@ -131,7 +131,7 @@ _LEFT = {0, 1, 8}
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """All figures as a text table."""
+    """Format figures as a text table with one line for each."""
     lines = [HEADINGS, *map(_cells, figures)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = [_line(cells, widths) for cells in lines]

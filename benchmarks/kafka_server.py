@@ -1,4 +1,4 @@
-"""A Kafka broker of its own for the row spark-read: one KRaft process on loopback, and the packages of Spark's source.
+"""A Kafka broker for the Spark rows: one KRaft process on loopback, and the packages of Spark's Kafka source.
 
 The packages come through Maven (``kafka/pom.xml``) into a cache folder, once.
 """
@@ -18,7 +18,7 @@ from benchmarks.program import Program
 
 _POM = Path(__file__).parent / "kafka" / "pom.xml"
 _CLUSTER = base64.urlsafe_b64encode(b"rocketmq-benches").decode().rstrip("=")
-"""Any 16 bytes in base64 that do not begin with a dash, which its tool would take for an option."""
+"""Cluster id: any 16 bytes in base64 that do not begin with a dash, which Kafka's tool would take for an option."""
 _STARTED = "Kafka Server started"
 _START_SECONDS = 90.0
 _JVM = [
@@ -31,12 +31,15 @@ _JVM = [
 
 
 def cache() -> Path:
-    """Where downloads of the benchmarks are kept."""
+    """Return the folder for downloads of the benchmarks, in the user's cache directory."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketmq-py-bench"
 
 
 def packages() -> Path:
-    """The folder with ``server/*.jar`` and ``spark/*.jar``, downloaded when it is not there yet."""
+    """Return the folder with ``server/*.jar`` and ``spark/*.jar``; download them if they are missing or outdated.
+
+    :raises BenchError: Maven failed.
+    """
     folder = cache() / "kafka"
     stamp = folder / "stamp"
     if not stamp.exists() or stamp.read_bytes() != _POM.read_bytes():
@@ -51,7 +54,10 @@ def packages() -> Path:
 
 @contextmanager
 def kafka(work: Path, partitions: int) -> Iterator[tuple[str, int]]:
-    """A running broker: its bootstrap address and process id. New topics get ``partitions`` partitions."""
+    """Run a broker during the block, which gets its bootstrap address and process id.
+
+    New topics have ``partitions`` partitions.
+    """
     settings, address = _settings(work, partitions)
     java = [os.environ.get("JAVA", "java"), *_JVM, "-cp", f"{packages() / 'server'}/*"]
     _format(java, settings)
@@ -81,7 +87,7 @@ def _settings(work: Path, partitions: int) -> tuple[Path, str]:
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": work / "kafka-data",
         "num.partitions": partitions,
-        # Paused while the other side has its turn, it must not count itself as lost.
+        # The broker is paused while the other side is measured, and must not expire meanwhile.
         "broker.session.timeout.ms": 120_000,
         "offsets.topic.replication.factor": 1,
         "transaction.state.log.replication.factor": 1,

@@ -1,6 +1,6 @@
-"""The loads that brokers are judged by: what is asked, how much of it, and how much lies there beforehand.
+"""The loads with which brokers are compared: kind and number of requests, and messages that are stored beforehand.
 
-Knows numbers only. ``drive`` sends them, ``rows.broker`` and ``ab`` compare brokers with them.
+``drive`` sends them, ``rows.broker`` and ``ab`` compare brokers with them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ TOPIC = "bench"
 QUEUES = 8
 KIB = 1024
 CYCLE = 8192
-"""Backlogs are multiples of it: of each queue there are 1024, so that no pull ends between two blocks."""
+"""Backlogs are multiples of this number of messages, 1024 in each queue, so that every pull gets its full number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests of one kind. ``size`` is bytes of a body, ``each`` messages of a batch, a pull or a pop.
+    """Requests of one kind.
 
-    :param run: so many messages go to a queue, and then as many to the next.
-    :param topics: so many topics of one queue in turn, instead of one topic of eight queues.
-    :param properties: of every message, beside the usual ones.
+    :param size: bytes of a message's body.
+    :param each: messages of a batch, a pull or a pop.
+    :param run: number of successive messages to one queue before the next queue gets as many.
+    :param topics: number of topics with one queue, used in turn; None for one topic with ``queues`` queues.
+    :param properties: further properties of every message.
     """
 
     kind: Kind
@@ -49,9 +51,9 @@ class Load:
 class Work:
     """What a row measures: ``count`` requests of a load, or one pass over ``backlog`` messages stored beforehand.
 
-    :param settings: of the broker, beside the stock ones.
-    :param warm: part of the usual warm-up that comes first.
-    :param passes: runs that come before the first measured one.
+    :param settings: settings of the broker that differ from the defaults.
+    :param warm: number of messages of the warm-up, as a multiple of the usual number.
+    :param passes: number of runs before the first measured one.
     """
 
     load: Load
@@ -63,14 +65,14 @@ class Work:
 
     @property
     def fill(self) -> Load:
-        """The sends that warm the broker up, and store the backlog."""
+        """The load with which the broker is warmed up and the backlog is stored."""
         if self.load.kind in ("send", "batch"):
             return self.load if self.load.inflight > 1 else replace(self.load, inflight=256)
         return Load("send", 256, queues=self.load.queues, run=self.load.run)
 
 
 _LARGE = {"maxTransferCountOnMessageInMemory": "1024", "maxTransferBytesOnMessageInMemory": str(4 << 20)}
-"""Stock brokers answer a pull with 32 messages or 256 KiB at most."""
+"""Settings for pulls of 1024 messages: by default brokers answer a pull with at most 32 messages or 256 KiB."""
 
 WORKS: dict[str, Work] = {
     "send-1": Work(Load("send"), 20_000, passes=1),

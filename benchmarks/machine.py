@@ -1,7 +1,4 @@
-"""What the kernel says about a process: CPU time, private memory; pausing it, waiting until it is quiet.
-
-Linux only, as the peers' start scripts are.
-"""
+"""CPU time and private memory of a process; pausing it, ending it, waiting until it is idle. Linux only."""
 
 from __future__ import annotations
 
@@ -14,18 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _CPU_CLOCK = 2
-"""With a process's number above it, the id of that process's clock, as clock_getcpuclockid(3) makes it."""
+"""Lower bits of the id of a process's CPU clock, below the inverted process id, as in clock_getcpuclockid(3)."""
 _SAMPLE_SECONDS = 0.25
 _END_SECONDS = 10.0
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time a process has used since its start; a nanosecond is the unit, in /proc it would be 10 ms."""
+    """User and system time that a process has used since its start, in seconds, with a resolution of nanoseconds."""
     return time.clock_gettime(~pid << 3 | _CPU_CLOCK)
 
 
 def anonymous_mib(pid: int) -> float:
-    """Private memory of a process that no file backs, in MiB: mapped log files are the page cache's, not its own."""
+    """Anonymous memory of a process in MiB, that is, without mapped files, which belong to the page cache."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) / 1024
@@ -33,13 +30,13 @@ def anonymous_mib(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
+    """Return the ids of a process's child processes, ascending."""
     found = [task.joinpath("children").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
     return sorted(int(child) for each in found for child in each)
 
 
 def end(pid: int) -> None:
-    """End a process that is no child of this one at once, and wait for it."""
+    """Kill a process, which need not be a child of this one, and wait up to 10 s for its end."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -54,9 +51,9 @@ def end(pid: int) -> None:
 
 
 def settle(pid: int, share: float = 0.25, timeout: float = 30.0) -> None:
-    """Wait until a process uses less than ``share`` of a core, or ``timeout`` seconds at most.
+    """Wait until a process uses less than ``share`` of a core, at most ``timeout`` seconds.
 
-    A JVM compiles and collects for a while after a load has ended; what follows should not be measured beside that.
+    A JVM compiles and collects garbage for a while after a load has ended, which would disturb the next measurement.
     """
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
@@ -68,7 +65,7 @@ def settle(pid: int, share: float = 0.25, timeout: float = 30.0) -> None:
 
 @contextmanager
 def paused(pid: int) -> Iterator[None]:
-    """Stop a process for the time of the block: on two cores even an idle server would be measured with its rival."""
+    """Pause a process (SIGSTOP) during the block: on two cores even an idle server disturbs other measurements."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -77,7 +74,7 @@ def paused(pid: int) -> Iterator[None]:
 
 
 def keep_to(cores: int, pid: int) -> None:
-    """Let all threads of a process, and what they start from now on, have the first so many cores of this one's."""
+    """Restrict a process and its future children to the first ``cores`` of the cores that this process may use."""
     allowed = sorted(os.sched_getaffinity(0))[:cores]
     for thread in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), allowed)

@@ -1,8 +1,8 @@
-"""What the broker costs per message, in process: frames are fed to the dispatcher, answers are thrown away.
+"""CPU time of the broker per message, without sockets: frames are fed to the dispatcher, answers are discarded.
 
-Sockets are not part of it, and pages of the log are touched beforehand: what the kernel takes for a page never used
-depends on the machine more than on the broker. Run ``python -m benchmarks.micro_broker`` on a quiet machine; figures
-are microseconds of thread CPU per message, the best of several rounds.
+Pages of the log are written beforehand, because the time for a new page depends more on the machine than on the broker.
+Run ``python -m benchmarks.micro_broker`` on an idle machine; figures are microseconds of thread CPU time per message,
+the best of several rounds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wall_clock() -> int:
 
 
 def touch(path: Path, size: int) -> None:
-    """A file of zeros that has its pages."""
+    """Create a file of zeros by writing all of it, so that its pages exist."""
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
         for _ in range(size >> 20):
@@ -65,13 +65,13 @@ class Bench:
         self._decoder = self.dispatcher.frame_decoder(MAX_FRAME)
 
     def feed(self, data: bytes) -> int:
-        """One read; the bytes that answer it."""
+        """Handle the bytes of one socket read; return the number of bytes of the answers."""
         served = self.dispatcher.serve(self.peer, self._decoder.feed(data))
         return sum(map(len, served.output))
 
 
 def send(queue: int, size: int = 1024) -> Command:
-    """A message as a Java producer sends it."""
+    """Return a send of one message, as a Java producer encodes it."""
     header = SendMessageV2(
         producer_group="bench-producer", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=QUEUES,
         queue_id=queue % QUEUES, sys_flag=0, born_timestamp=1_700_000_000_000, flag=0, properties=PROPERTIES,
@@ -81,14 +81,14 @@ def send(queue: int, size: int = 1024) -> Command:
 
 
 def batch(queue: int, count: int = 32, size: int = 128) -> Command:
-    """A batch of messages of one size."""
+    """Return a send of a batch of messages of equal size."""
     command = send(queue)
     body = encode_batch((0, b"x" * size, PROPERTIES[:-1].encode()) for _ in range(count))
     return Command(RequestCode.SEND_BATCH_MESSAGE, 1, ext={**command.ext, "m": "true"}, body=body)
 
 
 def pull(queue: int, offset: int) -> Command:
-    """A pull of up to 32 messages."""
+    """Return a pull of up to 32 messages."""
     header = PullMessage(
         consumer_group="bench-group", topic=TOPIC, queue_id=queue, queue_offset=offset, max_msg_nums=32, sys_flag=4,
         commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0,
@@ -97,7 +97,11 @@ def pull(queue: int, offset: int) -> Command:
 
 
 def measure(what: str, messages: int, feeds: list[Callable[[], object]]) -> None:
-    """Print the best round of several; every feed is about ``messages`` messages."""
+    """Print the CPU time of the best of several rounds.
+
+    :param messages: number of messages that each feed handles.
+    :param feeds: calls that make up a round.
+    """
     best = float("inf")
     for _ in range(ROUNDS):
         start = time.thread_time()
@@ -109,7 +113,7 @@ def measure(what: str, messages: int, feeds: list[Callable[[], object]]) -> None
 
 
 def works(bench: Bench, repeat: int) -> list[tuple[str, int, list[Callable[[], object]]]]:
-    """What is measured: a name, the messages per read, the reads."""
+    """Return what is measured: name, number of messages per read, and the calls that each handle one read."""
     one = encode_command(send(0))
     many = b"".join(encode_command(send(i)) for i in range(64))
     batched = encode_command(batch(0))

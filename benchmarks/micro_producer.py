@@ -1,7 +1,7 @@
-"""``python -m benchmarks.micro_producer``: our producer alone against any broker, for work on the producer itself.
+"""``python -m benchmarks.micro_producer``: measure only our producer, with any broker, for work on the producer itself.
 
-Prints the median and 99th percentile of blocking sends one at a time, and the rate of asyncio sends with a window under
-way, round after round. ``direct`` is the floor: a socket, a thread and the same frames, without the client around them.
+Prints in each round the median and 99th percentile of blocking sends one at a time, and the rate of asyncio sends with
+a number of them in flight. ``direct`` is the lower limit: the same frames over a plain socket, without the client.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(namesrv: str, topic: str, count: int, warm: int, size: int, window: int
 
 
 def say(name: str, took: list[float]) -> None:
-    """One line of latencies."""
+    """Print median and 99th percentile of latencies in seconds, and sort them."""
     took.sort()
     p50, p99 = took[len(took) // 2] * 1e6, took[len(took) * 99 // 100] * 1e6
     click.echo(f"{name:<10}p50 {p50:6.1f} µs   p99 {p99:7.1f} µs")
@@ -59,7 +59,7 @@ def _latencies(send: Callable[[], object], count: int) -> list[float]:
 
 
 def _direct(address: str, producer: Producer, topic: str, body: bytes) -> Callable[[], object]:
-    """A send over a socket of its own, read by the thread that writes."""
+    """Return a function that sends a message over a plain socket and reads the answer in the same thread."""
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -78,7 +78,7 @@ def _direct(address: str, producer: Producer, topic: str, body: bytes) -> Callab
 
 
 def _window(namesrv: str, topic: str, body: bytes, window: int, count: int) -> float:
-    """Messages per second."""
+    """Send ``count`` messages with asyncio, ``window`` of them in flight; return messages per second."""
 
     async def run() -> float:
         async with aio.Producer("micro-aio", namesrv) as producer:

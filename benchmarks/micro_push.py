@@ -1,8 +1,8 @@
-"""``python -m benchmarks.micro_push --namesrv H:P --topic T --n N``: what a push consumer costs per message.
+"""``python -m benchmarks.micro_push --namesrv H:P --topic T --n N``: CPU time of a push consumer per message.
 
-A fresh group reads a backlog of ``topic`` from its first offset, one message per listener call. Prints one JSON line a
-run: messages a second, and the processor time of this process per message, which a busy machine disturbs least.
-``--work-us`` makes the listener slow, ``--profile`` writes what the event loop's thread does to stderr.
+A new group reads a backlog of ``topic`` from its first offset, one message per listener call. Prints one JSON line per
+run: messages per second, and CPU time of this process per message, which other work on the machine disturbs least.
+``--work-us`` makes the listener slow, ``--profile`` writes a profile of the event loop's thread to stderr.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rocketmq_py.model import ConsumeFromWhere, MessageExt
 
 
 async def run(namesrv: str, topic: str, count: int, work: float, options: dict[str, Any]) -> dict[str, Any]:
-    """One fresh group; the clock runs from the first message to the last."""
+    """Read ``count`` messages with a new group, and return rate and CPU time from the first message to the last."""
     numbers, loop, done = itertools.count(1), asyncio.get_running_loop(), asyncio.Event()
     clock, times = time.perf_counter, {}
 
@@ -70,7 +70,7 @@ def _event_loop(session: Any) -> Any:
 @click.option("--work-us", default=0, help="Microseconds each listener call sleeps.")
 @click.option("--profile", is_flag=True)
 def main(namesrv: str, topic: str, n: int, runs: int, threads: int, work_us: int, profile: bool) -> None:
-    """Measures our push consumer."""
+    """Measure our push consumer."""
     profiler = cProfile.Profile() if profile else None
     for _ in range(runs):
         if profiler:

@@ -1,9 +1,9 @@
-"""Costs of the store alone, in microseconds of thread CPU: ``python -m benchmarks.micro_store [DIRECTORY]``.
+"""CPU time of the store alone, in microseconds of its thread: ``python -m benchmarks.micro_store [DIRECTORY]``.
 
-Appends in runs of 64 with one commit_pending each, as a busy connection causes them; batches of 32 x 128 bytes; reads
-of 32 records of 1 KiB that lie interleaved with those of seven other queues. Every append brings a unique key for the
-index, which is built within the measured time. A figure is the best of several rounds. Pages of the log are touched
-beforehand: what the kernel takes for a page never used depends on the machine more than on the store.
+Measures appends with one commit_pending for 64 of them, as on a busy connection; batches of 32 x 128 bytes; reads of 32
+records of 1 KiB that are interleaved with those of seven other queues. Every message has a unique key for the index,
+which is built within the measured time. A figure is the best of several rounds. Pages of the log are written
+beforehand, because the time for a new page depends more on the machine than on the store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ ROUNDS = 7
 
 
 def cpu(work: Callable[[], int]) -> float:
-    """Microseconds of thread CPU per unit of ``work``, which returns how many units it did; the best of the rounds."""
+    """Return microseconds of thread CPU time per unit of work, the best of several rounds.
+
+    :param work: does the work of a round and returns the number of its units.
+    """
     best = float("inf")
     for _ in range(ROUNDS):
         begin = time.thread_time_ns()
@@ -41,12 +44,12 @@ def cpu(work: Callable[[], int]) -> float:
 
 
 def unique_keys(count: int) -> list[str]:
-    """Keys as producers of one host make them."""
+    """Return unique keys like those of producers of one host."""
     return [f"7F00000100002A9F{i // 65536:08X}0000{i % 65536:04X}" for i in range(count)]
 
 
 def touch(path: Path, size: int) -> None:
-    """A file of zeros that has its pages."""
+    """Create a file of zeros by writing all of it, so that its pages exist."""
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
         for _ in range(size >> 20):
@@ -54,7 +57,7 @@ def touch(path: Path, size: int) -> None:
 
 
 class Bench:
-    """One store and its loads."""
+    """A store and the loads to measure; the methods that run a load return the number of its units."""
 
     def __init__(self, root: Path) -> None:
         config = StoreConfig(mapped_file_size_commit_log=LOG_SIZE, max_hash_slot_num=INDEX_SLOTS)
@@ -126,7 +129,7 @@ class Bench:
 
 
 def main() -> None:
-    """Measures in a directory of its own, on the file system the first argument names."""
+    """Measure in a temporary directory, below the directory that is the first argument if there is one."""
     root = Path(tempfile.mkdtemp(dir=sys.argv[1] if len(sys.argv) > 1 else None, prefix="micro-store-"))
     try:
         bench = Bench(root)

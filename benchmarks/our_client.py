@@ -1,6 +1,6 @@
-"""``python -m benchmarks.our_client``: our producers, each run on demand (see :mod:`benchmarks.stepping`).
+"""``python -m benchmarks.our_client``: measure our producers, each run on demand (see :mod:`benchmarks.stepping`).
 
-The same work as Bench.java: the same bodies, one connection, stock settings.
+The work is that of Bench.java: the same bodies, one connection, default settings.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _TEXT = bytes(32 + i * 7 % 91 for i in range(1 << 14))
 
 
 class Security(TypedDict, total=False):
-    """How servers are talked to."""
+    """Options of a producer for TLS and signing."""
 
     tls: TlsOptions
     credentials: Credentials
 
 
 def body(size: int) -> bytes:
-    """A message body of ``size`` printable bytes."""
+    """Return a message body of ``size`` printable bytes."""
     return (_TEXT * (size // len(_TEXT) + 1))[:size]
 
 
 def send_one_by_one(producer: Producer, topic: str, payload: bytes) -> Run:
-    """The blocking producer, each send after the result of the one before."""
+    """Return a run of the blocking producer: each send begins after the result of the one before."""
     clock = time.perf_counter
 
     def run(count: int) -> Row:
@@ -47,7 +47,7 @@ def send_one_by_one(producer: Producer, topic: str, payload: bytes) -> Run:
 
 
 def send_window(producer: aio.Producer, topic: str, payload: bytes, window: int) -> AsyncRun:
-    """The asyncio producer with ``window`` coroutines that each send one message after the other."""
+    """Return a run of the asyncio producer: ``window`` coroutines that each send one message after the other."""
 
     async def run(total: int) -> Row:
         left = iter(range(total))
@@ -83,7 +83,7 @@ async def _async_session(
 def main(
     verb: str, namesrv: str, topic: str, n: int, size: int, warm: int, inflight: int, tls: bool, acl: str | None
 ) -> None:
-    """Measures one of our producers."""
+    """Measure one of our producers."""
     security = Security()
     if tls:
         security["tls"] = TlsOptions(verify=False)

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.our_consumer``: our consumers, each run on demand (see :mod:`benchmarks.stepping`).
+"""``python -m benchmarks.our_consumer``: measure our consumers, each run on demand (see :mod:`benchmarks.stepping`).
 
-The same work as Bench.java: a fresh group per run, stock settings, plain functions as listeners. ``latency`` has
+The work is that of Bench.java: a new group per run, default settings, plain functions as listeners. ``latency`` has
 producer, consumer and an ``async def`` listener in one event loop, as Bench.java has both in one JVM. ``rebalance``
-has no counterpart: twenty members of a group share 1,000 queues, and one joins and leaves.
+is not in Bench.java: twenty members of a group share 1,000 queues, and one joins and leaves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIMEOUT_SECONDS = 150.0
 _PULL_BATCH = 32
 _MEMBERS = 20
 _QUIET = 1.5
-"""Seconds before a change: members look around once a second at most, and the round before is not to be measured."""
+"""Seconds to wait before a change, so that the previous rebalance, at most one per second, is not measured with it."""
 _STAMP = struct.Struct(">q")
 
 
@@ -33,7 +33,7 @@ def _fresh_group() -> str:
 
 
 class _Progress:
-    """Counts messages; the clock runs from the first to the last."""
+    """Counts messages, and has the times of the first and the last of them."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -58,7 +58,7 @@ class _Progress:
 
 
 def push(namesrv: str, topic: str, batch: int, *, orderly: bool) -> Run:
-    """A fresh group reads the backlog from its first offset."""
+    """Return a run in which a push consumer of a new group reads the backlog from its first offset."""
 
     def run(count: int) -> Row:
         progress = _Progress(count)
@@ -82,7 +82,7 @@ def push(namesrv: str, topic: str, batch: int, *, orderly: bool) -> Run:
 
 
 def lite_pull(namesrv: str, topic: str) -> Run:
-    """All queues assigned, from their first offset; one caller polls."""
+    """Return a run of a lite pull consumer: all queues are assigned, from their first offset, and one caller polls."""
 
     def run(count: int) -> Row:
         with LitePullConsumer(_fresh_group(), namesrv=namesrv, pull_batch_size=_PULL_BATCH) as consumer:
@@ -100,7 +100,7 @@ def lite_pull(namesrv: str, topic: str) -> Run:
 
 
 async def latency(namesrv: str, topic: str, rate: int, size: int, count: int, warm: int) -> None:
-    """``rate`` sends per second, and the time from each send to its listener."""
+    """Measure the time from each send to its listener, with ``rate`` sends per second."""
     took: list[float] = []
     arrived, owner = asyncio.Event(), asyncio.Event()
 
@@ -136,7 +136,7 @@ async def latency(namesrv: str, topic: str, rate: int, size: int, count: int, wa
 
 
 def first(namesrv: str, topic: str) -> None:
-    """From start() of a fresh group to its first message."""
+    """Print the time from ``start()`` of a push consumer in a new group to its first message."""
     progress = _Progress(1)
     with PushConsumer(group=_fresh_group(), namesrv=namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
         consumer.subscribe(topic, listener=lambda _: progress.took(1))
@@ -147,7 +147,7 @@ def first(namesrv: str, topic: str) -> None:
 
 
 async def rebalance(namesrv: str, topic: str, queues: int) -> None:
-    """Twenty members share the queues; in each run one leaves and another joins."""
+    """Measure how long twenty members take to share the queues again after one leaves, and after one joins."""
     group, changed = _fresh_group(), asyncio.Event()
 
     def member() -> aio.PushConsumer:
@@ -186,11 +186,11 @@ async def rebalance(namesrv: str, topic: str, queues: int) -> None:
 
 
 async def _ignore(_message: MessageExt) -> None:
-    """Wants nothing."""
+    """Do nothing with a message."""
 
 
 def _is_shared(consumers: Sequence[aio.PushConsumer], topic: str, queues: int) -> bool:
-    """Whether every queue has one owner, and nobody has more than a fair share."""
+    """Return whether every queue has exactly one owner, and the numbers of queues differ by at most one."""
     owned = [[queue for queue in consumer.queues if queue.topic == topic] for consumer in consumers]
     sizes = list(map(len, owned))
     return sum(sizes) == len({queue for share in owned for queue in share}) == queues and max(sizes) - min(sizes) <= 1
@@ -208,7 +208,7 @@ def _is_shared(consumers: Sequence[aio.PushConsumer], topic: str, queues: int) -
 @click.option("--rate", default=1000, help="Sends per second.")
 @click.option("--queues", default=1000)
 def main(verb: str, namesrv: str, topic: str, **given: Any) -> None:
-    """Measures one of our consumers."""
+    """Measure one of our consumers."""
     if verb == "push":
         run = push(namesrv, topic, given["batch"], orderly=given["listener"] == "orderly")
         repeat(run, given["n"], given["warm"])

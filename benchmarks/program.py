@@ -1,6 +1,6 @@
-"""A child process that talks in lines: servers that say READY, clients that measure one run per line they are told.
+"""Child processes that communicate by lines: servers that print READY, clients that measure one run per line of stdin.
 
-Knows pipes and processes. Refuses to know what is measured.
+What is measured is not part of this module.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _END_SECONDS = 10.0
 
 
 class Program:
-    """One running child with its stdout as lines; stderr goes to ``log``. A context manager that kills it at the end.
+    """A running child process, whose stdout is read by lines. A context manager that kills it at the end.
 
-    A thread takes its stdout as it comes: a server that says more than anybody reads must not get stuck in saying it.
+    A thread reads all of its stdout at once, so that it never blocks because nobody reads its output.
 
     :param command: program and arguments.
-    :param log: file its stderr is appended to; its end is part of every error.
-    :param environment: instead of this process's own.
+    :param log: file to which its stderr is appended; the end of this file is part of every error.
+    :param environment: environment variables of the process; None for those of this process.
     """
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -54,9 +54,9 @@ class Program:
         return self._process.pid
 
     def line(self, timeout: float) -> str:
-        """The next line of its stdout.
+        """Wait for the next line of its stdout and return it.
 
-        :raises BenchError: it ended, or nothing came within ``timeout`` seconds.
+        :raises BenchError: the process ended, or printed nothing for ``timeout`` seconds.
         """
         try:
             line = self._lines.get(timeout=timeout)
@@ -68,27 +68,27 @@ class Program:
         return line
 
     def ready(self, timeout: float = 60.0) -> str:
-        """Waits for the line that starts with READY and gives what follows it."""
+        """Wait for the next line, which must start with READY, and return the rest of the line."""
         line = self.line(timeout)
         if not line.startswith("READY"):
             raise self.error(f"said {line!r} instead of READY")
         return line.removeprefix("READY").strip()
 
     def row(self, kind: str, timeout: float) -> dict[str, Any]:
-        """The next JSON line, which must be of this ``type``."""
+        """Wait for the next line and return it, decoded from JSON; its ``type`` must be ``kind``."""
         row: dict[str, Any] = json.loads(self.line(timeout))
         if row.get("type") != kind:
             raise self.error(f"said {row} instead of a line of type {kind}")
         return row
 
     def tell(self, line: str) -> None:
-        """Sends a line to its stdin."""
+        """Write a line to its stdin."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
     def kill(self) -> None:
-        """Ends the child and its children at once; harmless when it has ended already."""
+        """Kill the process and its children; no effect if it has ended already."""
         if self._process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
@@ -118,7 +118,7 @@ class Runner:
         self._fresh = True
 
     def run(self, what: str = "") -> dict[str, Any]:
-        """One measured run; ``what`` is the line it is told."""
+        """Start a measured run by writing the line ``what`` to the program's stdin, and return the run's row."""
         if not self._fresh:
             self.program.row("waiting", self._run_timeout)
         self._fresh = False

@@ -1,4 +1,4 @@
-"""The results file: every run's value, and enough about the machine to compare with another day's."""
+"""The results file: the values of all runs, and a description of the machine, to compare results of several days."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = Path("bench-results")
 
 
 def write(figures: Sequence[Figure], failures: dict[str, str], settings: dict[str, Any]) -> Path:
-    """Writes ``bench-results/<time>.json`` below the current directory and gives its path."""
+    """Write ``bench-results/<time>.json`` below the current directory and return its path."""
     FOLDER.mkdir(exist_ok=True)
     now = datetime.now(UTC)
     path = FOLDER / f"{now:%Y%m%d-%H%M%S}.json"
@@ -34,7 +34,7 @@ def write(figures: Sequence[Figure], failures: dict[str, str], settings: dict[st
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on: cores and versions."""
+    """Return number of cores, operating system, and versions of Python and Java."""
     return {"cores": os.cpu_count(), "python": sys.version.split()[0], "system": platform.system(), "java": _java()}
 
 

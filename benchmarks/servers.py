@@ -1,7 +1,4 @@
-"""The two brokers that take turns: ours and Apache RocketMQ's, each with a name server, stock settings, a fresh store.
-
-Knows how they are started and stopped. Refuses to know what is measured.
-"""
+"""Starting and stopping our broker and Apache RocketMQ's, each with a name server, default settings and a new store."""
 
 from __future__ import annotations
 
@@ -20,15 +17,15 @@ JAVA_SETTINGS = {
     # The broker's own defaults, which the tests' harness changes.
     "mappedFileSizeCommitLog": 1 << 30,
     "timerWheelEnable": "true",
-    # The two settings that are not stock: cold or on a busy machine it refuses what waited 200 ms, or 1 s for the log,
-    # and a refused send cannot be measured.
+    # The two settings that are not the defaults: by default, a broker that is cold or on a busy machine refuses
+    # requests that waited 200 ms, or 1 s for the log, and a refused send cannot be measured.
     "waitTimeMillsInSendQueue": 10_000,
     "osPageCacheBusyTimeOutMills": 10_000,
 }
 
 
 class Tls(NamedTuple):
-    """A server's certificate and key, named as Java's settings are; connections without TLS are taken, too."""
+    """A server's certificate and key, named like Java's settings; connections without TLS are accepted, too."""
 
     certPath: Path  # noqa: N815
     keyPath: Path  # noqa: N815
@@ -36,9 +33,9 @@ class Tls(NamedTuple):
 
 @dataclass(slots=True)
 class Server:
-    """A running name server and broker; ``pid`` is the broker's process, the one that is judged.
+    """A running name server and broker; ``pid`` is the broker's process, which is measured.
 
-    :param slave: address of its slave, if it has one.
+    :param slave: address of its slave; empty if it has none.
     :param siblings: addresses of further masters of the same kind: broker-b, broker-c …
     :param more_pids: the processes of slaves and siblings.
     """
@@ -54,17 +51,20 @@ class Server:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of everything that works here."""
+        """Process ids of the broker, its slaves and its siblings."""
         return (self.pid, *self.more_pids)
 
     @property
     def masters(self) -> tuple[str, ...]:
-        """Addresses of the masters."""
+        """Addresses of all masters, that of ``broker`` first."""
         return (self.broker, *self.siblings)
 
 
 def our_command(store: Path, settings: Mapping[str, str] | None = None) -> list[str]:
-    """The command line of our server on free ports, with settings of broker.conf."""
+    """Return the command line of our server on free ports.
+
+    :param settings: settings under the names of broker.conf.
+    """
     rocketmq = str(Path(sys.executable).with_name("rocketmq"))
     return [rocketmq, "serve", "--store", str(store), "--namesrv-port", "0", "--port", "0",
             *(word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}"))]  # fmt: skip
@@ -73,9 +73,9 @@ def our_command(store: Path, settings: Mapping[str, str] | None = None) -> list[
 def start_ours(
     work: Path, settings: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
 ) -> Server:
-    """Our server, ready: name server and broker in one process.
+    """Start our server, name server and broker in one process, and wait until it is ready.
 
-    :param environment: of the process, instead of this one's; what ``PYTHONPATH`` names is run.
+    :param environment: environment of the process, by ``PYTHONPATH`` also the source to run; None for this process's.
     """
     command = our_command(work / "ours", settings)
     with ExitStack() as unless_ready:
@@ -86,7 +86,7 @@ def start_ours(
 
 
 def start_java(work: Path, settings: Mapping[str, str] | None = None, java_options: str = "") -> Server:
-    """The Java name server and broker, ready."""
+    """Start the Java name server and broker, and wait until they are ready."""
     peer = JavaPeer(work, stock=True)
     with ExitStack() as unless_ready:
         unless_ready.callback(peer.close)
@@ -97,7 +97,7 @@ def start_java(work: Path, settings: Mapping[str, str] | None = None, java_optio
 
 
 def start_our_brokers(work: Path, number: int) -> Server:
-    """Several masters of one cluster and the process that watches them (``serve --brokers``), ready."""
+    """Start several masters of our cluster and the process that supervises them; wait until they are ready."""
     command = [*our_command(work / "ours"), "--brokers", str(number)]
     with ExitStack() as unless_ready:
         program = unless_ready.enter_context(Program(command, work / "ours.log"))
@@ -106,7 +106,7 @@ def start_our_brokers(work: Path, number: int) -> Server:
     brokers = children(program.pid)
 
     def kill() -> None:
-        program.kill()  # first, or it would start the others again
+        program.kill()  # the supervisor first, which would restart the others
         for pid in brokers:
             end(pid)
 
@@ -118,7 +118,7 @@ def start_our_brokers(work: Path, number: int) -> Server:
 
 
 def start_our_pair(work: Path, role: str, settings: Mapping[str, str]) -> Server:
-    """Our master and a slave of it in a process of its own, ready; it finds its master by the name server, later."""
+    """Start our master, and its slave in a second process; the slave may still have to find its master."""
     with ExitStack() as unless_ready:
         master = start_ours(work, {**settings, "brokerRole": role})
         unless_ready.callback(master.kill)
@@ -136,7 +136,7 @@ def start_our_pair(work: Path, role: str, settings: Mapping[str, str]) -> Server
 
 
 def start_java_pair(work: Path, role: str, settings: Mapping[str, str]) -> Server:
-    """The same of Java brokers."""
+    """Start a Java master and its slave."""
     peer = JavaPeer(work, stock=True)
     with ExitStack() as unless_ready:
         unless_ready.callback(peer.close)
@@ -155,9 +155,9 @@ def start_java_pair(work: Path, role: str, settings: Mapping[str, str]) -> Serve
 def ours_and_java(
     work: Path, settings: Mapping[str, str] | None = None, tls: Tls | None = None
 ) -> Iterator[tuple[Server, Server]]:
-    """Both servers; killed at the end of the block, a failed start of the second included.
+    """Run our server and Java's during the block; they are killed afterwards, also if the second cannot start.
 
-    :param tls: what both also speak TLS with.
+    :param tls: certificate and key with which both also accept TLS; None for servers without them.
     """
     own = {f"tls.server.{key}": str(path) for key, path in tls._asdict().items()} if tls is not None else {}
     words = " ".join(f"-D{key}={value}" for key, value in own.items())
@@ -172,7 +172,7 @@ def ours_and_java(
 
 @contextmanager
 def our_and_java_pair(work: Path, role: str, settings: Mapping[str, str]) -> Iterator[tuple[Server, Server]]:
-    """Both pairs; killed at the end of the block, a failed start of the second included."""
+    """Run our master and slave, and Java's, during the block; they are killed afterwards."""
     with ExitStack() as stack:
         servers = []
         for start in (start_our_pair, start_java_pair):
@@ -183,7 +183,7 @@ def our_and_java_pair(work: Path, role: str, settings: Mapping[str, str]) -> Ite
 
 @contextmanager
 def alone(server: Server, other: Server) -> Iterator[None]:
-    """The block runs with ``server`` awake and settled and the other one paused."""
+    """Pause ``other`` during the block, which begins when ``server`` is idle."""
     with ExitStack() as stack:
         for pid in other.pids:
             stack.enter_context(paused(pid))

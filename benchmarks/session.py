@@ -1,7 +1,4 @@
-"""What every row gets: how much to do, where to work, whom to tell.
-
-Knows sizes and places. Refuses to know the rows.
-"""
+"""What every row gets: the amount of work, a temporary directory, the load generator, and a function for progress."""
 
 from __future__ import annotations
 
@@ -18,20 +15,23 @@ from benchmarks.drive import Generator
 from benchmarks.figures import human
 
 Run = Callable[[], float]
-"""One measured run; gives its value."""
+"""Does one measured run and returns its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much a measurement does. ``warm`` is the messages a broker or client takes before the first measured run."""
+    """The amount of work of a measurement.
+
+    ``runs`` is the number of measured runs of each side, ``warm`` the number of messages before the first of them.
+    """
 
     runs: int
     warm: int
     share: float
-    """Part of the full work of each run."""
+    """Part of the full work that a run does, 0.0 to 1.0."""
 
     def of(self, full: int, multiple: int = 1) -> int:
-        """This scale's share of ``full``, as a multiple of ``multiple``."""
+        """Return this scale's share of ``full``, rounded down to a multiple of ``multiple``, but not to 0."""
         return max(1, int(full * self.share) // multiple) * multiple
 
 
@@ -41,7 +41,7 @@ QUICK = Scale(runs=3, warm=60_000, share=0.25)
 
 @dataclass(slots=True)
 class Session:
-    """One invocation. ``tell`` takes progress lines."""
+    """One invocation of the benchmarks. ``tell`` is called with lines about the progress."""
 
     scale: Scale
     tell: Callable[[str], None]
@@ -49,7 +49,7 @@ class Session:
 
     @property
     def generator(self) -> Generator:
-        """The compiled load generator, built when a row first asks for it.
+        """The compiled load generator, built on first access.
 
         :raises BenchError: it cannot be built.
         """
@@ -68,7 +68,10 @@ class Session:
             shutil.rmtree(folder, ignore_errors=True)
 
     def in_turn(self, name: str, unit: str, ours: Run, peer: Run) -> tuple[list[float], list[float]]:
-        """``runs`` rounds of one run each; every other round begins with the peer. The values of both."""
+        """Do a run of each side in every round, and return the values of ours and of the peer.
+
+        Every other round begins with the peer. The number of rounds is that of the scale.
+        """
         values: tuple[list[float], list[float]] = ([], [])
         for number in range(self.scale.runs):
             for side in (0, 1) if number % 2 == 0 else (1, 0):
@@ -79,7 +82,7 @@ class Session:
 
 
 def progress() -> Callable[[str], None]:
-    """Writes lines with the seconds since now to stderr."""
+    """Return a function that writes lines to stderr, with the seconds since this call."""
     start = time.monotonic()
 
     def tell(line: str) -> None:

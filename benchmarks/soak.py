@@ -1,8 +1,8 @@
-"""Mixed load for minutes on a server of ours, and its memory meanwhile.
+"""Memory of our server under mixed load for minutes.
 
 ``python -m benchmarks.soak --minutes 10`` sends one by one, in batches and with delays, consumes with two push
-consumers of which one leaves and comes back all the time, asks what administrators ask, and prints the private memory
-of server and clients as it goes. Exit status 1 when either grows, when a message got lost, or when anything failed.
+consumers of which one is restarted repeatedly, makes administrative requests, and prints the private memory of server
+and clients every few seconds. The exit status is 1 if either grows, if a message is lost, or if a request fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageExt, Producer, 
 TOPICS = ("soak-a", "soak-b", "soak-c")
 SAMPLE_SECONDS = 5.0
 GROWTH = 1.05
-"""How much more memory than before may be in use at the end; and so many MiB whatever that is:"""
+"""Limit of memory at the end, as a multiple of that in the second quarter; growth up to ``GROWTH_MIB`` is allowed."""
 GROWTH_MIB = 8.0
 WAIT_SECONDS = 120.0
 _EARLY = 5_000
@@ -37,11 +37,11 @@ _EARLY = 5_000
 
 @dataclass(slots=True)
 class Books:
-    """What was sent and not received yet. They hold little for long: it is memory that is judged here."""
+    """Messages that were sent and not received yet; kept small, because this process's memory is measured, too."""
 
     missing: set[int] = field(default_factory=set)
     early: set[int] = field(default_factory=set)
-    """Received before its send was noted, or once more than once."""
+    """Numbers of messages that were received before their send was noted, or received again."""
     total_sent: int = 0
     total_received: int = 0
     failures: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Books:
 
 
 class Worker(threading.Thread):
-    """Does something again and again until told to stop; what goes wrong is noted."""
+    """Calls ``act`` repeatedly until :meth:`end`, with a pause in seconds before each call; notes its errors."""
 
     def __init__(self, books: Books, pause: float, act: Callable[[], None]) -> None:
         super().__init__(name=act.__name__, daemon=True)
@@ -89,7 +89,7 @@ class Worker(threading.Thread):
 
 
 class Load:
-    """The clients."""
+    """The clients and the threads that use them."""
 
     def __init__(self, namesrv: str, broker: str, books: Books) -> None:
         self._namesrv = namesrv
@@ -139,7 +139,7 @@ class Load:
         tag, key = random.choice("AB"), f"k{number % 1000}"
         return Message(topic, f"{number}", tags=tag, keys=key, delay_level=delay_level)
 
-    # -- what is done all the time
+    # -- actions of the workers
 
     def one(self) -> None:
         message = self._message(random.choice(TOPICS))
@@ -179,7 +179,7 @@ def main(minutes: float) -> None:
     """Put mixed load on a server of ours and watch its memory."""
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocketmq-soak-")))
-        # A small log, so that it rolls over as in a long life.
+        # Small log files, so that the log rolls over as it does in months.
         server = start_ours(work, {"mappedFileSizeCommitLog": str(16 << 20), "enablePropertyFilter": "true"})
         stack.callback(server.kill)
         books = Books()
@@ -192,7 +192,7 @@ def main(minutes: float) -> None:
 
 
 def _watch(pid: int, books: Books, seconds: float) -> list[tuple[float, float]]:
-    """The memory of server and clients in MiB, every few seconds."""
+    """Return samples of the memory of server and clients in MiB, taken every few seconds; print each."""
     samples = []
     click.echo("    s  server MiB  clients MiB  server CPU       sent   received")
     begin, worked = time.monotonic(), cpu_seconds(pid)

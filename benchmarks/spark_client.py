@@ -1,8 +1,8 @@
-"""``python -m benchmarks.spark_client``: one Spark session that reads, streams or writes on demand, ours or Kafka's.
+"""``python -m benchmarks.spark_client``: a Spark session that reads, streams or writes on demand, with ours or Kafka's.
 
-Both sources and both sinks in one warm JVM; every read row with all the columns its source has by default. It prints
-``{"type": "waiting"}``; a line ``<work> <side>`` on stdin (``read ours``, ``stream kafka``, ``deliver exactly-once``)
-starts one run, which prints one row.
+Both sources and both sinks run in one warm JVM; rows have all columns that their source has by default. The program
+prints ``{"type": "waiting"}``; a line ``<work> <side>`` on stdin (``read ours``, ``stream kafka``, ``deliver
+exactly-once``) starts one run, which prints one row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROWS_PER_BATCH = 25_000
 
 
 def session(jars: str, cores: int) -> SparkSession:
-    """A session on ``cores`` cores with the Kafka source's packages."""
+    """Return a session with ``cores`` task slots and the packages of the Kafka source."""
     spark: SparkSession = (
         session_builder(compiled_home=True).master(f"local[{cores}]").appName("benchmarks")
         .config("spark.jars", jars)
@@ -45,7 +45,10 @@ def session(jars: str, cores: int) -> SparkSession:
 
 @dataclass
 class Client:
-    """What the runs share. ``addresses`` has a name server and a bootstrap server, by side."""
+    """The session and settings that all runs share.
+
+    ``addresses`` has the address of our name server (``ours``), and of Kafka's bootstrap server (``kafka``) if used.
+    """
 
     spark: SparkSession
     addresses: dict[str, str]
@@ -56,20 +59,20 @@ class Client:
     triggers: int
 
     def read(self, side: str) -> dict[str, Any]:
-        """One batch read of the whole topic into the noop sink."""
+        """Read the topic in one batch query, into the noop sink."""
         begin = time.perf_counter()
         self.source(side).write.format("noop").mode("overwrite").save()
         return self._rate(begin)
 
     def write(self, side: str, **options: str) -> dict[str, Any]:
-        """One batch write of ``n`` rows of ``size`` bytes, by as many tasks as there are queues."""
+        """Write ``n`` rows of ``size`` bytes in one batch query, by as many tasks as there are queues."""
         rows = self._values({"ours": "body", "kafka": "value"}[side])
         begin = time.perf_counter()
         self._writer(rows, side).options(**options).option("topic", f"{self.topic}-out").save()
         return self._rate(begin)
 
     def deliver(self, guarantee: str) -> dict[str, Any]:
-        """The whole topic through a stream into another one of our broker, in micro-batches of ``_ROWS_PER_BATCH``."""
+        """Stream the topic into another one of our broker, in micro-batches of ``_ROWS_PER_BATCH``."""
         with tempfile.TemporaryDirectory(prefix="rocketmq-bench-checkpoint-") as checkpoint:
             stream = self._options(self.spark.readStream, "ours").option("startingOffsets", "earliest")
             rows = stream.option("maxOffsetsPerTrigger", str(_ROWS_PER_BATCH)).schema("body binary").load()
@@ -83,25 +86,25 @@ class Client:
             return self._rate(begin)
 
     def idle(self, side: str) -> dict[str, Any]:
-        """Triggers one after the other with ten rows each: what a trigger costs that has next to nothing to do."""
+        """Stream without pauses with ten rows per trigger; return the median time of these almost empty triggers."""
         return self._stream(side, 10, "0 seconds")
 
     def stream(self, side: str) -> dict[str, Any]:
-        """A trigger a second with 10,000 rows each."""
+        """Stream with a trigger per second of 10,000 rows each; return the median time of a trigger."""
         return self._stream(side, _ROWS_PER_SECOND, "1 second")
 
     def memory(self, side: str) -> dict[str, Any]:
-        """Private memory of the largest Python worker after a read of the whole topic."""
+        """Return the private memory in MiB of the largest Python worker after a read of the topic."""
         self.read(side)
         workers = [pid for pid in _descendants(os.getpid()) if b"pyspark.daemon" in _command_line(pid)]
         return {"mib": round(max(map(anonymous_mib, workers)), 1), "workers": len(workers)}
 
     def source(self, side: str) -> DataFrame:
-        """The whole topic as a data frame."""
+        """Return a data frame of the topic."""
         return self._options(self.spark.read, side).load()
 
     def fill(self) -> None:
-        """As many values in Kafka as there are messages, the same number in every partition; both are counted."""
+        """Write ``n`` values to Kafka, equally to all partitions, and check that each side has ``n`` rows."""
         if "kafka" in self.addresses:
             rows = self._values("value", f"cast(id % {self.partitions} as int) partition")
             self._writer(rows, "kafka").option("topic", self.topic).save()
@@ -120,7 +123,7 @@ class Client:
         return reader.format(_FORMAT[side]).option(_ADDRESS[side], self.addresses[side]).option("subscribe", self.topic)
 
     def _stream(self, side: str, rows: int, every: str) -> dict[str, Any]:
-        """The median time of a trigger, with the settings both sources are recommended to run with."""
+        """Stream into the noop sink with settings recommended for both sources; return the median time of a trigger."""
         stream = self._options(self.spark.readStream, side).option("startingOffsets", "earliest")
         with tempfile.TemporaryDirectory(prefix="rocketmq-bench-checkpoint-") as checkpoint:
             query = (
@@ -143,7 +146,10 @@ class Client:
 
 
 def _await_triggers(query: Any, rows: int, number: int) -> list[Any]:
-    """The progress of the first ``number`` triggers that had their ``rows``; Kafka rounds for each partition."""
+    """Wait for ``number`` triggers with at least half of ``rows``, and return their progress.
+
+    Kafka rounds the number of rows for each partition.
+    """
     while True:
         if (error := query.exception()) is not None:
             raise error
@@ -183,7 +189,7 @@ def _say(row: dict[str, Any]) -> None:
 @click.option("--sides", help="What works are told before the first run [default: ours, and kafka if it is there].")
 @click.option("--warm", required=True, help="Works of each side before the first run, separated by commas.")
 def main(jars: str, cores: int, fill: bool, warm: str, sides: str | None, **given: Any) -> None:
-    """Works on demand."""
+    """Measure reads, writes and streams of Spark on demand."""
     addresses = {side: address for side in ("ours", "kafka") if (address := given.pop(side)) is not None}
     keep_to(cores, os.getpid())  # its JVM and Spark's Python workers, too: local[1] alone keeps two busy
     client = Client(session(jars, cores), addresses, **given)

@@ -1,6 +1,6 @@
-"""How a client program measures on demand: a warm-up, then one run for each line on stdin, one JSON row for each run.
+"""Measuring on demand in a client program: a warm-up, then one run per line on stdin, and one JSON row per run.
 
-Knows the lines that :class:`benchmarks.program.Runner` reads. Refuses to know what a run does.
+:class:`benchmarks.program.Runner` is the other end. What a run does is not part of this module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AsyncRun = Callable[[int], Awaitable[Row]]
 
 
 def repeat(run: Run, count: int, warm: int) -> None:
-    """Warm-up, then one run of ``count`` messages per line of stdin."""
+    """Do a warm-up of ``warm`` messages, then one run of ``count`` messages per line of stdin."""
     if warm:
         run(warm)
     say({"type": "waiting"})
@@ -46,12 +46,15 @@ async def repeat_async(run: AsyncRun, count: int, warm: int) -> None:
 
 
 def say(row: Row) -> None:
-    """Prints a row."""
+    """Print a row as a line of JSON."""
     print(json.dumps(row), flush=True)
 
 
 def result(count: int, seconds: float, took: Sequence[float] = ()) -> Row:
-    """The row of a run; ``took`` are the seconds of each message."""
+    """Return the row of a run: count, seconds, rate, and percentiles if there are times of messages.
+
+    :param took: seconds that each message took.
+    """
     row: Row = {"n": count, "seconds": round(seconds, 3), "rate": round(count / seconds)}
     if len(took) > 1:
         cuts = statistics.quantiles(took, n=100, method="inclusive")
@@ -60,7 +63,7 @@ def result(count: int, seconds: float, took: Sequence[float] = ()) -> Row:
 
 
 def event_loop(session: Coroutine[Any, Any, None]) -> None:
-    """Runs on uvloop where it is installed, as the blocking face does by itself."""
+    """Run a coroutine, on uvloop if it is installed, as the blocking clients do."""
     try:
         import uvloop
     except ImportError:

@@ -1,8 +1,9 @@
-"""How exactly messages with a time of their own are delivered, and what very many in one second do.
+"""How late timed messages are delivered, at a steady rate and when very many are due in one second.
 
-``python -m benchmarks.timers`` starts a server of ours, sends ``--rate`` messages a second for ``--seconds``, each due
-some seconds later, and prints how late they were stored in their topic; then it sends ``--burst`` messages that are all
-due in one second and waits for them. Exit status 1 when a message is missing, came early, or p99 is over 200 ms.
+``python -m benchmarks.timers`` starts our server, sends ``--rate`` messages per second for ``--seconds``, each due some
+seconds later, and prints how late they were stored in their topic; then it sends ``--burst`` messages that are all due
+in one second and waits for them. The exit status is 1 if one is missing or early, or if the 99th percentile is above
+200 ms.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _burst(namesrv: str, count: int) -> int:
 
 
 def _delivered(namesrv: str, topic: str, count: int) -> Iterator[tuple[int, int]]:
-    """When messages were due and when they were stored, of ``count`` messages or those of the time we wait."""
+    """Iterate over delivery time and store time (milliseconds) of ``count`` messages; fewer after ``WAIT_SECONDS``."""
     with LitePullConsumer(f"timers-{topic}", namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
         consumer.subscribe(topic)
         deadline = time.monotonic() + WAIT_SECONDS

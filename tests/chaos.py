@@ -48,7 +48,7 @@ class JavaServers:
         return ["env", quick, str(PEER), "namesrv", str(port), "--store", str(work / f"namesrv-{port}")]
 
     def broker(self, port: int, store: Path, settings: Mapping[str, str]) -> Sequence[str]:
-        conf = [f"{key}={value}" for key, value in {**QUICK_CONF, **settings}.items()]
+        conf = [f"{key}={value}" for key, value in {**QUICK_CONF, "timerFlushIntervalMs": 5000, **settings}.items()]
         flags = options(store=store, namesrv=settings["namesrvAddr"], port=port, conf=conf)
         lives = f"PEER_JAVA_OPTS={QUICK} -Drocketmq.broker.rebalance.lockMaxLiveTime={self._lock_ms}"
         return ["env", lives, str(PEER), "broker", *flags]

@@ -1,9 +1,9 @@
-"""Write the blocking classes from the asyncio ones: same methods, options and docstrings, spelled once.
+"""Generate the blocking classes from the asyncio ones, with the same methods, options and docstrings.
 
 ``python tools/make_blocking.py`` writes the files of ``FACADES`` and ``OPTIONS``; with ``--check`` it writes nothing
 and fails if one of them differs. For each public method of the asyncio class and its bases the blocking class gets one
-with the same parameters and docstring that runs it in the portal's loop. What threads do themselves is written by hand
-in a base class: a method ``_blocking_send`` there is what the generated ``send`` calls.
+with the same parameters and docstring, which runs the asyncio method in the portal's loop. Methods that do not use the
+loop are written by hand in a base class: if that has ``_blocking_send``, the generated ``send`` calls it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from ruff import find_ruff_bin
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "rocketmq_py"
 
 _MOST_PARAMETERS = 9
-"""Without a comment for the linter."""
+"""A function with more parameters needs a ``noqa`` comment for the linter."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -41,17 +43,17 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Facade:
-    """A blocking class to write.
+    """A blocking class to generate.
 
-    :ivar module: where it is written, below ``rocketmq_py``.
+    :ivar module: module to write, below ``rocketmq_py``.
     :ivar source: the asyncio class.
-    :ivar base: the class written by hand that it derives from.
-    :ivar until: a base of the asyncio class whose members ``base`` has already.
+    :ivar base: the base class of the generated class, which is written by hand.
+    :ivar until: a base of the asyncio class whose members are not generated, because ``base`` has them.
     :ivar intro: the docstring of the module.
-    :ivar without: members of the asyncio class that only its own parts use.
-    :ivar note: a paragraph that the docstring of the class has at its end.
-    :ivar made: the expression around the asyncio object: ``{}`` is its constructor call.
-    :ivar in_loop: plain methods and properties are called in the loop's thread.
+    :ivar without: public members of the asyncio class that are not generated, because only the package uses them.
+    :ivar note: a paragraph that is appended to the docstring of the class.
+    :ivar made: the expression that creates the asyncio object; ``{}`` stands for its constructor call.
+    :ivar in_loop: True to call plain methods and properties in the loop's thread, too.
     """
 
     module: str
@@ -67,9 +69,9 @@ class Facade:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """A ``TypedDict`` of options to write, for ``**options: Unpack[...]``.
+    """A ``TypedDict`` of options to generate, for ``**options: Unpack[...]``.
 
-    :ivar source: a class: its fields if it is a dataclass, else the keyword parameters of its constructor.
+    :ivar source: the class with the options: the keyword parameters of its constructor; its fields if it has none.
     """
 
     module: str
@@ -212,7 +214,7 @@ class Module:
             self.constants[node.targets[0].id] = node.value
 
     def line_for(self, name: str) -> str | None:
-        """The import that brings ``name`` into a module that uses it as this one does."""
+        """Return the import statement with which another module gets ``name``, as known here; None if it is unknown."""
         if name in self.imports:
             return self.imports[name]
         if name in self.classes or name in self.constants:
@@ -221,7 +223,7 @@ class Module:
 
 
 class Member(NamedTuple):
-    """A method or property, and the module its annotations belong to."""
+    """A method or property, and the module that has the names in its annotations."""
 
     node: Function
     module: Module
@@ -229,7 +231,10 @@ class Member(NamedTuple):
 
 @dataclass
 class Source:
-    """A class with its bases inside the package, the farthest first."""
+    """A class and its bases inside the package; ``chain`` has the most basic one first.
+
+    :param until: name of a base that is left out, with its own bases.
+    """
 
     name: Name
     until: str | None = None
@@ -251,7 +256,7 @@ class Source:
         self.chain.append((module, node))
 
     def members(self) -> Iterator[Member]:
-        """Public methods and properties; of one that is overridden, the last, in the first one's place."""
+        """Iterate over public methods and properties: in the order of first definition, each as overridden last."""
         found: dict[str, Member] = {}
         for module, node in self.chain:
             for member in node.body:
@@ -260,7 +265,10 @@ class Source:
         return iter(found.values())
 
     def constructor(self) -> Member:
-        """``__init__``."""
+        """Return the ``__init__`` of the class, or of its nearest base that has one.
+
+        :raises LookupError: there is none.
+        """
         for module, node in reversed(self.chain):
             for member in node.body:
                 if isinstance(member, Function) and member.name == "__init__":
@@ -273,24 +281,24 @@ class Source:
 
 
 def hand_written(name: Name) -> set[str]:
-    """Names that a class written by hand defines."""
+    """Return the names of the methods that a class written by hand defines itself."""
     return {node.name for node in Module(name.module).classes[name.name].body if isinstance(node, Function)}
 
 
 # -- writing
 
 _INSTANCE = "instance"
-"""The parameter that takes a client instance; both faces have a class of that name."""
+"""The parameter that takes a client instance: ``ClientInstance``, of which there is an asyncio and a blocking class."""
 
 
 def blocking_doc(text: str) -> str:
-    """A docstring of the asyncio class as the blocking one has it."""
+    """Convert a docstring of the asyncio class for the blocking one: without ``async``, ``await`` and ``aio``."""
     text = text.replace("``async with ", "``with ").replace("``await ", "``")
     return text.replace("rocketmq_py.aio.", "rocketmq_py.")
 
 
 def quoted(text: str, indent: str) -> str:
-    """A docstring at an indentation."""
+    """Return the source of a docstring, indented and in triple quotes."""
     body = "\n".join(f"{indent}{line}" if line else "" for line in text.splitlines()).lstrip()
     end = f"\n{indent}" if "\n" in body else ""
     raw = "r" if "\\" in body else ""
@@ -298,7 +306,7 @@ def quoted(text: str, indent: str) -> str:
 
 
 def filled(call: str, indent: str) -> str:
-    """A call with as many arguments on a line as fit."""
+    """Break a call into indented lines of at most 120 characters."""
     return textwrap.fill(
         call, 120, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
@@ -317,7 +325,7 @@ class Writer:
         }
 
     def text(self) -> str:
-        """The module, not formatted yet."""
+        """Return the source of the module, not formatted yet."""
         members = [self._member(member) for member in self._source.members() if self._is_wanted(member.node.name)]
         body = "\n\n".join([self._head(), self._constructor(), *members])
         imports = "\n".join(sorted(self._imports))
@@ -379,7 +387,7 @@ class Writer:
         return f"{result}self._call({f'lambda: {call}' if arguments else call.removesuffix('()')})"
 
     def _parameters(self, member: Member) -> ast.arguments:
-        """The parameters, with constants of the module spelled out and the blocking class of client instances."""
+        """Return the parameters, with values instead of private constants, and the blocking client instance class."""
         arguments = member.node.args
         arguments.kw_defaults = [inlined(default, member.module) for default in arguments.kw_defaults]
         arguments.defaults = [inlined(default, member.module) or default for default in arguments.defaults]
@@ -417,14 +425,14 @@ def is_property(node: Function) -> bool:
 
 
 def inlined(default: ast.expr | None, module: Module) -> ast.expr | None:
-    """A default; the value of a private constant that it names."""
+    """Return a default; if it is the name of a private constant, the value of that."""
     if isinstance(default, ast.Name) and default.id.startswith("_"):
         return module.constants[default.id]
     return default
 
 
 def call_of(arguments: ast.arguments) -> str:
-    """The arguments that pass all parameters on."""
+    """Return the source of the arguments that pass on all parameters."""
     given = [arg.arg for arg in arguments.args if arg.arg != "self"]
     given += [
         f"{arg.arg}=aio_instance({arg.arg})" if arg.arg == _INSTANCE else f"{arg.arg}={arg.arg}"
@@ -436,7 +444,7 @@ def call_of(arguments: ast.arguments) -> str:
 
 
 def head(intro: str, source: Name) -> str:
-    """The docstring of a generated module."""
+    """Return the begin of a generated module: its docstring and the ``__future__`` import."""
     origin = f"rocketmq_py.{source.module}"
     return (
         f'"""{intro}\n\nGenerated from ``{origin}``\nby ``tools/make_blocking.py``: change that and run it.\n"""\n\n'
@@ -445,7 +453,7 @@ def head(intro: str, source: Name) -> str:
 
 
 def options_text(options: Options) -> str:
-    """A module with a ``TypedDict``, not formatted yet."""
+    """Return the source of a module with a ``TypedDict``, not formatted yet."""
     fields: list[tuple[str, ast.expr]] = []
     imports = {"from typing import TypedDict"}
     for module, node in Source(options.source).chain:
@@ -469,7 +477,7 @@ def options_text(options: Options) -> str:
 
 
 def fields_of(node: ast.ClassDef, options: Options) -> Iterator[tuple[str, ast.expr]]:
-    """Names and annotations of a dataclass's fields, or of a constructor's keyword parameters."""
+    """Iterate over names and annotations of the keyword parameters of a constructor; without one, of the fields."""
     constructors = [each for each in node.body if isinstance(each, Function) and each.name == "__init__"]
     if constructors:
         for arg in constructors[0].args.kwonlyargs:
@@ -485,9 +493,9 @@ def fields_of(node: ast.ClassDef, options: Options) -> Iterator[tuple[str, ast.e
 
 
 def formatted(text: str, path: Path) -> str:
-    """Imports in order, those not needed dropped, formatted as all code."""
+    """Sort the imports, remove unused ones, and format the source, with this project's settings of ruff."""
     for command in (["check", "--select", "I001,F401", "--fix", "--quiet"], ["format", "--quiet"]):
-        command = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]  # noqa: PLW2901
+        command = [find_ruff_bin(), *command, "--stdin-filename", str(path), "-"]  # noqa: PLW2901
         text = subprocess.run(  # noqa: S603 - the linter of this project
             command, input=text, capture_output=True, text=True, check=True, cwd=ROOT
         ).stdout
@@ -495,7 +503,7 @@ def formatted(text: str, path: Path) -> str:
 
 
 def generated() -> Iterator[tuple[Path, str]]:
-    """Every file and what is to be in it."""
+    """Iterate over the generated files: path and expected content."""
     for options in OPTIONS:
         path = Name(options.module, "").path
         yield path, formatted(options_text(options), path)
@@ -505,12 +513,12 @@ def generated() -> Iterator[tuple[Path, str]]:
 
 
 def stale() -> list[Path]:
-    """The files that differ from what the asyncio classes say."""
+    """Return the generated files that are missing or differ from their expected content."""
     return [path for path, text in generated() if not path.exists() or path.read_text(encoding="utf-8") != text]
 
 
 def main() -> int:
-    """Write the files, or compare them."""
+    """Write the files, or with ``--check`` compare them; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file differs")
     if parser.parse_args().check:

@@ -1,1 +1,1 @@
-"""What grows, and whom it makes wait: a broker with many topics, groups and members beside one steady producer."""
+"""Waiting times of one steady producer at a broker with growing numbers of topics, groups or group members."""

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.growth``: whom it makes wait when topics, groups or members are many.
+"""``python -m benchmarks.growth``: how long a producer waits while a broker has many topics, groups or members.
 
-One producer sends 500 messages a second; its longest wait is the figure. The exit status says whether everything could
-be measured; it never depends on a figure.
+The producer sends 500 messages per second; its longest waiting time is the figure. The exit status is 1 if something
+could not be measured; it never depends on a figure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIZES: Mapping[str, tuple[int, ...]] = {
 @click.option("--side", "sides", type=click.Choice(get_args(Side)), multiple=True, help="One broker instead of both.")
 @click.option("--rest", default=20.0, show_default=True, help="Seconds in which CPU at rest is measured.")
 def main(only: str | None, sizes: tuple[int, ...], sides: tuple[Side, ...], rest: float) -> None:
-    """Measure what grows, on our broker and on the Java peer in turn."""
+    """Measure growing numbers of topics, groups and members, on our broker and on the Java peer in turn."""
     chosen: tuple[Side, ...] = sides or get_args(Side)
     if "java" in chosen:
         if (lacking := missing()) is not None:
@@ -59,7 +59,7 @@ def main(only: str | None, sizes: tuple[int, ...], sides: tuple[Side, ...], rest
 
 
 def _table(title: str, found: Mapping[str, Measured | str]) -> str:
-    """A line for each quantity, a column for each broker."""
+    """Format a table with a line for each quantity and a column for each broker."""
     measured = {side: values for side, values in found.items() if not isinstance(values, str)}
     names = list(dict.fromkeys(name for values in measured.values() for name in values))
     lines = [f"{title:<32}" + "".join(f"{side:>12}" for side in found)]

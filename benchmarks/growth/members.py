@@ -1,4 +1,4 @@
-"""Members of one group as raw connections: they join at once, hold a pull each, and vanish at once."""
+"""Members of one group as plain connections, which join, wait in a pull, and disconnect, all at the same time."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ class Members:
         return cls(members)
 
     async def join(self) -> None:
-        """Send all heartbeats at once; each member then asks for the members, as clients do when they are notified.
+        """Send all heartbeats at once; each member then requests the list of members, as notified clients do.
 
-        :raises BenchError: somebody is refused, or has no answer within two minutes.
+        :raises BenchError: a request of a member is refused.
+        :raises TimeoutError: a member has no answer within two minutes.
         """
         await asyncio.wait_for(asyncio.gather(*(member.join() for member in self._members)), _TIMEOUT)
 
     async def hold(self) -> None:
-        """Let each member wait for a message."""
+        """Send a pull for each member, which the broker holds because there is no message."""
         await asyncio.gather(*(member.hold() for member in self._members))
 
     def vanish(self) -> None:
-        """Cut all connections at once."""
+        """Abort all connections at once."""
         for member in self._members:
             member.cut()
         self._members.clear()
@@ -96,7 +97,7 @@ class _Member:
             raise BenchError(f"request {command.code} of member {self._index} answered {code}")
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        """Put the codes of answers into the queue; notifications are read and dropped."""
+        """Put the codes of answers into the queue, and -1 at the end of the stream; notifications are ignored."""
         decoder = FrameDecoder()
         while data := await reader.read(1 << 16):
             for frame in decoder.feed(data):

@@ -1,4 +1,4 @@
-"""A broker of ours or of Java's on a store that was prepared, and what is asked of it as a process."""
+"""Our broker or Java's on a prepared store, and measurements of its process."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Side = Literal["ours", "java"]
 _STOP_SECONDS = 300.0
 
 SETTINGS = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
-"""Of our broker; a Java broker has them in every benchmark: a refused send has no waiting time."""
+"""Settings of our broker against refused sends, which have no waiting time; Java brokers always have them here."""
 
 
 @dataclass(slots=True)
 class Running:
-    """A broker that serves.
+    """A running broker.
 
-    :param start_seconds: from the command to READY; a Java broker's name server runs before.
+    :param start_seconds: time from the command until it is ready; a Java broker's name server is started before.
     """
 
     broker: str
@@ -44,13 +44,13 @@ class Running:
         return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
 
     def cpu_at_rest(self, seconds: float) -> float:
-        """Share of a core while nobody asks for anything."""
+        """Wait without sending requests; return the part of a core that the broker uses, 1.0 for a full core."""
         before = cpu_seconds(self.pid)
         time.sleep(seconds)
         return (cpu_seconds(self.pid) - before) / seconds
 
     def stop(self) -> float:
-        """Seconds that a shutdown in good order takes.
+        """Shut the broker down (SIGTERM) and return the seconds that this takes.
 
         :raises BenchError: the broker still runs after five minutes.
         """
@@ -66,7 +66,10 @@ class Running:
 
 @contextmanager
 def running(side: Side, work: Path, prepare: Callable[[Path], None]) -> Iterator[Running]:
-    """A broker on a store that ``prepare`` has filled; killed at the end of the block if it still runs."""
+    """Run a broker during the block; kill it afterwards if it still runs.
+
+    :param prepare: writes files into the store directory before the broker starts.
+    """
     start = _ours if side == "ours" else _java
     with start(work, prepare) as server:
         yield server

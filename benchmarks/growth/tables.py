@@ -1,4 +1,4 @@
-"""Files below ``config/`` of a broker that is to start with many topics or groups, as Java brokers write them."""
+"""Writes files below ``config/`` in the format of Java brokers, so that a broker starts with many topics or groups."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ QUEUES = 8
 
 
 def topic_names(count: int) -> list[str]:
-    """``grown-0`` …, the names that ``rocketmq-load --topic grown --topics COUNT`` sends to."""
+    """Return ``grown-0`` and so on, the topics of ``rocketmq-load --topic grown --topics COUNT``."""
     return [f"grown-{number}" for number in range(count)]
 
 
 def group_names(count: int) -> list[str]:
-    """``group-0`` …."""
+    """Return ``group-0`` and so on."""
     return [f"group-{number}" for number in range(count)]
 
 
 def write_topics(store: Path, names: Iterable[str]) -> None:
-    """Topics of eight queues, and the one of the steady producer."""
+    """Write topics with eight queues: the given ones, and that of the steady producer."""
     _write(store, "topics.json", {"topicConfigTable": {name: _topic(name) for name in [*names, BYSTANDER]}})
 
 
 def write_groups(store: Path, names: Iterable[str], topic: str) -> None:
-    """Groups, each with offsets in all queues of one topic."""
+    """Write groups, each with offset 0 in all queues of one topic."""
     groups = list(names)
     _write(store, "subscriptionGroup.json", {"subscriptionGroupTable": {name: _group(name) for name in groups}})
     offsets = {f"{topic}@{name}": {str(queue): 0 for queue in range(QUEUES)} for name in groups}

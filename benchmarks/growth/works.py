@@ -1,4 +1,4 @@
-"""What is done to a broker while a steady producer sends: one function for each thing that grows."""
+"""The loads of a broker while a steady producer sends: one function each for topics, groups and members."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rocketmq_py.protocol.headers.offset import GetMaxOffset, UpdateConsumerOffs
 from rocketmq_py.wire.command import Command, encode_command
 
 RATE = 500
-"""Sends a second of the steady producer."""
+"""Number of messages that the steady producer sends per second."""
 _STEADY = Load("send", inflight=4096, topic=BYSTANDER, queues=QUEUES, size=128)
 _PERIOD_SECONDS = 20.0
-"""So long a load lasts: whatever a broker does every 5 or 10 seconds happens in it."""
+"""Duration of a load, in which periodic work of a broker, every 5 or 10 seconds, happens at least once."""
 _OFFSETS_A_SECOND = 2_000
 _ONEWAY = 2
 _HEARTBEATS_SECONDS = 5.0
@@ -33,7 +33,7 @@ Measured = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a measurement needs: the load generator, an empty directory, and how long a broker rests."""
+    """What a measurement needs: the load generator, an empty directory, and seconds to measure CPU without requests."""
 
     generator: Generator
     work: Path
@@ -41,7 +41,7 @@ class Context:
 
 
 def topics(context: Context, side: Side, count: int) -> Measured:
-    """Start with many topics, rest, send to all of them in turn, stop."""
+    """Start a broker with many topics, measure it without requests, send to all topics in turn, stop the broker."""
     with running(side, context.work, lambda store: write_topics(store, topic_names(count))) as server:
         found = {"start s": server.start_seconds, "rest, % of a core": 100 * server.cpu_at_rest(context.rest_seconds)}
         with steady(context, server, found):
@@ -54,7 +54,7 @@ def topics(context: Context, side: Side, count: int) -> Measured:
 
 
 def groups(context: Context, side: Side, count: int) -> Measured:
-    """Commit offsets of many groups, 2,000 a second."""
+    """Commit offsets of many groups, 2,000 per second."""
 
     def prepare(store: Path) -> None:
         write_topics(store, ())
@@ -69,7 +69,7 @@ def groups(context: Context, side: Side, count: int) -> Measured:
 
 
 def members(context: Context, side: Side, count: int) -> Measured:
-    """The members of a group join at once, hold a pull each, and vanish at once."""
+    """Let all members of a group join at once, wait in a pull, and disconnect at once."""
 
     async def play(server: Running) -> Measured:
         found: Measured = {}
@@ -94,8 +94,8 @@ WORKS: dict[str, Callable[[Context, Side, int], Measured]] = {"topics": topics, 
 
 @contextmanager
 def steady(context: Context, server: Running, found: Measured, prefix: str = "") -> Iterator[None]:
-    """A producer sends 500 messages a second while the block runs; how long they waited goes to ``found``."""
-    context.generator.drive(server.broker, _STEADY, 2_000)  # both sides have met the topic, and a JVM has compiled
+    """Send 500 messages per second during the block; add their waiting times in milliseconds to ``found``."""
+    context.generator.drive(server.broker, _STEADY, 2_000)  # warm-up: the topic has its queues, and a JVM has compiled
     with context.generator.steadily(server.broker, _STEADY, RATE) as ended:
         yield
     (driven,) = ended
@@ -107,7 +107,7 @@ def _waits(driven: Driven) -> dict[str, float]:
 
 
 def _commit_offsets(server: Running, names: list[str]) -> None:
-    """One-way commits, each of another group and queue, at a steady rate."""
+    """Commit offsets by one-way requests at a steady rate, each for the next group and queue."""
     with connect(server.broker) as sock:
         begin, sent = time.monotonic(), 0
         while (elapsed := time.monotonic() - begin) < _PERIOD_SECONDS:
@@ -123,7 +123,7 @@ def _commit_offsets(server: Running, names: list[str]) -> None:
                 sent += 1
             sock.sendall(b"".join(frames))
             time.sleep(0.01)
-        # All are processed when this is answered: the requests of a connection are taken in order.
+        # When this is answered all commits are processed: requests of a connection are handled in order.
         header = GetMaxOffset(topic=BYSTANDER, queue_id=0)
         sock.sendall(encode_command(Command(RequestCode.GET_MAX_OFFSET, ext=header.to_ext())))
         sock.recv(1 << 16)

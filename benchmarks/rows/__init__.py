@@ -55,4 +55,4 @@ ROWS: dict[str, Row] = {
     "spark-sink": spark.spark_sink,
     "spark-exactly-once": spark.spark_exactly_once,
 }
-"""All rows, in the order they run and are printed."""
+"""All rows by name, in the order in which they run and are printed."""

@@ -1,4 +1,4 @@
-"""Rows that judge the broker by the loads of :mod:`benchmarks.loads`: ours and Java's, the same work in turn."""
+"""Rows that compare our broker with Java's by the loads of :mod:`benchmarks.loads`: the same work in turn."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ FLOORS: dict[str, Floor] = {
 
 
 def row(name: str) -> Callable[[Session], list[Figure]]:
-    """The row of a load: its rate, or its median time when it goes one by one, and the broker's CPU per message."""
+    """Return the row of a load, which measures its rate, or the median time with one request in flight, and CPU time.
+
+    CPU time is that of the broker per message.
+    """
     work = WORKS[name]
     cpu_floor = _SEND_CPU if work.load.kind == "send" else _OTHER_CPU
 

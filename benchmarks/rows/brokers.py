@@ -20,7 +20,7 @@ def _ours(number: int) -> Callable[[Path], Server]:
 
 
 def row(number: int) -> Callable[[Session], list[Figure]]:
-    """1 KiB sends to ``number`` brokers, 256 in flight and a connection for each of them."""
+    """Return the row of 1 KiB sends to ``number`` brokers, with 256 in flight and one connection for each broker."""
     work = Work(Load("send", 256 * number, number), 160_000)
 
     def measure(session: Session) -> list[Figure]:

@@ -1,7 +1,6 @@
-"""What the rows that judge the clients share: ours and Java's in turn against the same Java broker.
+"""Common parts of the rows that compare our clients with Java's: both in turn with the same Java broker.
 
-Knows how a broker is warmed, both programs started and their runs judged. Refuses to know what they do. The rows of the
-producers are here, too.
+They warm the broker up, start both programs and compare their runs. The rows of the producers are here, too.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def producer(session: Session) -> list[Figure]:
 
 @contextmanager
 def warm_broker(session: Session, name: str, work: Path) -> Iterator[Server]:
-    """A Java broker that has taken the warm-up's messages and is quiet."""
+    """Run a Java broker during the block, which begins when the broker has the messages of the warm-up and is idle."""
     session.tell(f"{name}: starting the Java broker and warming it with {session.scale.warm:,} messages")
     server = start_java(work)
     try:
@@ -52,7 +51,7 @@ def warm_broker(session: Session, name: str, work: Path) -> Iterator[Server]:
 
 
 def store(session: Session, server: Server, load: Load, messages: int) -> None:
-    """A topic with so many messages, every one of them in its queue."""
+    """Create a topic, send ``messages`` messages to it, and wait until all of them are readable."""
     with Control(server.broker) as control:
         control.create_topic(load.topic, load.queues)
         driven = session.generator.drive(server.broker, load, messages // load.messages_each)
@@ -63,7 +62,13 @@ def store(session: Session, server: Server, load: Load, messages: int) -> None:
 def runners(
     session: Session, work: Path, broker: Server, ours: list[str], java: list[str], named: Mapping[str, int | str]
 ) -> Iterator[tuple[Runner, Runner]]:
-    """Our client program and Java's, both warm and waiting; ours, without a JIT, is warm after a tenth."""
+    """Run our client program and Java's during the block, which begins when both are warmed up.
+
+    Ours, without a JIT compiler, gets a tenth of the messages for that.
+
+    :param ours: module and verb of our program; ``java`` those of Bench.java.
+    :param named: options for both programs.
+    """
     named = {"namesrv": broker.namesrv, "topic": TOPIC, **named}
     warm = int(named["warm"])
     runs = str(session.scale.runs)
@@ -82,7 +87,7 @@ def runners(
 
 
 def judge(session: Session, name: str, unit: str, floor: Floor, pair: tuple[Runner, Runner], key: str) -> Figure:
-    """Runs in turn; the figure is what their rows have under ``key``."""
+    """Do runs of both programs in turn; return the figure of the values that their rows have under ``key``."""
     cpu: tuple[list[float], list[float]] = ([], [])
 
     def run(side: int) -> float:

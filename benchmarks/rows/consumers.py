@@ -1,4 +1,4 @@
-"""Rows that judge the consumers: a backlog through each of them, latency, starting, many queues, a changing group."""
+"""Rows that compare consumers: reading a backlog, latency, time to start, many queues, changes of a group."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def lite_pull(session: Session) -> list[Figure]:
 
 
 def _read(session: Session, name: str, verb: list[str], floor: Floor, **named: int | str) -> list[Figure]:
-    """Both consumers read the same backlog from the same Java broker; the verb is that of Bench.java."""
+    """Measure the rate at which our consumer and Java's read the same backlog from the same Java broker.
+
+    :param verb: verb of both client programs, as in Bench.java.
+    """
     with (
         session.work() as work,
         _backlog(session, name, work) as (broker, what),
@@ -94,7 +97,7 @@ def _latency_command(server: Server, count: int, session: Session) -> list[str]:
 
 
 def first(session: Session) -> list[Figure]:
-    """From start() of a push consumer in a fresh group to its first message, with a backlog waiting; new processes."""
+    """Time from start() of a push consumer in a new group to its first message of a backlog; a new process each run."""
     with session.work() as work, _backlog(session, "first", work) as (broker, named):
         where = {"namesrv": broker.namesrv, "topic": named["topic"]}
         commands = (
@@ -137,9 +140,9 @@ def queues(session: Session) -> list[Figure]:
 
 
 def rebalance(session: Session) -> list[Figure]:
-    """How long a group of 20 members takes to share 1,000 queues anew when one leaves and when one joins.
+    """Time in which a group of 20 members shares 1,000 queues again after one leaves or joins, the longer of the two.
 
-    Nothing is compared: what it must not exceed, one second, stands in the place of the peer.
+    There is no peer: the limit, one second, is used as its value.
     """
     with session.work() as work:
         server = start_ours(work)
@@ -159,7 +162,7 @@ def rebalance(session: Session) -> list[Figure]:
 
 @contextmanager
 def _backlog(session: Session, name: str, work: Path) -> Iterator[tuple[Server, dict[str, int | str]]]:
-    """A warm Java broker with a backlog, and the options of a program that reads it."""
+    """Run a warm Java broker with a backlog during the block, which gets it and the options for programs to read it."""
     count = session.scale.of(_BACKLOG, BATCH * QUEUES)
     with warm_broker(session, name, work) as broker:
         session.tell(f"{name}: storing {count:,} messages")

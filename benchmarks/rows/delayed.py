@@ -1,4 +1,4 @@
-"""The row about messages with a time of their own: how fast very many are delivered that are due at once."""
+"""The row about timed messages: how fast very many are delivered that are due at the same time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from benchmarks.rows.sides import SENDS, Side, both, judge, warm
 from benchmarks.session import Session
 
 _SENT_PER_SECOND = 5_000
-"""What a broker surely takes: so much time is given to send the messages before they are due."""
+"""A rate that every broker reaches; it determines how long before their delivery time messages begin to be sent."""
 _LOOK_SECONDS = 0.01
 _LAST_SECONDS = 120.0
 
 
 def delayed(session: Session) -> list[Figure]:
-    """Messages of 1 KiB all due in one instant: the rate at which they come into their topic, from the first on."""
+    """Rate at which 1 KiB messages that are all due at the same time are stored in their topic, from the first on."""
     scale = session.scale
     count = scale.of(80_000, QUEUES)
 
@@ -35,9 +35,9 @@ def delayed(session: Session) -> list[Figure]:
 
 
 def _delivered(side: Side, count: int) -> float:
-    """Sends the messages, waits for them, gives their rate.
+    """Send timed messages, wait until all are delivered, and return the rate of their delivery per second.
 
-    From the first one seen in the topic to the last: Java's broker begins a slot of a second when it is over.
+    The time is from the first one in the topic to the last, because Java's broker starts a second's slot at its end.
     """
     due = round(time.time() + 2 + count / _SENT_PER_SECOND) * 1000
     load = replace(SENDS, properties={"TIMER_DELIVER_MS": str(due)})
@@ -54,7 +54,7 @@ def _delivered(side: Side, count: int) -> float:
 
 
 def _when_more(side: Side, wanted: int) -> tuple[float, int]:
-    """When the topic has so many messages, and how many it has then."""
+    """Wait until the topic has at least ``wanted`` messages; return the time (monotonic) and their number."""
     deadline = time.monotonic() + _LAST_SECONDS
     while (found := sum(side.control.max_offsets(TOPIC, QUEUES))) < wanted:
         if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
-"""The row about a master that dies: how soon its slave is read from instead.
+"""The row about a master that is killed: the time until its consumers read from the slave.
 
-The consumer is ours on both sides, with stock settings but for how much it holds: it has something left to read when
-the master is gone. What the figure consists of is the client's way to the name server and the slave, and what they
-take to see that the master is gone.
+The consumer is ours on both sides, with default settings except that it buffers few messages, so that it has to read
+more when the master is gone. The figure consists of the time in which name server and slave notice that the master is
+gone, and of the client's requests to them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.replicas import caught_up, send, topic_on_all
 _HELD = 8
 _MESSAGES = 100
 _NEW = 40
-"""More than a consumer holds by then, of both queues and with a pull under way: these come from the slave."""
+"""Messages from this one on come from the slave: it is more than a consumer buffers and pulls before the kill."""
 _SECONDS = 120.0
 _SETTINGS = {"slaveReadEnable": "true"}
 
 Start = Callable[[int], Callable[[], None]]
-"""Starts a master on a port; what it returns kills it."""
+"""Starts a master on a port and returns a function that kills it."""
 
 
 class _Pair:
@@ -43,7 +43,7 @@ class _Pair:
         self._kill = start_master(self._port)
 
     def prepare(self, topics: list[str]) -> None:
-        """The slave, too, knows the topics: it takes them over after its start."""
+        """Create the topics at the master, start the slave, and wait until the slave has the topics, too."""
         self._topics(topics)
         self._start_slave()
         self._topics(topics)
@@ -53,7 +53,7 @@ class _Pair:
             asyncio.run(topic_on_all(self.namesrv, name))
 
     def run(self, topic: str) -> float:
-        """Milliseconds from kill -9 of the master to the first message from the slave."""
+        """Kill the master and restart it; return milliseconds from the kill to the first message from the slave."""
         took = asyncio.run(self._read(topic))
         self._kill = self._start_master(self._port)
         asyncio.run(caught_up(self.namesrv))
@@ -120,7 +120,7 @@ def _java(work: Path) -> Iterator[_Pair]:
 
 
 def failover_read(session: Session) -> list[Figure]:
-    """From kill -9 of the master to the first message read from its slave: our pair, then Java's, the same consumer."""
+    """Time from kill -9 of the master to the first message from its slave, with our brokers and with Java's."""
     JavaPeer.build()
     topics = [f"bench-{number}" for number in range(session.scale.runs)]
     with ExitStack() as stack:

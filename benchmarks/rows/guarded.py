@@ -1,4 +1,4 @@
-"""The rows about security: sends over TLS, and what it costs to sign them."""
+"""The rows about security: sends over TLS, and signed sends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ACL = "bench-user:bench-secret"
 
 
 def tls(session: Session) -> list[Figure]:
-    """Our producer over TLS, 1 KiB: one at a time, then 256 in flight, at our broker and at Java's."""
+    """1 KiB sends of our producer over TLS, one at a time and with 256 in flight: to our broker and to Java's."""
     scale = session.scale
     one, many = scale.of(20_000), scale.of(100_000)
     with session.work() as work:
@@ -38,7 +38,7 @@ def tls(session: Session) -> list[Figure]:
 
 
 def signing(session: Session) -> list[Figure]:
-    """Signed sends, 256 in flight: beside unsigned ones at our broker, and beside a Java client's at a Java broker."""
+    """Signed sends with 256 in flight, compared with unsigned ones, and with those of a Java client."""
     scale = session.scale
     with session.work() as work:
         cost = _cost(session, work)
@@ -57,7 +57,7 @@ def signing(session: Session) -> list[Figure]:
 
 
 def _cost(session: Session, work: Path) -> list[Figure]:
-    """What signing takes from the rate, and adds to the client's CPU time."""
+    """Compare rate and client CPU time of signed sends (ours) with those of unsigned ones (peer), at our broker."""
     count = session.scale.of(100_000)
     used: tuple[list[float], list[float]] = ([], [])
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Rows about a master with a slave: how fast messages get into both logs, and how long a send waits for both."""
+"""Rows about a master with a slave: the rate of messages stored by both, and the time of a send that waits for both."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CPU_FLOOR: Floor = at_most(1.0)
 _SECONDS = 60.0
 _LOOK_SECONDS = 0.002
 _NO_HOUSEKEEPING = {"haHousekeepingInterval": "3600000"}
-"""The pair that waits for its turn is paused for longer than a slave may be silent."""
+"""Setting against closed connections: the pair that is not measured is paused for longer than a slave may be silent."""
 
 
 def replication_async(session: Session) -> list[Figure]:
-    """1 KiB sends with 64 in flight to an ASYNC_MASTER, until its slave has the last; CPU of both for each."""
+    """Rate of 1 KiB sends, 64 in flight, to an ASYNC_MASTER until its slave has the last; CPU time of both brokers."""
     count = session.scale.of(160_000, QUEUES)
 
     def run(side: Side) -> float:
@@ -43,7 +43,7 @@ def replication_async(session: Session) -> list[Figure]:
 
 
 def replication_sync(session: Session) -> list[Figure]:
-    """1 KiB sends one at a time to a SYNC_MASTER with inSyncReplicas=2: the median time to the answer, CPU of both."""
+    """Median time of 1 KiB sends, one at a time, to a SYNC_MASTER with inSyncReplicas=2; CPU time of both brokers."""
     count = session.scale.of(8_000)
 
     def run(side: Side) -> float:
@@ -61,7 +61,7 @@ def replication_sync(session: Session) -> list[Figure]:
 
 @contextmanager
 def _pairs(session: Session, name: str, role: str, settings: dict[str, str]) -> Iterator[tuple[Side, Side]]:
-    """Our pair and Java's, warm, each slave with all its master has."""
+    """Run our master and slave, and Java's, during the block, which begins when all are warmed up and replicated."""
     generator = session.generator
     session.tell(f"{name}: starting both pairs")
     with (
@@ -77,9 +77,9 @@ def _pairs(session: Session, name: str, role: str, settings: dict[str, str]) -> 
 
 
 def _await_slave(side: Side) -> None:
-    """Wait until the slave's log ends where its master's does.
+    """Wait until the slave's log has all that its master's log has now.
 
-    :raises BenchError: it does not get there.
+    :raises BenchError: it has not within 60 s.
     """
     deadline = time.monotonic() + _SECONDS
     with Control(side.server.slave) as slave:

@@ -1,7 +1,4 @@
-"""What the rows that judge the broker share: both brokers, the same requests from one generator to each in turn.
-
-Knows how a side is started, warmed, measured and checked. Refuses to know the loads.
-"""
+"""Common parts of the rows that compare brokers: starting both, warming them up, and sending each the same requests."""
 
 from __future__ import annotations
 
@@ -23,12 +20,16 @@ from benchmarks.session import Scale, Session
 from tests.interop.javapeer import options
 
 SENDS = Load("send", 256)
-"""What brokers are warmed with."""
+"""The load with which brokers are warmed up."""
 
 
 @dataclass(slots=True)
 class Side:
-    """The brokers under test, what was sent to each so far per queue, and what the last runs have measured."""
+    """The brokers of one side, the messages sent to them, and the measurements of the last runs.
+
+    ``sent`` has the number of messages by broker and queue, ``cpu`` microseconds of CPU time per message for each run,
+    ``driven`` the generator's result of each run.
+    """
 
     server: Server
     generator: Generator
@@ -43,24 +44,24 @@ class Side:
 
     @property
     def control(self) -> Control:
-        """A connection to the only broker, or to the first one."""
+        """The connection to the first broker."""
         return self.controls[0]
 
     def send(self, load: Load, count: int) -> Driven:
-        """Drives sends or transactions and checks where they ended up."""
+        """Send messages or transactions, and check that all are in the right queues."""
         names = (f"broker-{chr(ord('a') + number)}@{broker}" for number, broker in enumerate(self.server.masters))
         driven = self.generator.drive(list(names), load, count, pids=self.server.pids)
         self.account(driven)
         return driven
 
     def account(self, driven: Driven) -> None:
-        """Remembers what was sent and checks that the brokers have all of it, in the right queues."""
+        """Add messages that were sent to ``sent``, and wait until the brokers have all of it, in the right queues."""
         for control, total, more in zip(self.controls, self.sent, driven.sent, strict=True):
             total[:] = map(sum, zip(total, more, strict=True))
             control.expect_offsets(TOPIC, total)
 
     def prepare(self, work: Work, scale: Scale) -> None:
-        """Stores the backlog, and as many messages at least as a broker is warmed with; then runs that don't count."""
+        """Store the backlog, or more if the warm-up needs more messages; then do the runs that are not measured."""
         each = work.fill.messages_each
         messages = max(int(scale.warm * work.warm), scale.of(work.backlog, CYCLE) if work.backlog else 0)
         self.send(work.fill, -(-messages // (each * CYCLE)) * CYCLE if work.backlog else messages // each)
@@ -69,12 +70,12 @@ class Side:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until the brokers are quiet."""
+        """Wait until the brokers are idle."""
         for pid in self.server.pids:
             settle(pid)
 
     def run(self, work: Work, scale: Scale) -> Driven:
-        """One run of a row's work."""
+        """Do one run of a row's work and return the generator's result."""
         load = work.load
         if not work.backlog:
             return self.send(load, scale.of(work.count, QUEUES))
@@ -87,7 +88,7 @@ class Side:
 
     @contextmanager
     def cpu_counted(self, messages: int) -> Iterator[None]:
-        """Notes the broker's CPU microseconds per message of the block, those of its slave among them."""
+        """Append the CPU time of the block to ``cpu``, in microseconds per message, for all brokers of this side."""
         before = sum(map(cpu_seconds, self.server.pids))
         yield
         self.cpu.append((sum(map(cpu_seconds, self.server.pids)) - before) / messages * 1e6)
@@ -97,8 +98,8 @@ class Side:
 def both(
     session: Session, name: str, settings: Mapping[str, str] | None = None, tls: Tls | None = None
 ) -> Iterator[tuple[Side, Side]]:
-    """Our broker and Java's with the topic, both with the same ``settings`` beside the stock ones."""
-    generator = session.generator  # before a JVM is started in vain
+    """Run our broker and Java's with the topic during the block, both with ``settings`` besides the defaults."""
+    generator = session.generator  # first: without it no JVM needs to be started
     session.tell(f"{name}: starting both brokers")
     with (
         session.work() as work,
@@ -111,7 +112,7 @@ def both(
 
 @contextmanager
 def side_of(generator: Generator, server: Server) -> Iterator[Side]:
-    """A running broker with the topic."""
+    """Connect to the masters of a running server, and create the topic on each."""
     with ExitStack() as stack:
         controls = [stack.enter_context(Control(broker)) for broker in server.masters]
         for control in controls:
@@ -122,7 +123,10 @@ def side_of(generator: Generator, server: Server) -> Iterator[Side]:
 def judge(
     session: Session, name: str, unit: str, floor: Floor, sides: tuple[Side, Side], run: Callable[[Side], float]
 ) -> Figure:
-    """Runs in turn, the side that waits being paused."""
+    """Do runs of both sides in turn, with the other side paused; return the figure of the values.
+
+    :param run: does a run of a side and returns its value.
+    """
     ours, java = sides
 
     def turn(side: Side, other: Side) -> Callable[[], float]:
@@ -145,7 +149,10 @@ def judge(
 def judge_work(
     session: Session, name: str, floor: Floor, cpu_floor: Floor, sides: tuple[Side, Side], work: Work
 ) -> list[Figure]:
-    """The figures of a load: its rate, or the median time of what goes one by one; and CPU per message."""
+    """Measure a load on both sides; return the figure of its rate, and that of CPU time per message.
+
+    With one request in flight, the first figure is the median time of a request.
+    """
     alone_in_flight = work.load.inflight == 1
 
     def run(side: Side) -> float:
@@ -161,7 +168,7 @@ def judge_work(
 
 
 def describe(figure: Figure, sides: tuple[Side, Side]) -> None:
-    """Notes what stands beside a rate: cores, tails, and what the generator took."""
+    """Add to a figure the cores used, percentiles of times, and the cores used by the generator."""
     ours, peer = sides
     figure.cores = (_median(ours, "server_cores"), _median(peer, "server_cores"))
     figure.tails = (_tails(ours), _tails(peer))
@@ -177,13 +184,13 @@ def _median(side: Side, name: str) -> float:
 
 
 def cpu_figure(name: str, floor: Floor, sides: tuple[Side, Side]) -> Figure:
-    """The brokers' CPU per message in the runs just judged."""
+    """Return the figure of the brokers' CPU time per message in the last runs."""
     ours, java = sides
     return Figure(name, "µs CPU/msg", floor, list(ours.cpu), list(java.cpu))
 
 
 def warm(session: Session, name: str, sides: tuple[Side, Side], load: Load, messages: int) -> None:
-    """The same warm-up for both, and quiet afterwards."""
+    """Send the messages of the warm-up to both sides, and wait until both are idle."""
     for side in sides:
         session.tell(f"{name}: warming {side.server.name} with {messages:,} messages")
         side.send(load, messages // load.messages_each)
@@ -194,10 +201,10 @@ def judge_with_client(
     session: Session, work: Path, name: str, unit: str, floor: Floor, sides: tuple[Side, Side], client: list[str],
     key: str, count: int,
 ) -> Figure:  # fmt: skip
-    """One of our client programs at both brokers in turn; the figure is what its rows have under ``key``.
+    """Run one of our client programs with both brokers in turn; the figure has the values of its rows under ``key``.
 
-    :param client: the module and its words, those of the cluster and the work left out.
-    :param count: messages of a run, and before the first one.
+    :param client: module and arguments of the program, without those for name server, topic and number of messages.
+    :param count: messages of each run, and of the warm-up.
     """
     with ExitStack() as stack:
         runners = {}

@@ -1,6 +1,6 @@
-"""Rows that judge the data source: one Spark session reads, streams and writes, with our format and with Kafka's.
+"""Rows about the Spark data source: one Spark session reads, streams and writes, with our format and with Kafka's.
 
-Knows which servers a row needs and what is filled beforehand. How a run goes is in ``spark_client``.
+This module starts and fills the servers that a row needs; ``spark_client`` does the runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def spark_read(session: Session) -> list[Figure]:
 
 
 def spark_read_1k(session: Session) -> list[Figure]:
-    """The same with 300,000 messages of 1 KiB."""
+    """As spark-read, with 300,000 messages of 1 KiB."""
     return [_read(session, "spark-read-1k", start_ours, 300_000, KIB)]
 
 
@@ -135,7 +135,10 @@ def spark_memory(session: Session) -> list[Figure]:
 def _beside_kafka(
     session: Session, name: str, start: Start, count: int, size: int
 ) -> Iterator[tuple[Server, str, int]]:
-    """A filled broker of ours (or Java's), and a Kafka broker: its address and its process."""
+    """Run a filled RocketMQ broker and a Kafka broker during the block.
+
+    The block gets the first one's server, and Kafka's address and process id.
+    """
     with session.work() as work, _filled(session, name, start, work, count, size) as ours:
         session.tell(f"{name}: starting Kafka")
         with kafka(work, QUEUES) as (address, pid):
@@ -161,7 +164,10 @@ def _filled(session: Session, name: str, start: Start, work: Path, count: int, s
 def _client(
     session: Session, name: str, ours: Server, count: int, size: int, flags: dict[str, str]
 ) -> Iterator[Runner]:
-    """A Spark session that has warmed up; ``flags`` are options of ``spark_client`` beside those all rows share."""
+    """Run a warmed up ``spark_client`` during the block.
+
+    :param flags: options of ``spark_client`` besides those that all rows share.
+    """
     session.tell(f"{name}: starting Spark, warming it")
     jars = ",".join(str(jar) for jar in sorted((packages() / "spark").glob("*.jar"))) if "kafka" in flags else ""
     shared = {"ours": ours.namesrv, "topic": TOPIC, "jars": jars, "n": count, "size": size, "partitions": QUEUES}
@@ -176,7 +182,11 @@ def _client(
 def _judge(
     session: Session, name: str, unit: str, floor: Floor, runner: Runner, what: tuple[str, str], pids: tuple[int, int]
 ) -> Figure:
-    """Runs in turn, the server of the side that waits being paused; ``what`` is the work and the key of its value."""
+    """Do runs of both sides in turn, with the server of the other side paused; return the figure of the values.
+
+    :param what: the work to do, and the key of the value in its row.
+    :param pids: process ids of our server and of Kafka's.
+    """
     work, key = what
 
     def run(side: str, server: int, idle: int) -> float:

@@ -1,4 +1,4 @@
-"""Rows about a server as a process: how soon it serves, how much memory is its own."""
+"""Rows about a server as a process: the time until it serves, and its private memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Start = Callable[[Path], Server]
 
 
 def start(session: Session) -> list[Figure]:
-    """From the command to READY of name server and broker: ours one process, Java's two, one after the other."""
+    """Time from the command until name server and broker are ready: one process of ours, two of Java in sequence."""
 
     def run(begin: Start) -> float:
         with session.work() as work:

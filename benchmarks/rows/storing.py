@@ -1,4 +1,4 @@
-"""Rows about the store under a broker: starting again after ``kill -9``, and what ten thousand topics cost."""
+"""Rows about a broker's store: the time to start after ``kill -9``, and the CPU time with ten thousand topics."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _RECORD_BYTES = 1200
 FEW, MANY = 10, 10_000
 
 Start = Callable[[Path], tuple[str, Callable[[], None]]]
-"""Starts a broker on a store; its address and how to kill it."""
+"""Starts a broker on a store directory; returns its address and a function that kills it."""
 
 
 # -- recovery
 
 
 def recovery(session: Session) -> list[Figure]:
-    """From the command to READY on a log of 2 GiB whose broker was killed under load; each side on its own store."""
+    """Time from the command until a broker is ready, on a log of 2 GiB whose broker was killed after the last send."""
     count = session.scale.of(_LOG_BYTES // _RECORD_BYTES, QUEUES)
     with session.work() as work, _java(work) as start_java:
 
@@ -56,11 +56,11 @@ def recovery(session: Session) -> list[Figure]:
 
 @contextmanager
 def _java(work: Path) -> Iterator[Start]:
-    """Starts Java brokers at one name server."""
+    """Run a Java name server during the block, which gets a function that starts brokers."""
     peer = JavaPeer(work, stock=True)
     try:
         namesrv = peer.namesrv().address
-        peer.brokers(namesrv)  # the tool that tells when a broker is registered has to be warm
+        peer.brokers(namesrv)  # warms up the tool that shows when a broker is registered
 
         def start(store: Path) -> tuple[str, Callable[[], None]]:
             broker = peer.broker(namesrv, store=store, conf=JAVA_SETTINGS)
@@ -72,9 +72,9 @@ def _java(work: Path) -> Iterator[Start]:
 
 
 class _Killed:
-    """A store as the kill of its broker left it, as often as needed.
+    """A store in the state in which its broker was killed, which is restored before each start.
 
-    The log is no copy: a start changes nothing in it but files it makes ahead.
+    The commit log is not copied: a start does not change it, and the files that it adds are removed.
     """
 
     def __init__(self, store: Path, start: Start) -> None:
@@ -84,7 +84,7 @@ class _Killed:
         self._sent: list[int] = []
 
     def fill(self, generator: Generator, count: int) -> None:
-        """Stores messages, kills the broker as soon as all are acknowledged, and keeps what that left."""
+        """Store messages, kill the broker as soon as all are acknowledged, and copy the store without its log."""
         address, kill = self._start(self.store)
         with Control(address) as control:
             control.create_topic(TOPIC, QUEUES)
@@ -96,7 +96,7 @@ class _Killed:
         _copy(self._others(self.store), self._kept)
 
     def start_again(self) -> float:
-        """Seconds from the command to READY; every message must be there."""
+        """Restore the store and start a broker; return the seconds until it is ready. All messages must be readable."""
         self._restore()
         begin = time.perf_counter()
         address, kill = self._start(self.store)
@@ -119,7 +119,7 @@ class _Killed:
 
 
 def _copy(paths: list[Path], target: Path) -> None:
-    """Copies with the holes that most files of a store consist of."""
+    """Copy files and folders, sparse where they have zeros, as most files of a store have."""
     subprocess.run(["/bin/cp", "-r", "--sparse=always", *paths, target], check=True)
 
 
@@ -127,7 +127,7 @@ def _copy(paths: list[Path], target: Path) -> None:
 
 
 def topics(session: Session) -> list[Figure]:
-    """CPU of our broker for each 1 KiB send: 10,000 topics taken in turn, against 10 topics."""
+    """CPU time of our broker per 1 KiB send, to 10,000 topics in turn (ours) and to 10 topics (peer)."""
     count = session.scale.of(160_000, MANY)
     with session.work() as work, ExitStack() as stack:
         sides = []
@@ -159,7 +159,7 @@ class _Topics:
         self._sent = 0
 
     def run(self, count: int) -> float:
-        """Sends messages to the topics in turn; CPU microseconds for each."""
+        """Send messages to the topics in turn; return CPU microseconds of the broker per message."""
         driven = self._generator.drive(self.server.broker, self._load, count, pids=self.server.pids)
         self._sent += count
         for name in (self._names[0], self._names[-1]):
@@ -170,7 +170,7 @@ class _Topics:
 @contextmanager
 def _topics(session: Session, work: Path, number: int) -> Iterator[_Topics]:
     names = [f"{TOPIC}-{i}" for i in range(number)]
-    # Asking for ten thousand topics one by one takes minutes, each is a new file of all of them: as with Java's broker.
+    # Creating ten thousand topics by requests takes minutes, because each rewrites the file of all topics.
     known = {name: {"topicName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6} for name in names}
     config = work / "ours" / "config" / "topics.json"
     config.parent.mkdir(parents=True)

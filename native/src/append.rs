@@ -1,4 +1,4 @@
-//! The records of a run of sends, and the answers to it.
+//! Encodes the records of a run of sends or of a batch, and the responses to the sends.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use crate::batch::Message;
 use crate::record::{BORN_HOST_V6, CRC_MASK, FIXED_SIZE, STORE_HOST_V6};
 use crate::sends::Run;
 
-/// Where sends of a kind go.
+/// How to store the sends of a kind.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// The number of its queue among those given.
+    /// Index of the queue in the list of queues.
     pub queue: usize,
     pub sys_flag: i32,
     pub tags_code: i64,
 }
 
-/// A queue, with the offset of its next message.
+/// A queue to append to, with the queue offset of the next message.
 pub struct Queue<'a> {
     pub queue_id: i32,
     pub magic: i32,
@@ -35,7 +35,7 @@ impl Hosts<'_> {
         matches!(self.born.len(), 8 | 20) && matches!(self.store.len(), 8 | 20)
     }
 
-    /// Bytes of a record before its body.
+    /// Number of bytes of a record before its body.
     fn fixed_size(&self) -> usize {
         FIXED_SIZE - 16 + self.born.len() + self.store.len()
     }
@@ -52,20 +52,22 @@ struct Head {
     reconsume_times: i32,
 }
 
-/// What is the same for all records of a run.
+/// The arguments that apply to all records of a run.
 pub struct Common<'a> {
     pub hosts: Hosts<'a>,
+    /// Encoded properties that are appended to those of each message.
     pub suffix: &'a [u8],
+    /// Store timestamp in milliseconds.
     pub now: i64,
-    /// The place of the first record in the log.
+    /// Commit log offset of the first record.
     pub physical: i64,
-    /// Bytes there may be.
+    /// Maximum bytes of all records.
     pub room: usize,
     pub max_body: usize,
     pub max_properties: usize,
 }
 
-/// A record to be written.
+/// A record to be written; `send` is the index of its send in the run.
 pub struct Planned {
     pub send: usize,
     pub queue: usize,
@@ -81,7 +83,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The records of the sends from `begin` on, up to the first that has no target, breaks a limit or finds no room.
+    /// Plans the records of the sends from index `begin` on, up to the first that has no target, breaks a limit or does
+    /// not fit.
     pub fn of(
         run: &Run,
         begin: usize,
@@ -129,7 +132,7 @@ impl Plan {
         plan
     }
 
-    /// Write the records; `to` has `total` bytes.
+    /// Writes the records to `to`, which has `total` bytes; `data` are the bytes that were read.
     pub fn write(
         &self,
         data: &[u8],
@@ -208,7 +211,7 @@ impl Writer<'_> {
     }
 }
 
-/// A batch whose messages become records of one queue, one after the other.
+/// A batch whose messages are stored as records with consecutive offsets in one queue.
 pub struct Batch<'a> {
     pub data: &'a [u8],
     pub messages: Vec<Message>,
@@ -230,7 +233,7 @@ impl Batch<'_> {
             + message.properties.len()
     }
 
-    /// Bytes of all records; None if a message breaks a limit, or an offset would.
+    /// Returns the number of bytes of all records; None if a message breaks a limit or an offset would overflow.
     pub fn total(&self, max_body: usize, max_properties: usize) -> Option<usize> {
         let is_legal =
             |one: &Message| one.body.len() <= max_body && one.properties.len() <= max_properties;
@@ -249,7 +252,7 @@ impl Batch<'_> {
         Some(total)
     }
 
-    /// Write the records; `to` has `total` bytes.
+    /// Writes the records to `to`, which has `total` bytes.
     pub fn write(&self, to: &mut [u8]) {
         let mut left = to;
         let (mut physical, mut queue_offset) = (self.physical, self.queue.next_offset);
@@ -279,7 +282,7 @@ impl Batch<'_> {
     }
 }
 
-/// What an answer needs of a stored send.
+/// The values of a stored send that its response contains.
 pub struct Stored {
     pub opaque: i32,
     pub physical: i64,
@@ -288,10 +291,10 @@ pub struct Stored {
     pub uniq_key: Range<usize>,
 }
 
-/// The frames of the answers.
+/// Returns the frames of the responses, one after the other.
 ///
-/// `pieces` are the parts of an answer's header around its number, message id, queue id, queue offset and unique key;
-/// `host` begins every message id.
+/// `pieces` are the constant parts of a response's JSON header; opaque, message id, queue id, queue offset and unique
+/// key are inserted between them. A message id is `host` and the commit log offset, in hexadecimal digits.
 pub fn answers(stored: &[Stored], text: &[u8], pieces: &[&[u8]; 6], host: &[u8]) -> Vec<u8> {
     let constant: usize = pieces.iter().map(|piece| piece.len()).sum::<usize>() + host.len();
     let mut to = Vec::with_capacity(stored.len() * (constant + 120));

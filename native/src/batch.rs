@@ -14,7 +14,7 @@ pub struct Message {
     pub properties: Range<usize>,
 }
 
-/// The messages of a batch; None if its lengths contradict each other, or it has none.
+/// Returns the messages of a batch; None if its lengths are inconsistent, or it has no messages.
 pub fn split(data: &[u8]) -> Option<Vec<Message>> {
     let mut messages = Vec::new();
     let mut position = 0;
@@ -38,7 +38,7 @@ pub fn split(data: &[u8]) -> Option<Vec<Message>> {
     (!messages.is_empty()).then_some(messages)
 }
 
-/// What queues and index need of the properties of a message.
+/// The values of a message's properties that its consume queue entry and index entries need.
 #[derive(Default)]
 pub struct Fields<'a> {
     pub tags_code: i64,

@@ -1,13 +1,13 @@
-//! Stored messages, as the answers to pulls carry them, into the buffers of Arrow columns.
+//! Decodes the records in pull responses to the buffers of Arrow columns.
 //!
-//! The same columns as `rocketmq_py.spark.decode` makes with NumPy, in one pass over the records and one over the
-//! columns. Whatever needs more than the layout (compressed bodies, inner batches, lengths that disagree, text that is
-//! not UTF-8) is refused, and the caller takes the way that explains it.
+//! The columns equal those that `rocketmq_py.spark.decode` makes with NumPy. It takes one pass over the records and one
+//! over the columns. Compressed bodies, inner batches, inconsistent lengths and text that is not UTF-8 are refused: the
+//! caller then decodes the records in Python, which reports errors.
 
 use crate::properties::Entries;
 use crate::record::Record;
 
-/// Pairs of one record, where all are wanted: each is held against the others.
+/// Maximum number of properties of one record for the column `properties`, as each name is compared with the others.
 const MOST_PAIRS: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Kind {
             .map(|(_, kind)| *kind)
     }
 
-    /// The property it comes from.
+    /// Name of the message property from which the column is made.
     fn property(self) -> Option<&'static [u8]> {
         match self {
             Kind::Tags => Some(b"TAGS"),
@@ -60,30 +60,30 @@ impl Kind {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The records need more than their layout.
+    /// The records are not plain, so Python must decode them.
     Irregular,
     /// A column would be larger than 2 GiB.
     TooLarge,
 }
 
-/// Makes the buffers of columns: `fill` gets one of `length` zeros.
+/// Allocates the buffers of columns: `fill` receives a buffer of `length` zero bytes.
 pub trait Maker {
     type Buffer;
     fn make(&self, length: usize, fill: impl FnOnce(&mut [u8])) -> Self::Buffer;
 }
 
-/// Offsets and bytes of texts.
+/// Buffers of texts: offsets and bytes.
 pub struct Texts<B>(pub B, pub B);
 
 pub enum Column<B> {
     Fixed(B),
-    /// The bits of the rows that are not null (None: all are not), and the texts.
+    /// Validity bits of the rows (None if no row is null), and the texts.
     Texts(Option<B>, Texts<B>),
-    /// The number of the first pair of each row, the names and the values.
+    /// For each row the index of its first property, then the names and the values of all properties.
     Maps(B, Texts<B>, Texts<B>),
 }
 
-/// The records of some bodies, and what the wanted columns need of their properties.
+/// The records in some pull bodies, with the properties that the requested columns need.
 pub struct Rows<'a> {
     records: Vec<Record<'a>>,
     kinds: Vec<Kind>,
@@ -93,9 +93,9 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The records whose queue offsets ascend within `start` to `stop`; all must have one topic.
+    /// Parses the records with queue offsets from `start` to before `stop`, in ascending order, all of one topic.
     ///
-    /// With `check_crc`, the body of every record must have its checksum, whether the record is wanted or not.
+    /// With `check_crc`, the bodies of all records must have their stored checksums, also outside these offsets.
     pub fn read(
         bodies: &[&'a [u8]],
         start: i64,
@@ -163,7 +163,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// The wanted columns in order; there must be a record.
+    /// Returns the requested columns in order; there must be at least one record.
     pub fn columns<M: Maker>(&self, maker: &M) -> Result<Vec<Column<M::Buffer>>, Refusal> {
         let mut named = self.named.iter();
         self.kinds
@@ -226,7 +226,7 @@ impl<'a> Rows<'a> {
         ))
     }
 
-    /// Unique keys; where there is none, the id that the broker gives (`wire.ids.offset_msg_id`).
+    /// Column of unique keys; the broker's message id for a message without one (`wire.ids.offset_msg_id`).
     fn ids<M: Maker>(
         &self,
         maker: &M,

@@ -1,6 +1,6 @@
-//! Java's hash of a text, which tags codes and index keys are made of.
+//! Java's `String.hashCode`, the hash behind tags codes and index keys.
 
-/// The hash of `text` after that of what stands before it.
+/// Returns the hash of a text that ends with `text`, given the hash of the part before it.
 pub fn java_hash(before: u32, text: &str) -> u32 {
     let next = |hash: u32, unit: u32| hash.wrapping_mul(31).wrapping_add(unit);
     if text.is_ascii() {
@@ -12,12 +12,12 @@ pub fn java_hash(before: u32, text: &str) -> u32 {
     }
 }
 
-/// The hash of tags as consume queues have it, 0 for none.
+/// Returns the tags code of consume queues: the hash of the tags, 0 without tags.
 pub fn tags_code(tags: &str) -> i64 {
     i64::from(java_hash(0, tags) as i32)
 }
 
-/// The hash of a key in an index, given the hash of `topic#`; what is not UTF-8 counts as U+FFFD.
+/// Returns the hash of a key in an index file, given the hash of `topic#`; invalid UTF-8 counts as U+FFFD.
 pub fn key_hash(topic: u32, key: &[u8]) -> u32 {
     let hash = java_hash(topic, &String::from_utf8_lossy(key)) as i32;
     hash.checked_abs().unwrap_or(0) as u32

@@ -13,7 +13,7 @@ type Letters<'a> = [Option<Text<'a>>; 14];
 const ACCESS_KEY: &[u8] = b"AccessKey";
 const SIGNATURE: &[u8] = b"Signature";
 
-/// All header fields; the room of one header serves the next.
+/// All header fields of a request; reused for the next request, to save allocations.
 #[derive(Default)]
 pub struct Fields<'a> {
     letters: Letters<'a>,
@@ -26,9 +26,9 @@ impl<'a> Fields<'a> {
         self.others.clear();
     }
 
-    /// Append what a signature covers but the body: the values of the fields in the order of their names.
+    /// Appends the signed content except the body: the values of the fields in the order of their names.
     ///
-    /// None if nobody signed, or a field is not plain.
+    /// Returns None if the request is not signed, or a field is not plain.
     pub fn signed_content(&self, to: &mut Vec<u8>) -> Option<Signed<'a>> {
         if self.others.is_empty() {
             return None;
@@ -61,7 +61,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Note a field; refuses a letter that comes twice.
+    /// Stores a field; returns None if a one-letter field occurs twice.
     fn note(&mut self, name: &'a [u8], value: Text<'a>) -> Option<()> {
         match name {
             [letter @ b'a'..=b'n'] => once(&mut self.letters[usize::from(letter - b'a')], value),
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Who signed a request, and what.
+/// Access key and signature of a signed request.
 pub struct Signed<'a> {
     pub access_key: &'a [u8],
     pub signature: &'a [u8],
@@ -95,9 +95,9 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// A header of the kinds 0 (JSON) and 1 (ROCKETMQ); None if it is of another request, or not plain.
+    /// Parses the header of a send; returns None if it is of another request, or not plain.
     ///
-    /// :param fields: room for its fields, which are there afterwards.
+    /// `kind` is the serialize type, 0 (JSON) or 1 (ROCKETMQ). `fields` receives the header fields.
     pub fn read(kind: u8, header: &'a [u8], fields: &mut Fields<'a>) -> Option<Self> {
         fields.clear();
         match kind {
@@ -149,7 +149,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The value of a field that may be missing; refuses one that is there and not plain.
+/// Parses an optional field: Some(None) if it is missing, None if it is not plain.
 fn optional<'a, T>(
     field: &Option<Text<'a>>,
     read: impl Fn(&'a [u8]) -> Option<T>,
@@ -196,7 +196,7 @@ fn read_json<'a>(header: &'a [u8], fields: &mut Fields<'a>) -> Option<Header<'a>
     Header::of(opaque.unwrap_or(0), flag.unwrap_or(0), fields)
 }
 
-/// Note a member that must not come twice.
+/// Stores a value; returns None if there is one already.
 fn once<T>(place: &mut Option<T>, value: T) -> Option<()> {
     place.replace(value).is_none().then_some(())
 }

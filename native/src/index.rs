@@ -2,7 +2,7 @@
 
 pub const ENTRY: usize = 20;
 
-/// Write one entry for each hash; `previous` has the last field of each as it is stored.
+/// Writes one entry for each hash; `previous` has the encoded last field of each entry.
 pub fn write_entries(
     to: &mut [u8],
     hashes: &[u32],

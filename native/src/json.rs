@@ -1,8 +1,8 @@
-//! A reader for the plain part of JSON: compact texts, no numbers but whole ones, no escaped surrogates.
+//! A parser for a simple subset of JSON: without white space, with whole numbers only, without escaped surrogates.
 //!
-//! Everything else is legal JSON, perhaps, but rare; it is refused (None) and left to the reader in Python.
+//! Other JSON is rare; the functions return None for it, and Python parses it.
 
-/// A string as it stands between its quotation marks.
+/// The undecoded text of a JSON string, without its quotation marks.
 #[derive(Clone, Copy)]
 pub struct Text<'a> {
     pub raw: &'a [u8],
@@ -10,12 +10,12 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Its characters, if they stand there as they are.
+    /// Returns the characters of a string without escapes; None if it has escapes.
     pub fn plain(self) -> Option<&'a [u8]> {
         (!self.is_escaped).then_some(self.raw)
     }
 
-    /// Append its characters in UTF-8.
+    /// Appends the decoded characters in UTF-8; returns None for an unsupported escape.
     pub fn unescape(self, to: &mut Vec<u8>) -> Option<()> {
         if !self.is_escaped {
             to.extend_from_slice(self.raw);
@@ -65,10 +65,10 @@ fn hex(digit: u8) -> Option<u32> {
     }
 }
 
-/// Digits of the longest number that is read; longer ones may not fit.
+/// Maximum number of digits of a number; longer ones may not fit into 64 bits.
 const MOST_DIGITS: usize = 18;
 
-/// A whole number as texts of both peers have it: no sign but a minus, no leading zeros.
+/// Parses a whole number without plus sign and leading zeros; returns None for others.
 pub fn whole<T: TryFrom<i64>>(digits: &[u8]) -> Option<T> {
     let (is_negative, unsigned) = match digits {
         [b'-', unsigned @ ..] => (true, unsigned),
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
-    /// Take one character, or refuse.
+    /// Reads one character; returns None if it is not `wanted`.
     pub fn expect(&mut self, wanted: u8) -> Option<()> {
         (self.take()? == wanted).then_some(())
     }
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self.at == self.bytes.len()
     }
 
-    /// A string; the reader stands before its first quotation mark.
+    /// Reads a string, from its first quotation mark on.
     pub fn string(&mut self) -> Option<Text<'a>> {
         self.expect(b'"')?;
         let text = self.bytes.get(self.at..)?;
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A whole number.
+    /// Reads a whole number.
     pub fn number<T: TryFrom<i64>>(&mut self) -> Option<T> {
         let left = self.bytes.get(self.at..)?;
         let length = left
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         whole(&left[..length])
     }
 
-    /// After a member: true if another one follows, false if its object ends.
+    /// Reads the character after a member: true for a comma, false for the end of the object, None for others.
     pub fn has_more(&mut self) -> Option<bool> {
         match self.take()? {
             b',' => Some(true),

@@ -1,7 +1,8 @@
 //! The compiled hot path of RocketMQ for Python and Spark.
 //!
-//! It knows bytes, not rules: what may be stored, and where, is decided in Python. Whatever is not plain is left to
-//! Python, which also makes the errors. All input is hostile: every place is held against the end of its input.
+//! It parses and encodes bytes; Python decides what may be stored, and where. Input in an unusual form ("not plain") is
+//! refused, so that the Python code handles it and reports errors. All input may be hostile: every offset and length is
+//! checked against the end of the input.
 
 pub mod append;
 pub mod batch;

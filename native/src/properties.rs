@@ -5,7 +5,7 @@ use memchr::memchr;
 pub const NAME_END: u8 = 1;
 pub const ENTRY_END: u8 = 2;
 
-/// The entries that have a name and a value; Java drops the others.
+/// Iterates over the entries that have a name and a value; like Java, it skips the others.
 pub struct Entries<'a> {
     left: &'a [u8],
 }

@@ -1,4 +1,4 @@
-//! What Python sees of it.
+//! The Python interface of the crate.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,12 +17,12 @@ use crate::outgoing::{write_json, write_message, write_property};
 use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
-/// What the caller and this module agree on; see `rocketmq_py.accelerator`.
+/// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
 const FORMAT: i32 = 3;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
-/// The result of `work`; a fault of ours becomes an error that Python's handlers of errors see.
+/// Returns the result of `work`; a panic becomes an ordinary Python exception.
 fn calm<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(PyRuntimeError::new_err(
@@ -84,18 +84,18 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// The records of ``bodies`` whose queue offsets ascend within ``start`` to ``stop``, as buffers of Arrow columns.
+/// Decode the records with queue offsets from ``start`` to before ``stop`` to the buffers of Arrow columns.
 ///
-/// :param bodies: the bodies of answers to pulls, whole records each; those of one queue, in order.
-/// :param columns: names of columns, as rocketmq_py.spark.decode.COLUMNS has them.
-/// :param check_crc: refuse records whose bodies have other checksums than those stored with them.
-/// :returns: the number of rows and a tuple of the columns. Numbers come as the bytes of their values in the machine's
-///     order, times in microseconds; ``body``, ``tags``, ``keys`` and ``msgId`` as the bits of the rows that are not
-///     null (None: all are not) and a pair of offsets and bytes; ``properties`` as the number of the first pair of each
-///     row, then such a pair for the names and one for the values; ``topic`` as the bytes of the only one there is.
-///     None for records that need more than their layout: compressed bodies, inner batches, several topics, a property
-///     name twice where all are asked for, text that is not UTF-8, lengths that disagree.
-/// :raises ValueError: a column does not exist, or is named twice.
+/// :param bodies: the bodies of pull responses of one queue, in order.
+/// :param columns: names of columns, of those in rocketmq_py.spark.decode.COLUMNS.
+/// :param check_crc: whether to refuse records whose bodies do not have their stored checksums.
+/// :returns: the number of rows and a tuple of the columns. A column of numbers is the bytes of the values in native
+///     byte order, with times in microseconds. ``body``, ``tags``, ``keys`` and ``msgId`` are the validity bits of the
+///     rows (None if no row is null) and a pair of offsets and bytes. ``properties`` is the index of the first property
+///     of each row, then such a pair for the names and one for the values. ``topic`` is the bytes of the only topic.
+///     None for records that Python must decode: compressed bodies, inner batches, several topics, a property name that
+///     occurs twice if ``properties`` is requested, text that is not UTF-8, inconsistent lengths.
+/// :raises ValueError: a column does not exist, or is requested twice.
 /// :raises OverflowError: a column would be larger than 2 GiB.
 #[pyfunction]
 #[pyo3(signature = (bodies, start, stop, columns, check_crc, /))]
@@ -228,14 +228,14 @@ fn plain_messages<'py>(
 
 // -- sends
 
-/// Plain sends that came one after the other in one read.
+/// Consecutive plain sends from one read of a socket; see ``SendRun`` in ``rocketmq_py.accelerator``.
 #[pyclass(frozen, module = "rocketmq_py_native")]
 struct Sends {
     data: Py<PyBytes>,
     run: Run,
 }
 
-/// Answers to the sends that `Sends.append` stored.
+/// Responses to the sends that one call of `Sends.append` encoded.
 #[pyclass(frozen, module = "rocketmq_py_native")]
 struct Answers {
     stored: Vec<Stored>,
@@ -253,7 +253,7 @@ impl Sends {
         self.run.sends.len()
     }
 
-    /// Topic, queue id, system flags, properties without unique key and keys, and access key of each kind of sends.
+    /// Topic, queue id, sysFlag, properties without unique key and keys, and access key of each kind of sends.
     fn kinds(&self) -> PyResult<Vec<SendKind<'_>>> {
         self.run
             .kinds
@@ -270,7 +270,7 @@ impl Sends {
             .collect()
     }
 
-    /// The sends that are signed with the key of their kind; the others are of no kind any more.
+    /// Return a copy of the run in which ``append`` stops before each send that is not signed with the key of its kind.
     #[pyo3(signature = (keys, /))]
     fn verified(&self, py: Python<'_>, keys: Vec<Option<Bound<'_, PyBytes>>>) -> PyResult<Self> {
         calm(|| {
@@ -286,7 +286,7 @@ impl Sends {
         })
     }
 
-    /// Serialize type, header and body of the frame of a send.
+    /// Return serialize type, header and body of the frame of a send.
     #[pyo3(signature = (number, /))]
     fn frame<'py>(
         &self,
@@ -308,7 +308,7 @@ impl Sends {
         ))
     }
 
-    /// Records of the sends from ``begin`` on; see ``rocketmq_py.accelerator``.
+    /// Encode the records of the sends from index ``begin`` on; see ``rocketmq_py.accelerator``.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (begin, targets, queues, hosts, suffix, place, limits, /))]
     fn append<'py>(
@@ -381,7 +381,7 @@ fn text(bytes: &[u8]) -> PyResult<&str> {
     std::str::from_utf8(bytes).map_err(|_| PyValueError::new_err("a text is not UTF-8"))
 }
 
-/// Physical offset, size and tags code of each record, in a flat list for each queue.
+/// Returns, for each queue, a flat list of commit log offset, size and tags code of each record.
 fn entries<'py>(py: Python<'py>, plan: &Plan, queues: usize) -> PyResult<Vec<Bound<'py, PyList>>> {
     let mut flat: Vec<Vec<i64>> = vec![Vec::new(); queues];
     for record in &plan.records {
@@ -390,7 +390,7 @@ fn entries<'py>(py: Python<'py>, plan: &Plan, queues: usize) -> PyResult<Vec<Bou
     flat.into_iter().map(|one| PyList::new(py, one)).collect()
 }
 
-/// Hash of the topic, key, physical offset and time of each key, in a flat list.
+/// Returns a flat list of topic hash, key, commit log offset and store timestamp of each index key.
 fn waiting<'py>(
     py: Python<'py>,
     run: &Run,
@@ -454,12 +454,12 @@ impl Answers {
 
 #[pymethods]
 impl Answers {
-    /// The numbers of the requests to be answered.
+    /// Return the opaque of each request to answer.
     fn opaques(&self) -> Vec<i32> {
         self.opaques.clone()
     }
 
-    /// The frames of all answers; ``pieces`` stand around what differs in each, ``host`` begins every message id.
+    /// Return the frames of all responses; see ``rocketmq_py.accelerator``.
     #[pyo3(signature = (pieces, host, /))]
     fn encode<'py>(
         &self,
@@ -484,7 +484,7 @@ impl Answers {
 
 // -- batches
 
-/// Keys of messages as the index takes them: hash of the topic, key, physical offset and time of each.
+/// The index keys of messages: topic hash, key, commit log offset and store timestamp of each.
 struct Keys<'py> {
     py: Python<'py>,
     topic: Bound<'py, PyAny>,
@@ -511,7 +511,7 @@ impl Keys<'_> {
     }
 }
 
-/// The records of the messages of a batch; see ``rocketmq_py.accelerator``.
+/// Encode the records of the messages of a batch; see ``rocketmq_py.accelerator``.
 #[pyfunction]
 #[pyo3(signature = (data, queue, hosts, head, place, limits, /))]
 fn encode_batch<'py>(
@@ -701,7 +701,7 @@ impl Signer {
 
 // -- the index
 
-/// Hashes of keys as an index file has them, each given the hash of its ``topic#``.
+/// Return the hashes of keys for an index file, given the hash of ``topic#`` for each.
 #[pyfunction]
 #[pyo3(signature = (topics, keys, /))]
 fn key_hashes(topics: Vec<i64>, keys: Vec<Bound<'_, PyBytes>>) -> PyResult<Vec<u32>> {
@@ -717,7 +717,7 @@ fn key_hashes(topics: Vec<i64>, keys: Vec<Bound<'_, PyBytes>>) -> PyResult<Vec<u
     })
 }
 
-/// Entries of an index file; see ``rocketmq_py.accelerator``.
+/// Encode entries of an index file; see ``rocketmq_py.accelerator``.
 #[pyfunction]
 #[pyo3(signature = (hashes, physicals, timestamps, begin, previous, /))]
 fn index_entries<'py>(
@@ -746,10 +746,11 @@ fn index_entries<'py>(
 
 type Found<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
 
-/// The frames of what was read, made by calling ``frame`` with serialize type, header and body, and plain sends as runs.
+/// Split bytes read from a socket into frames, with consecutive plain sends combined into runs.
 ///
-/// :returns: these items in order, the position after the last whole frame, how many bytes the next frame needs from
-///     there on, and length and header length of a frame that cannot be.
+/// :param frame: called with serialize type, header and body to build each frame.
+/// :returns: frames and runs in order; the position after the last complete frame; the number of bytes that the frame
+///     at this position needs; length and header length of that frame if it is corrupt, else None.
 #[pyfunction]
 #[pyo3(signature = (data, max_frame, frame, /))]
 fn cut_read<'py>(

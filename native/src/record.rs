@@ -16,13 +16,13 @@ pub const PHYSICAL_OFFSET_AT: usize = 28;
 pub const SYS_FLAG_AT: usize = 36;
 pub const BORN_TIME_AT: usize = 40;
 pub const BORN_HOST_AT: usize = 48;
-/// Stored checksums are never negative.
+/// Mask of stored checksums, which are never negative.
 pub const CRC_MASK: u32 = 0x7FFF_FFFF;
-/// Bytes before the body of a record with two IPv4 hosts.
+/// Number of bytes before the body in a record with two IPv4 hosts.
 pub const FIXED_SIZE: usize = 88;
 pub const MIN_SIZE: usize = FIXED_SIZE + 1 + 2;
 
-/// The big-endian number at a place, or None beyond the end.
+/// Returns the big-endian number at a position; None if it lies beyond the end.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(
         bytes.get(at..at.checked_add(2)?)?.try_into().ok()?,
@@ -41,7 +41,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     ))
 }
 
-/// A plain record: neither compressed nor a batch, and its lengths agree.
+/// A plain record: it is neither compressed nor a batch, and its lengths are consistent.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     pub magic: u32,
@@ -64,7 +64,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record that `input` begins with, if it begins with one.
+    /// Parses the record at the beginning of `input`; returns None if there is no plain record.
     pub fn read(input: &'a [u8]) -> Option<Self> {
         let size = u32_at(input, 0)? as usize;
         let magic = u32_at(input, 4)?;

@@ -1,4 +1,4 @@
-//! Runs of plain sends in what was read from a socket.
+//! Splits bytes read from a socket into frames, and combines consecutive plain sends into runs.
 
 use std::ops::Range;
 
@@ -9,24 +9,24 @@ use crate::properties::ENTRY_END;
 use crate::record::u32_at;
 use crate::signing::SigningKey;
 
-/// Sends of one run; more of them are the next run.
+/// Maximum number of sends in one run; further sends begin another run.
 const MOST_SENDS: usize = 1024;
-/// Kinds of sends in one run.
+/// Maximum number of kinds of sends in one run.
 const MOST_KINDS: usize = 64;
 
-/// What a decision about a send depends on.
+/// The fields of a send by which it is checked and routed to a queue; sends with equal fields are of one kind.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Kind {
     pub topic: Vec<u8>,
     pub queue_id: i32,
     pub sys_flag: i32,
-    /// The properties without unique key and keys.
+    /// The encoded properties without unique key and keys.
     pub others: Vec<u8>,
-    /// Who signed it; empty if nobody did.
+    /// Access key of the signature; empty if the send is not signed.
     pub access_key: Vec<u8>,
 }
 
-/// The kind of a send that is not admitted with the others.
+/// Value of `Send::kind` for a send whose signature is not valid.
 const NOBODYS: usize = usize::MAX;
 
 #[derive(Clone)]
@@ -37,14 +37,14 @@ pub struct Send {
     pub born_timestamp: i64,
     pub flag: i32,
     pub reconsume_times: i32,
-    /// The whole frame, and its body, in what was read.
+    /// Ranges of the frame, and of its body, in the bytes that were read.
     pub frame: Range<usize>,
     pub body: Range<usize>,
-    /// Places in the text of the run.
+    /// Ranges in `Run::text`.
     pub properties: Range<usize>,
     pub uniq_key: Range<usize>,
     pub keys: Option<Range<usize>>,
-    /// What its signature covers beside the body, and the signature, in the text of the run.
+    /// Ranges in `Run::text` of the signed content except the body, and of the signature; None if it is not signed.
     pub signed: Option<(Range<usize>, Range<usize>)>,
 }
 
@@ -52,7 +52,7 @@ pub struct Send {
 pub struct Run {
     pub kinds: Vec<Kind>,
     pub sends: Vec<Send>,
-    /// The properties of all sends.
+    /// For each send, its properties and, if it is signed, the signed content and the signature.
     pub text: Vec<u8>,
 }
 
@@ -61,7 +61,9 @@ impl Run {
         self.text.get(place.clone()).unwrap_or_default()
     }
 
-    /// The same sends; those of kinds without a key, or whose signature is not of that key, are of no kind any more.
+    /// Returns a copy in which sends without a valid signature have the kind `NOBODYS`.
+    ///
+    /// `keys` has the secret key of each kind; None refuses all sends of the kind. `data` are the bytes that were read.
     pub fn verified(&self, data: &[u8], keys: &[Option<&[u8]>]) -> Self {
         let keys: Vec<Option<SigningKey>> =
             keys.iter().map(|key| key.map(SigningKey::new)).collect();
@@ -81,7 +83,7 @@ impl Run {
         run
     }
 
-    /// The number of a kind; None if there are too many.
+    /// Returns the index of a kind, which is added if it is new; None if there are too many kinds.
     fn kind(&mut self, header: &Header, others: &[u8], access_key: &[u8]) -> Option<usize> {
         let known = self.kinds.iter().position(|kind| {
             kind.queue_id == header.queue_id
@@ -105,7 +107,7 @@ impl Run {
     }
 }
 
-/// A frame: serialize type, header, body.
+/// A frame: serialize type, and the ranges of header and body in the bytes that were read.
 pub struct Frame {
     pub serialize_type: u8,
     pub header: Range<usize>,
@@ -120,15 +122,15 @@ pub enum Item {
 #[derive(Default)]
 pub struct Cut {
     pub items: Vec<Item>,
-    /// The first byte that belongs to no whole frame.
+    /// Position after the last complete frame.
     pub position: usize,
-    /// How many bytes from there on the next frame needs.
+    /// Number of bytes that the frame at this position needs.
     pub missing: usize,
-    /// Length and header length of a frame that cannot be.
+    /// Length and header length of the frame at this position, if it is corrupt.
     pub fault: Option<(u32, u32)>,
 }
 
-/// Cut what was read into frames, and plain sends that follow each other into runs.
+/// Splits bytes read from a socket into frames, with consecutive plain sends combined into runs.
 pub fn cut(data: &[u8], max_frame: usize) -> Cut {
     let mut found = Cut {
         missing: 8,
@@ -200,7 +202,7 @@ impl Scanner {
         }
     }
 
-    /// Add a send to the run; false if its properties are not plain.
+    /// Adds a send to the run; returns false if its properties are not plain.
     fn add(
         &mut self,
         header: &Header,
@@ -231,7 +233,7 @@ impl Scanner {
             .iter()
             .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
         {
-            return None; // it stands in the answer as it is
+            return None; // it is copied into the response without escapes
         }
         self.others.clear();
         self.others
@@ -290,7 +292,9 @@ impl Scanner {
     }
 }
 
-/// Where the value of an entry is, which must not be empty and must end; its name begins the text or follows an entry.
+/// Returns the range of a property's value; None if the property is missing, empty or not terminated.
+///
+/// `mark` finds the property's name and separator.
 fn value_of(mark: &Finder, properties: &[u8]) -> Option<Range<usize>> {
     let at = mark.find(properties)?;
     let begin = at + mark.needle().len();

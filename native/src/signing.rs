@@ -3,7 +3,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
-/// A secret, prepared for many signatures.
+/// A secret key, prepared for many signatures.
 pub struct SigningKey(Hmac<Sha1>);
 
 impl SigningKey {
@@ -11,14 +11,14 @@ impl SigningKey {
         SigningKey(Hmac::new_from_slice(secret).expect("a key of HMAC may have any length"))
     }
 
-    /// A key whose signatures also cover `before`, which stands before everything else.
+    /// Prepares a key whose signatures also cover `before`, which precedes the content.
     pub fn after(secret: &[u8], before: &[u8]) -> Self {
         let mut key = SigningKey::new(secret);
         key.0.update(before);
         key
     }
 
-    /// The signature of `content` and `body`.
+    /// Returns the signature of `content` and `body`, in base64.
     pub fn sign(&self, content: &[u8], body: &[u8]) -> [u8; 28] {
         let mut mac = self.0.clone();
         mac.update(content);
@@ -26,7 +26,7 @@ impl SigningKey {
         base64(&mac.finalize().into_bytes().into())
     }
 
-    /// Whether `signature` is that of `content` and `body`; takes equally long wherever it differs.
+    /// Returns true if `signature` is that of `content` and `body`; the time does not depend on where they differ.
     pub fn has_signed(&self, content: &[u8], body: &[u8], signature: &[u8]) -> bool {
         let expected = self.sign(content, body);
         let difference = expected

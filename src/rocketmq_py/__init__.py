@@ -1,7 +1,7 @@
 """Apache RocketMQ for Python and Spark.
 
-What programs without an event loop use; the same names for asyncio are in :mod:`rocketmq_py.aio`. Names are loaded when
-first used, so that importing the package costs nothing a program does not need.
+These clients block the calling thread; :mod:`rocketmq_py.aio` has the same names for asyncio. Each name is imported
+when it is first used, which keeps the import of the package fast.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The compiled hot path of the distribution ``rocketmq-py-native``, where it is installed.
+"""Loads and declares the accelerator: compiled code for hot paths, from the optional package ``rocketmq-py-native``.
 
-It is optional, and knows bytes, not rules: each of its functions does what Python code of this package does as well, or
-refuses input that is not plain. ``ROCKETMQ_PY_NATIVE=0`` in the environment turns it off.
+Each of its functions gives the same result as Python code of this package, or returns None for unusual input, which the
+Python code then handles. ``ROCKETMQ_PY_NATIVE=0`` in the environment turns it off.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from functools import cache
 from typing import Any, Protocol
 
 FORMAT = 3
-"""The format of arguments and results that this package understands."""
+"""Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
-"""The environment variable that turns the accelerator off with the value 0."""
+"""The environment variable that turns the accelerator off if its value is 0."""
 
 _log = logging.getLogger(__name__)
 
@@ -24,60 +24,68 @@ Columns = tuple[int, tuple[Any, ...]]
 
 
 class RunAnswers(Protocol):
-    """Answers to stored sends, as bytes when they are wanted."""
+    """Responses to the sends that one :meth:`SendRun.append` stored."""
 
     def opaques(self) -> list[int]:
-        """Numbers of the requests to answer; one-way sends are not among them."""
+        """Return the opaque of each request to answer; one-way sends are left out."""
         ...
 
     def encode(self, pieces: Sequence[bytes], host: bytes, /) -> bytes:
-        """The frames of the answers.
+        """Return the frames of all responses, one after the other.
 
-        :param pieces: the six parts of an answer's header around opaque, offset in the log, queue id, queue offset and
-            unique key; a message id is ``host`` and the offset in the log, in hexadecimal digits.
+        :param pieces: the six constant parts of a response's JSON header; opaque, message id, queue id, queue offset
+            and unique key of each send are inserted between them.
+        :param host: hexadecimal digits of the store host; a message id is these and the commit log offset.
         """
         ...
 
 
 SendKind = tuple[str, int, int, str, str]
-"""What decisions about a send depend on: topic, queue id, system flags, properties without unique key and keys, and the
-access key it is signed with ("" for none)."""
+"""The fields of a send by which it is checked and routed to a queue: topic, queue id, sysFlag, properties except unique
+key and keys, and the access key of its signature ("" for none). Sends with equal fields are of one kind.
+"""
 
 RunTarget = tuple[int, int, int]
-"""Where the sends of a kind go: position of the queue, system flags, tags code."""
+"""How to store the sends of a kind: index of the queue in the list of queues, sysFlag, tags code."""
 
 RunQueue = tuple[int, int, bytes, int, int]
-"""Queue id, magic and topic of its records, next queue offset, hash of the topic for the index."""
+"""A queue to append to: queue id, magic and length-prefixed topic of its records, queue offset of the next message, and
+hash of ``topic#`` for index keys.
+"""
 
 
 PlainMessage = tuple[tuple[Any, ...], str, bytes, bytes, str]
 """The arguments of :class:`~rocketmq_py.model.MessageExt`."""
 
 AppendedRun = tuple[int, bytes, list[list[int]], list[Any], RunAnswers]
-"""Number after the last send, records, entries by queue, keys for the index, answers."""
+"""Result of :meth:`SendRun.append`, which describes its five items."""
 
 
 class SendRun(Protocol):
-    """Plain sends that came one after the other in one read.
+    """Consecutive send requests from one read of a socket, which can be stored together.
 
-    Plain: a SEND_MESSAGE_V2 of one message with a unique key, without member names twice, odd escapes and the like.
+    All are SEND_MESSAGE_V2 requests for one message with a unique key, and their headers have a simple form: no
+    duplicate member names, no unusual escapes. The length of the run is the number of its sends.
     """
 
     def __len__(self) -> int: ...
 
     def kinds(self) -> list[SendKind]:
-        """The kinds of sends it has; each send is of one of them."""
+        """Return the distinct kinds of the sends, in the order of their first send."""
         ...
 
     def verified(self, keys: Sequence[bytes | None], /) -> SendRun:
-        """The same sends, of which those that are not admitted have no kind: :meth:`append` stops before each of them.
+        """Return a copy of the run in which :meth:`append` stops before each send whose signature is not valid.
 
-        :param keys: the secret key that each kind must be signed with; None for a kind that is not admitted.
+        :param keys: for each of :meth:`kinds`, the secret key of its signatures; None refuses all sends of the kind.
         """
         ...
 
     def frame(self, number: int, /) -> tuple[int, bytes, bytes]:
-        """Serialize type, header and body of the frame of one send."""
+        """Return serialize type, header and body of the frame of one send.
+
+        :param number: index of the send in the run.
+        """
         ...
 
     def append(
@@ -91,17 +99,19 @@ class SendRun(Protocol):
         limits: tuple[int, int],
         /,
     ) -> AppendedRun | None:
-        """Encode the records of the sends from ``begin`` on, up to the first without target, legal size or room.
+        """Encode the records of consecutive sends, up to the first that has no target, breaks a limit or does not fit.
 
-        :param targets: where the sends of each kind go, in the order of :meth:`kinds`.
-        :param queues: the queues that targets name.
-        :param hosts: born host (8 bytes) and store host (8 or 20 bytes), packed.
-        :param suffix: properties that are appended to those of each message.
-        :param place: store timestamp, physical offset of the first record, bytes there is room for.
-        :param limits: bytes of a body (which must not be empty), and of properties.
-        :returns: number after the last send; the records; physical offset, size and tags code of each in a flat list
-            by queue; topic hash, key, physical offset and timestamp of each key in a flat list; the answers. None if
-            there is no such send.
+        :param begin: index of the first send.
+        :param targets: how to store the sends of each kind, in the order of :meth:`kinds`; None stops before such a
+            send.
+        :param queues: the queues to which ``targets`` refer.
+        :param hosts: born host and store host, packed, 8 or 20 bytes each.
+        :param suffix: encoded properties to append to those of each message.
+        :param place: store timestamp in milliseconds, commit log offset of the first record, bytes free there.
+        :param limits: maximum bytes of a body (an empty one is refused, too) and of properties.
+        :returns: index after the last encoded send; the records; for each queue, a flat list of commit log offset, size
+            and tags code of each record; a flat list of topic hash, key, commit log offset and store timestamp of each
+            index key; the responses. None if no send was encoded.
         """
         ...
 
@@ -123,24 +133,32 @@ class Accelerator(Protocol):
     def decode(
         self, bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], check_crc: bool, /
     ) -> Columns | None:
-        """Stored messages as buffers of Arrow columns; None if they are not plain.
+        """Decode stored messages to the buffers of Arrow columns.
 
-        :param check_crc: refuse bodies with other checksums than those that are stored with them.
+        :param bodies: bodies of pull responses of one queue, in order.
+        :param start: queue offset of the first record wanted. :param stop: queue offset after the last one.
+        :param columns: names of columns, of those in ``rocketmq_py.spark.decode``.
+        :param check_crc: whether to compare each body with its stored checksum.
+        :returns: number of rows and the buffers of each column. None for records that the Python code must decode:
+            compressed bodies, inner batches, several topics, text that is not UTF-8, inconsistent lengths, wrong
+            checksums.
         """
         ...
 
     def plain_messages(
         self, body: bytes, origin: tuple[str, int, int, int] | None, reads: bool, check_crc: bool, broker_name: str, /
     ) -> tuple[list[PlainMessage], int]:
-        """The plain records at the begin of a pull's body, and the position after them.
+        """Decode the plain records at the beginning of the body of a pull response.
 
-        They end before the first record that is compressed or a batch, contradicts itself, or is not where it belongs.
+        Decoding stops before the first record that is compressed or an inner batch, has inconsistent lengths, or is not
+        of ``origin``.
 
-        :param origin: topic, queue id, and the offsets that those of the records are from, and below; None if they may
-            come from anywhere.
-        :param reads: False: leave bodies out, and their checksums alone.
-        :param check_crc: end before a body with another checksum than that which is stored with it, too.
-        :param broker_name: stands in each of the messages.
+        :param origin: topic, queue id, lowest queue offset and the offset after the highest one; None for any records,
+            in any order. The offsets must ascend.
+        :param reads: False: the messages have empty bodies, and checksums are not compared.
+        :param check_crc: whether to stop also before a body that does not have its stored checksum.
+        :param broker_name: the last element of each message.
+        :returns: the messages, and the position after their records.
         """
         ...
 
@@ -154,14 +172,15 @@ class Accelerator(Protocol):
         limits: tuple[int, int],
         /,
     ) -> tuple[bytes, list[int], list[Any]] | None:
-        """Encode the records of the messages of a batch body, adjacent in one queue.
+        """Encode one record for each message of a batch body; the records have consecutive offsets in one queue.
 
         :param hosts: born host and store host, packed, 8 or 20 bytes each.
-        :param head: system flags without those of the hosts, born timestamp, reconsume times.
-        :param place: as of :meth:`SendRun.append`.
-        :param limits: bytes of a body and of properties.
-        :returns: the records; physical offset, size and tags code of each in a flat list; the keys for the index, as of
-            :meth:`SendRun.append`. None if the body is malformed, breaks a limit or needs more room.
+        :param head: sysFlag without the bits for IPv6 hosts, born timestamp, reconsume times.
+        :param place: store timestamp in milliseconds, commit log offset of the first record, bytes free there.
+        :param limits: maximum bytes of a message's body and of its properties.
+        :returns: the records; a flat list of commit log offset, size and tags code of each; a flat list of topic hash,
+            key, commit log offset and store timestamp of each index key. None if the body is malformed, a message
+            breaks a limit or the records do not fit.
         """
         ...
 
@@ -192,32 +211,33 @@ class Accelerator(Protocol):
     def index_entries(
         self, hashes: list[int], physicals: list[int], timestamps: list[int], begin: int, previous: bytes, /
     ) -> bytes:
-        """As :func:`rocketmq_py.store.index.index_file.encode_entries`."""
+        """Encode entries of an index file, like :func:`rocketmq_py.store.index.index_file.encode_entries`."""
         ...
 
     def key_hashes(self, topics: list[int], keys: list[bytes], /) -> list[int]:
-        """As :func:`rocketmq_py.store.index.key_hash.key_hashes`."""
+        """Return the index hashes of keys, like :func:`rocketmq_py.store.index.key_hash.key_hashes`."""
         ...
 
     def cut_read(
         self, data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], /
     ) -> tuple[list[Any], int, int, tuple[int, int] | None]:
-        """The whole frames of what was read, and plain sends that follow each other as a :class:`SendRun`.
+        """Split bytes read from a socket into frames, with consecutive simple sends combined into a :class:`SendRun`.
 
-        :param frame: makes a frame of serialize type, header and body.
-        :returns: frames and runs; the position after them; bytes that the next frame needs from there on; length and
-            header length of a frame that is corrupt, which ends them.
+        :param max_frame: maximum bytes of a frame after its length field.
+        :param frame: called with serialize type, header and body to build each frame.
+        :returns: frames and runs in order; position after the last complete frame; number of bytes that the frame at
+            this position needs; frame length and header length if that frame is corrupt, else None.
         """
         ...
 
 
 def installed() -> Accelerator | None:
-    """The accelerator, if it is installed with the right format and not turned off."""
+    """Return the accelerator; None if it is not installed, has another format or is turned off."""
     return _found(is_wanted(os.environ))
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether the environment leaves the accelerator on."""
+    """Return False if the environment turns the accelerator off."""
     return environment.get(VARIABLE, "") != "0"
 
 

@@ -1,4 +1,4 @@
-"""RocketMQ for asyncio: the same names as :mod:`rocketmq_py`, to be awaited."""
+"""RocketMQ for asyncio: the same names as in :mod:`rocketmq_py`, with coroutines instead of blocking calls."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class ConfigError(RocketMQError, ValueError):
 
 
 class NameIllegal(ConfigError):
-    """A name that cannot be that of one file or folder, because it would leave its parent folder."""
+    """A name that cannot be used for a file or folder, because the path would leave the parent folder."""
 
 
 class SqlIllegal(ConfigError):
@@ -43,12 +43,12 @@ class SqlIllegal(ConfigError):
 
 
 def shortened(text: str, most: int = 100) -> str:
-    """Return a text for a message or log line, cut after ``most`` characters."""
+    """Return ``text``, cut to ``most`` characters followed by ``...`` if it is longer; for errors and log lines."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _around(text: str, position: int, room: int = 60) -> str:
-    """Return the text near a position, with dots for what is left out."""
+    """Return up to ``room`` characters of ``text`` on each side of a position; ``...`` marks omitted text."""
     start, end = max(0, position - room), position + room
     return ("..." if start else "") + text[start:end] + ("..." if end < len(text) else "")
 
@@ -81,7 +81,7 @@ class CorruptFrame(ProtocolError):
 
 
 class CorruptRecord(ProtocolError):
-    """A stored message whose bytes contradict themselves."""
+    """A stored message that cannot be decoded, because its lengths, checksum or other fields are inconsistent."""
 
 
 class CorruptBody(CorruptRecord):
@@ -89,7 +89,7 @@ class CorruptBody(CorruptRecord):
 
 
 class DecompressionLimit(CorruptBody):
-    """A compressed body that would take more memory than its reader allows."""
+    """A compressed body that decompresses to more bytes than the reader's limit."""
 
 
 class BadHeader(ProtocolError):
@@ -97,7 +97,7 @@ class BadHeader(ProtocolError):
 
 
 class MessageIllegal(ProtocolError):
-    """A message that no broker would accept; it is refused before it is sent or stored."""
+    """A message that breaks the rules of all brokers, such as the size limit; it is not sent or stored."""
 
 
 # -- network
@@ -123,13 +123,13 @@ class RequestTimeout(NetworkError, TimeoutError):
 
 
 class TooManySends(RocketMQError):
-    """A producer has as many sends in progress as it may have (``when_full="raise"``); send again later."""
+    """The producer's limit of sends in progress is reached and ``when_full="raise"``; send again later."""
 
     retryable = True
 
 
 class NoRouteError(RocketMQError):
-    """No name server has a route with a queue that could serve the call."""
+    """No name server has a route for the topic with a queue that the call could use."""
 
     retryable = True
     refresh_route = True
@@ -164,44 +164,44 @@ class BrokerError(RocketMQError):
 
     @staticmethod
     def of(code: int, remark: str | None, address: str | None = None) -> BrokerError:
-        """Return an error of the class registered for ``code``."""
+        """Build the error for a response code: of the subclass that lists it in ``codes``, else a BrokerError."""
         return BrokerError._by_code.get(code, BrokerError)(code, remark, address)
 
 
 class SystemError_(BrokerError):  # noqa: N801  (the name is a builtin, and the protocol's)
-    """An internal error of the server (1)."""
+    """An internal error of the server (response code 1)."""
 
     codes = (1,)
     retryable = True
 
 
 class SystemBusy(BrokerError):
-    """The server is overloaded or refuses this kind of request for now (2, 215)."""
+    """The server is overloaded or refuses this kind of request for now (response codes 2, 215)."""
 
     codes = (2, 215)
     retryable = True
 
 
 class RequestNotSupported(BrokerError):
-    """The server does not support the request code (3)."""
+    """The server does not support the request code (response code 3)."""
 
     codes = (3,)
 
 
 class FlushTimeout(BrokerError):
-    """Stored, but not flushed or replicated in time (10, 11, 12)."""
+    """The message is stored, but was not flushed or replicated in time (response codes 10, 11, 12)."""
 
     codes = (10, 11, 12)
 
 
 class MessageRefused(BrokerError):
-    """The server finds the message or a parameter illegal (13, 29)."""
+    """The server refuses the message or a parameter as illegal (response codes 13, 29)."""
 
     codes = (13, 29)
 
 
 class ServiceNotAvailable(BrokerError):
-    """The server's store is not writable, or the server is shutting down (14, 1500)."""
+    """The server's store is not writable, or the server is shutting down (response codes 14, 1500)."""
 
     codes = (14, 1500)
     retryable = True
@@ -209,13 +209,13 @@ class ServiceNotAvailable(BrokerError):
 
 
 class PermissionDenied(BrokerError):
-    """Access control or the permission of broker, topic or group forbids the request (16)."""
+    """Access control, or the permission of the broker, topic or group, forbids the request (response code 16)."""
 
     codes = (16,)
 
 
 class TopicNotExist(BrokerError):
-    """The topic does not exist on the server (17)."""
+    """The topic does not exist on the server (response code 17)."""
 
     codes = (17,)
     retryable = True
@@ -223,32 +223,32 @@ class TopicNotExist(BrokerError):
 
 
 class OffsetMoved(BrokerError):
-    """The requested offset lies outside the queue (21)."""
+    """The requested offset lies outside the queue (response code 21)."""
 
     codes = (21,)
 
 
 class NotFound(BrokerError):
-    """Nothing is stored under that key (22)."""
+    """The server has nothing for the requested key, message or queue (response code 22)."""
 
     codes = (22,)
 
 
 class SubscriptionError(BrokerError):
-    """The subscription is missing, older than the request, or cannot be parsed (23-25, 27, 28)."""
+    """The group's subscription is unknown to the broker, outdated or not parseable (response codes 23-25, 27, 28)."""
 
     codes = (23, 24, 25, 27, 28)
     retryable = True
 
 
 class GroupNotExist(BrokerError):
-    """The consumer group does not exist on the server (26)."""
+    """The consumer group does not exist on the server (response code 26)."""
 
     codes = (26,)
 
 
 class NotLeader(BrokerError):
-    """Another broker leads this queue of a static topic (501); the route says which."""
+    """Another broker leads this queue of a static topic (response code 501); the topic's route names it."""
 
     codes = (501,)
     retryable = True
@@ -256,10 +256,10 @@ class NotLeader(BrokerError):
 
 
 class InvalidReceipt(BrokerError):
-    """The receipt of a popped message is no longer valid: its invisible time is over, or it was acked or extended
-    before (208). The message is, or will be, delivered again unless it was acked.
+    """The receipt of a popped message is no longer valid (response code 208): its invisible time is over, or the
+    message was already acked or extended with it. Unless it was acked, the message is delivered again.
 
-    ``messages`` are those with invalid receipts; the rest of the same call was done.
+    ``messages`` are the messages with invalid receipts; the call succeeded for its other messages.
     """
 
     codes = (208,)
@@ -267,7 +267,7 @@ class InvalidReceipt(BrokerError):
 
 
 class ConsumerNotOnline(BrokerError):
-    """No member of the consumer group is connected (206)."""
+    """No member of the consumer group is connected to the broker (response code 206)."""
 
     codes = (206,)
 
@@ -276,7 +276,7 @@ class ConsumerNotOnline(BrokerError):
 
 
 class StoreError(RocketMQError):
-    """The message store cannot do what was requested."""
+    """An operation of the message store failed."""
 
 
 class StoreLocked(StoreError):
@@ -288,7 +288,7 @@ class StoreCorrupt(StoreError):
 
 
 class ReplicaRefused(StoreError):
-    """Data of a master that does not continue this slave's log, or cannot be part of a log."""
+    """A slave refused replicated data, because it does not continue the slave's commit log or is not valid log data."""
 
 
 class StoreNotWritable(StoreError):

@@ -12,14 +12,21 @@ from rocketmq_py.properties import Property as Property, decode_properties  # no
 
 
 class MessageModel(enum.Enum):
-    """Which members of a consumer group receive a message: one, or all."""
+    """How the members of a consumer group share messages.
+
+    ``CLUSTERING``: each message is consumed by one member. ``BROADCASTING``: each message is consumed by every member.
+    """
 
     CLUSTERING = "CLUSTERING"
     BROADCASTING = "BROADCASTING"
 
 
 class ConsumeFromWhere(enum.Enum):
-    """Where a consumer group without a stored offset starts."""
+    """Where a consumer group starts in a queue for which no offset is stored.
+
+    ``LAST_OFFSET``: at the end of the queue. ``FIRST_OFFSET``: at its oldest message. ``TIMESTAMP``: at the first
+    message stored at or after the consumer's ``consume_timestamp``.
+    """
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -27,7 +34,12 @@ class ConsumeFromWhere(enum.Enum):
 
 
 class SendStatus(enum.Enum):
-    """Result of a send. With each of these the message is stored."""
+    """Outcome of a send; in every case the broker has stored the message.
+
+    ``SEND_OK``: flushed and replicated as the broker is configured. ``FLUSH_DISK_TIMEOUT``: the flush to disk did not
+    finish in time. ``FLUSH_SLAVE_TIMEOUT``: slaves did not acknowledge in time. ``SLAVE_NOT_AVAILABLE``: too few slaves
+    are in sync.
+    """
 
     SEND_OK = 0
     FLUSH_DISK_TIMEOUT = 10
@@ -36,14 +48,17 @@ class SendStatus(enum.Enum):
 
 
 class ConsumeResult(enum.Enum):
-    """Result of a listener of a concurrent consumer, for a batch."""
+    """Return value of a concurrent consumer's listener, for the batch of messages it was called with.
+
+    ``RECONSUME_LATER``: the messages are delivered to the group again after a delay.
+    """
 
     SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
 class OrderlyResult(enum.Enum):
-    """Result of a listener of an orderly consumer, for a batch.
+    """Return value of an orderly consumer's listener, for the batch of messages it was called with.
 
     ``SUSPEND``: consume the batch again after a pause, before any other message of its queue. ``COMMIT`` and
     ``ROLLBACK`` apply when the listener has switched ``auto_commit`` off: everything since the last commit is
@@ -57,9 +72,9 @@ class OrderlyResult(enum.Enum):
 
 
 class TransactionState(enum.Enum):
-    """Outcome of a local transaction.
+    """Outcome of a producer's local transaction.
 
-    ``UNKNOWN``: the broker asks again later.
+    ``UNKNOWN``: not decided yet; the broker asks the producer again later.
     """
 
     COMMIT = "COMMIT_MESSAGE"
@@ -68,7 +83,7 @@ class TransactionState(enum.Enum):
 
 
 class MessageQueue(NamedTuple):
-    """One queue of a topic on one broker; sorts as in Java: topic, broker, queue id."""
+    """One queue of a topic on one broker. Queues sort by topic, broker name and queue id, as in Java."""
 
     topic: str
     broker_name: str
@@ -101,9 +116,9 @@ class SendResult(NamedTuple):
 class TransactionSendResult(NamedTuple):
     """Result of a message sent in a transaction.
 
-    ``half`` is where its half message was stored (``queue`` is the queue of the final message), ``state`` the outcome
-    reported to the broker, ``failure`` the error that made the outcome unknown or kept it from the broker, which will
-    ask.
+    ``half`` is the result of sending the half message; its ``queue`` is the queue of the final message. ``state`` is
+    the outcome of the local transaction. ``failure`` is the error of the local transaction, or of the report of its
+    outcome to the broker, None without one; after a failure, the broker asks the producer for the outcome.
     """
 
     half: SendResult
@@ -124,15 +139,17 @@ def _join_keys(keys: str | Iterable[str]) -> str:
 
 
 _SECONDS_OF_OUR_TIME = range(10**9, 10**11)
-"""As milliseconds these are days of 1970 to 1973, as seconds the years 2001 to 5138: the caller passed seconds."""
+"""Values of ``deliver_at`` that are refused as seconds: as milliseconds they would be dates of 1970 to 1973, as seconds
+they are dates of 2001 to 5138.
+"""
 
 
 def _timed(
     delay_level: int, delay: float | datetime.timedelta | None, deliver_at: datetime.datetime | int | None
 ) -> dict[str, str]:
-    """Return the property that requests a delivery time.
+    """Return the timer property for ``delay`` or ``deliver_at``, as a dictionary of one entry.
 
-    :raises ConfigError: several options are given, or one is not a time.
+    :raises ConfigError: more than one option is given, or the value is not a valid time.
     """
     if delay_level or (delay is not None and deliver_at is not None):
         raise ConfigError("give one of delay_level, delay and deliver_at: a message is delivered once")
@@ -151,9 +168,9 @@ def _timed(
 
 
 def _body_bytes(body: object) -> bytes:
-    """The bytes of a message body.
+    """Convert a message body to bytes; ``str`` is encoded as UTF-8.
 
-    :raises TypeError: it is neither bytes-like nor text: ``bytes(3)`` would be three zero bytes.
+    :raises TypeError: the body is neither bytes-like nor ``str``. (``bytes(body)`` would accept a number.)
     """
     if isinstance(body, str):
         return body.encode()
@@ -168,9 +185,9 @@ def _body_bytes(body: object) -> bytes:
 
 
 def _priority_text(priority: object) -> str:
-    """Return the property of a priority.
+    """Return the value of the priority property.
 
-    :raises ConfigError: it is not a whole number, or negative (Message.setPriority).
+    :raises ConfigError: the priority is not a whole number from 0 to 2147483647 (Message.setPriority).
     """
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority < 2**31:
         raise ConfigError(f"priority={shortened(repr(priority))}: 0 to 2147483647 is expected")
@@ -178,7 +195,7 @@ def _priority_text(priority: object) -> str:
 
 
 def _priority(properties: Mapping[str, str]) -> int | None:
-    """Return the priority in properties; None if there is none, or it is not a whole number."""
+    """Return the priority in message properties; None if it is missing or not a whole number."""
     text = properties.get("_SYS_MSG_PRIORITY_", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _PRIORITY_DIGITS else None
 
@@ -189,9 +206,9 @@ _PRIORITY_DIGITS = 10
 class Message:
     """A message to send.
 
-    :param topic: its topic.
-    :param body: its content; ``str`` is encoded as UTF-8.
-    :param tags: one tag, for cheap filtering on the broker.
+    :param topic: name of the topic to send to.
+    :param body: content of the message; ``str`` is encoded as UTF-8.
+    :param tags: one tag, by which consumers can filter on the broker.
     :param keys: one key, several separated by spaces, or an iterable; indexed by the broker for queries.
     :param sharding_key: messages with the same key go to the same queue when sent in order.
     :param delay_level: 1-18, one of the broker's fixed delays (1 s ... 2 h); 0 delivers immediately.
@@ -199,8 +216,9 @@ class Message:
     :param deliver_at: time of delivery: a datetime (local time if it has no time zone) or milliseconds since the epoch.
         A past time is delivered immediately; brokers refuse times beyond their limit (3 days).
     :param priority: 0 or more; brokers that support topics of type PRIORITY deliver higher ones first.
-    :param flag: 32 bits for the application.
-    :param wait_store_ok: wait for flush and replication as the broker is configured (default True).
+    :param flag: 32-bit integer for the application; RocketMQ only stores it.
+    :param wait_store_ok: True (default): the broker answers after the flush and replication that it is configured for;
+        False: it answers without waiting for them.
     :param properties: further properties; names of :class:`Property` are reserved.
     :raises TypeError: ``body`` is neither bytes-like nor ``str``.
     :raises ConfigError: more than one of ``delay_level``, ``delay`` and ``deliver_at``; one of these or ``priority`` is
@@ -249,7 +267,7 @@ class Message:
 
     @property
     def tags(self) -> str | None:
-        """The tag that consumers subscribe to; None without one."""
+        """The message's tag, by which consumers can filter; None if it has none."""
         return self.properties.get("TAGS")
 
     @tags.setter
@@ -258,7 +276,7 @@ class Message:
 
     @property
     def keys(self) -> str | None:
-        """Keys separated by one space."""
+        """Keys of the message, separated by one space; None if it has none."""
         return self.properties.get("KEYS")
 
     @keys.setter
@@ -267,7 +285,7 @@ class Message:
 
     @property
     def sharding_key(self) -> str | None:
-        """The key whose messages share a queue; None without one."""
+        """Sharding key: messages with the same key go to the same queue when sent in order. None if it has none."""
         return self.properties.get("__SHARDINGKEY")
 
     @property
@@ -277,17 +295,17 @@ class Message:
 
     @property
     def delay_level(self) -> int:
-        """The fixed delay level, 1 to 18 by default; 0 for none."""
+        """Level of the broker's fixed delays, 1 to 18 by default; 0 if the message has none."""
         return int(self.properties.get("DELAY", "0"))
 
     @property
     def wait_store_ok(self) -> bool:
-        """True if the broker answers only when the message is as safe as it is configured to make it."""
+        """True if the broker answers only after the flush and replication that it is configured for."""
         return self.properties.get("WAIT", "true") != "false"
 
     @property
     def msg_id(self) -> str | None:
-        """Unique key; None until the producer has set it."""
+        """Unique key of the message; None until the producer has set it."""
         return self.properties.get("UNIQ_KEY")
 
     def __repr__(self) -> str:
@@ -297,9 +315,9 @@ class Message:
 class DamagedMessage(NamedTuple):
     """A message that a consumer skipped, because it is damaged at its broker or its body cannot be decoded.
 
-    :ivar queue: its topic, broker and queue.
-    :ivar offset: in the queue. Of messages that were stored together as one record, the last is named.
-    :ivar reason: what is wrong with it.
+    :ivar queue: message queue of the message.
+    :ivar offset: queue offset of the message; for a batch stored as one record, that of its last message.
+    :ivar reason: description of the damage.
     """
 
     queue: MessageQueue
@@ -308,9 +326,10 @@ class DamagedMessage(NamedTuple):
 
 
 class RecordHead(NamedTuple):
-    """The fixed fields of a stored message, in the order of the layout.
+    """The fixed-length fields of a stored message, in the order of the record layout.
 
-    ``born_host`` and ``store_host`` are packed: 4 or 16 bytes of address and 4 bytes of port.
+    Timestamps are milliseconds since the epoch, sizes bytes. ``born_host`` and ``store_host`` are packed: 4 or 16 bytes
+    of address and 4 bytes of port.
     """
 
     store_size: int
@@ -356,12 +375,12 @@ class MessageExt:
 
     @property
     def head(self) -> RecordHead:
-        """The fixed fields as stored."""
+        """The fixed-length fields of the stored record."""
         return RecordHead._make(self._head)
 
     @property
     def properties(self) -> dict[str, str]:
-        """System and user properties, as a dictionary of this message alone."""
+        """System and user properties by name. Changes to the dictionary apply to this object only."""
         props = self._properties
         if props is None:
             props = self._properties = decode_properties(self._raw_properties)
@@ -370,7 +389,7 @@ class MessageExt:
         return props
 
     def add_properties(self, extra: Mapping[str, str]) -> None:
-        """Add properties that a client sets on receipt; does not decode the stored ones."""
+        """Add or replace properties, without decoding the stored ones yet; clients call this on receipt."""
         if self._properties is not None:
             self._properties.update(extra)
         else:
@@ -378,22 +397,22 @@ class MessageExt:
 
     @property
     def raw_properties(self) -> bytes:
-        """The properties as stored, without changes made to :attr:`properties`."""
+        """The encoded properties of the stored record, without changes made to :attr:`properties`."""
         return self._raw_properties
 
     @property
     def tags(self) -> str | None:
-        """The tag that consumers subscribe to; None without one."""
+        """The message's tag, by which consumers can filter; None if it has none."""
         return self.properties.get("TAGS")
 
     @property
     def keys(self) -> str | None:
-        """Keys separated by one space; None without any."""
+        """Keys of the message, separated by one space; None if it has none."""
         return self.properties.get("KEYS")
 
     @property
     def sharding_key(self) -> str | None:
-        """The key whose messages share a queue; None without one."""
+        """Sharding key: messages with the same key are sent to the same queue. None if it has none."""
         return self.properties.get("__SHARDINGKEY")
 
     @property
@@ -403,17 +422,17 @@ class MessageExt:
 
     @property
     def delay_level(self) -> int:
-        """The fixed delay level, 1 to 18 by default; 0 for none."""
+        """Level of the broker's fixed delays, 1 to 18 by default; 0 if the message has none."""
         return int(self.properties.get("DELAY", "0"))
 
     @property
     def msg_id(self) -> str:
-        """Unique key set by the producer, or the broker's id if there is none."""
+        """Unique key set by the producer; :attr:`offset_msg_id` if it set none."""
         return self.properties.get("UNIQ_KEY") or self.offset_msg_id
 
     @property
     def offset_msg_id(self) -> str:
-        """Store address and commit log offset in hexadecimal, for queries to the broker."""
+        """The broker's id of the message: store address and commit log offset in hexadecimal, for queries by id."""
         store_host: bytes = self._head[11]
         return f"{store_host.hex()}{self._head[6] & 0xFFFFFFFFFFFFFFFF:016x}".upper()
 
@@ -424,12 +443,12 @@ class MessageExt:
 
     @property
     def store_size(self) -> int:
-        """Bytes of the stored record."""
+        """Size of the stored record in bytes."""
         return int(self._head[0])
 
     @property
     def body_crc(self) -> int:
-        """CRC-32 of the body as it was sent."""
+        """CRC-32 of the body as it is stored, compressed if it is; the highest bit is 0."""
         return int(self._head[2])
 
     @property
@@ -444,12 +463,12 @@ class MessageExt:
 
     @property
     def commit_log_offset(self) -> int:
-        """Where the record begins in the broker's commit log, in bytes."""
+        """Byte offset of the record in the broker's commit log."""
         return int(self._head[6])
 
     @property
     def sys_flag(self) -> int:
-        """Bits of the protocol: compression, transaction state, IPv6 hosts."""
+        """Bits of the protocol's sysFlag: compression, transaction state, IPv6 hosts."""
         return int(self._head[7])
 
     @property
@@ -482,7 +501,7 @@ class MessageExt:
 
 
 class PullStatus(enum.Enum):
-    """Outcome of a pull."""
+    """Outcome of a pull: messages, none stored at the offset yet, none that match the filter, or an illegal offset."""
 
     FOUND = "FOUND"
     NO_NEW_MSG = "NO_NEW_MSG"
@@ -491,8 +510,8 @@ class PullStatus(enum.Enum):
 
 
 class PullResult(NamedTuple):
-    """Result of a pull. ``next_offset`` is the offset of the next pull, whatever the status; ``min_offset`` and
-    ``max_offset`` are the bounds of the queue.
+    """Result of a pull. ``next_offset`` is the offset to pull from next, whatever the status. ``min_offset`` is the
+    queue's first offset, ``max_offset`` the offset of the next message to be stored.
     """
 
     status: PullStatus
@@ -503,7 +522,7 @@ class PullResult(NamedTuple):
 
 
 def unpack_host(packed: bytes) -> str:
-    """Return ``ip:port`` of a packed IPv4 (8 bytes) or IPv6 (20 bytes) address."""
+    """Return the text of a packed address and port: ``ip:port`` of 8 bytes (IPv4), ``[ip]:port`` of 20 (IPv6)."""
     port = int.from_bytes(packed[-4:], "big")
     if len(packed) == 8:
         return f"{packed[0]}.{packed[1]}.{packed[2]}.{packed[3]}:{port}"

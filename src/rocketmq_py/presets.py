@@ -1,6 +1,7 @@
-"""Options with the numbers that articles about RocketMQ name, where they differ from the defaults of Java's 5.x client.
+"""Presets of consumer options, passed as ``PushConsumer("group", **CLASSIC_INTERVALS)``.
 
-``PushConsumer("group", **CLASSIC_INTERVALS)``; the options of push and lite pull consumers include all of them.
+They are the values that articles about RocketMQ give where Java's 5.x client has other defaults. Push and lite pull
+consumers have all of these options.
 """
 
 from __future__ import annotations
@@ -16,4 +17,4 @@ class Intervals(TypedDict):
 
 
 CLASSIC_INTERVALS: Final[Intervals] = {"rebalance_interval": 10.0, "pull_delay_after_error": 3.0}
-"""Rebalance every 10 s; 3 s until a queue is pulled again after an error (pullTimeDelayMillsWhenException of 4.x)."""
+"""Rebalance every 10 s; wait 3 s before pulling a queue again after an error (4.x: pullTimeDelayMillsWhenException)."""

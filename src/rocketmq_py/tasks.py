@@ -13,7 +13,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Background:
-    """Background coroutines of one owner; a failure is logged immediately."""
+    """The background tasks of one owner. A task that fails is logged at once, and not restarted."""
 
     __slots__ = ("_tasks",)
 
@@ -22,18 +22,18 @@ class Background:
 
     @property
     def runs(self) -> bool:
-        """True if any task has not ended."""
+        """True if any task is still running."""
         return bool(self._tasks)
 
     def start(self, *work: Coroutine[Any, Any, None]) -> None:
-        """Start coroutines as tasks."""
+        """Start coroutines as tasks of the running event loop."""
         for one in work:
             task = asyncio.get_running_loop().create_task(one)
             self._tasks[task] = None
             task.add_done_callback(self._ended)
 
     def replace(self, *work: Work) -> None:
-        """Cancel all tasks, and start others after they have ended."""
+        """Cancel all tasks and return; new tasks run ``work`` as soon as the cancelled ones have ended."""
         before = tuple(self._tasks)
         self.cancel()
         self.start(*(_after(before, one) for one in work))
@@ -44,7 +44,7 @@ class Background:
             task.cancel()
 
     async def stop(self) -> None:
-        """Cancel all tasks and wait for them. Others may be started afterwards."""
+        """Cancel all tasks and wait until they have ended; afterwards, new ones may be started."""
         tasks = tuple(self._tasks)
         self.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)  # failures are logged when they happen

@@ -16,7 +16,7 @@ from rocketmq_py.errors import ConfigError
 class TlsOptions:
     """TLS options of a client.
 
-    :param ca: PEM file of the trusted authorities; None trusts those of the system.
+    :param ca: PEM file of the trusted certificate authorities; None trusts those of the system.
     :param cert: PEM file of the client's certificate and its chain, for servers that require one.
     :param key: PEM file of its private key; None if the key is in ``cert``.
     :param key_password: password of the private key.
@@ -51,11 +51,13 @@ class TlsOptions:
 
 
 Tls: TypeAlias = bool | TlsOptions | ssl.SSLContext | None
-"""True trusts the system's authorities. None and False: no TLS."""
+"""The ``tls`` option of clients: options, an SSL context, True for TLS with the system's authorities, None or False for
+no TLS.
+"""
 
 
 def client_context(tls: Tls) -> ssl.SSLContext | None:
-    """Return the SSL context of a TLS option; None for no TLS.
+    """Return the SSL context for a client's ``tls`` option; None if it connects without TLS.
 
     :raises ConfigError: the option is invalid.
     """
@@ -69,13 +71,13 @@ def client_context(tls: Tls) -> ssl.SSLContext | None:
 
 
 def load_authorities(context: ssl.SSLContext, ca: str | os.PathLike[str]) -> None:
-    """Trust the authorities of a PEM file.
+    """Make an SSL context trust the certificate authorities of a PEM file.
 
     :raises ConfigError: the file is missing or invalid.
     """
     try:
         context.load_verify_locations(Path(ca).expanduser())
-    except OSError as e:  # ssl's errors are some, too
+    except OSError as e:  # ssl.SSLError is a subclass
         raise ConfigError(f"TLS: no trusted certificates can be read from {ca}: {_file_fault(e)}") from e
 
 
@@ -85,9 +87,10 @@ def load_certificate(
     key: str | os.PathLike[str] | None,
     password: str | None,
 ) -> None:
-    """Load a certificate and its private key.
+    """Load a certificate and its private key into an SSL context.
 
-    :raises ConfigError: a file is missing or invalid, or the key does not match.
+    :param key: PEM file of the key; None if it is in ``cert``.
+    :raises ConfigError: a file is missing or invalid, or the key does not match the certificate.
     """
     files = f"certificate {cert}" + (f" and key {key}" if key is not None else "")
     try:
@@ -121,9 +124,9 @@ _ALERTS = {
 
 
 def tls_fault(error: OSError, other: str = "server") -> str | None:
-    """Describe a TLS error in words; None for other errors.
+    """Return a description of a TLS error; None if ``error`` is not a TLS error.
 
-    :param other: what to call the other end of the connection.
+    :param other: how the text calls the peer.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message.rstrip(".")
@@ -141,14 +144,14 @@ def tls_fault(error: OSError, other: str = "server") -> str | None:
 
 
 def connect_fault(error: OSError, other: str = "server") -> str:
-    """Describe why a connection failed: TLS, name resolution, or the operating system.
+    """Return a description of why connecting failed: an error of TLS, name resolution or the operating system.
 
-    :param other: what to call the other end of the connection.
+    :param other: how the text calls the peer.
     """
     tls = tls_fault(error, other)
     if tls is not None:
         return tls
-    if isinstance(error, socket.gaierror):  # its numbers are not the system's
+    if isinstance(error, socket.gaierror):  # its errno is not one of the operating system's
         return error.strerror or str(error)
     if error.errno:
         return os.strerror(error.errno)
@@ -156,10 +159,11 @@ def connect_fault(error: OSError, other: str = "server") -> str:
 
 
 def early_close_fault(why: object, *, over_tls: bool) -> str:
-    """Describe why a server may close a connection before its first response: it expects TLS, or a client certificate.
+    """Return a text that suggests why a server closed a connection before its first response: it may require TLS, or a
+    client certificate.
 
-    :param why: how the connection ended.
-    :param over_tls: the connection used TLS.
+    :param why: how the connection ended; the text begins with it.
+    :param over_tls: True if the connection used TLS.
     """
     if over_tls:
         return f"{why} without a reason; it may require a client certificate, or another one"
@@ -167,4 +171,4 @@ def early_close_fault(why: object, *, over_tls: bool) -> str:
 
 
 _UNTRUSTED = (18, 19, 20, 21)
-"""OpenSSL's codes for a chain whose root is not trusted."""
+"""OpenSSL's verification error codes for a certificate chain whose root is not trusted."""

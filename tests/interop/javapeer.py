@@ -23,11 +23,16 @@ from pathlib import Path
 from typing import Any, Self
 
 PEER = Path(__file__).with_name("peer") / "peer"
-QUICK = "-XX:TieredStopAtLevel=1 -Dtls.server.mode=disabled"
-"""Servers that live for a few tests need no optimising compiler, and no key pair made for a TLS nobody speaks."""
-QUICK_CONF = {"mappedFileSizeCommitLog": 64 << 20, "transactionMetricFlushInterval": 1000, "timerFlushIntervalMs": 5000}
+QUICK = "-XX:TieredStopAtLevel=1 -Dtls.server.mode=disabled -Dpeer.paced=true"
+"""Servers that live for a few tests need no optimising compiler, no key pair made for a TLS nobody speaks, and no core
+of their own after the first transaction."""
+QUICK_CONF = {
+    "mappedFileSizeCommitLog": 64 << 20,
+    "transactionMetricFlushInterval": 1000,
+    "timerFlushIntervalMs": 60_000,
+}
 """Small files. A Java broker turns round and round with nothing to do until the first of the intervals, 10 s, is over
-once; whenever the other is over, a second by default, it writes a timer wheel of 38 MB."""
+once; whenever the other is over, a second by default, it writes a timer wheel of 38 MB, and how far its timers are."""
 START_SECONDS = 180.0
 """How long a JVM may take to say READY; the usual 3 s become a minute on a machine that is busy otherwise."""
 

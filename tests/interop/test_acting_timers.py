@@ -23,8 +23,10 @@ from tests.server.rawpeer import RawPeer
 pytestmark = pytest.mark.long
 
 N = 10
-MASTER = {"enableSlaveActingMaster": "true", "totalReplicas": 2}
-SLAVE = {**ACTING, "enableRemoteEscape": "true"}
+FLUSH_MS = 5000
+"""How often a Java broker notes how far its timers are."""
+MASTER = {"enableSlaveActingMaster": "true", "totalReplicas": 2, "timerFlushIntervalMs": FLUSH_MS}
+SLAVE = {**ACTING, "enableRemoteEscape": "true", "timerFlushIntervalMs": FLUSH_MS}
 
 
 @pytest.fixture

@@ -95,9 +95,9 @@ def test_a_quarantined_failure_is_reported_without_failing_the_run(tmp_path: Pat
             terminalreporter.section = lines.append  # type: ignore[method-assign,assignment]
             quarantine.summarise(terminalreporter)
 
+    without = [word for plugin in ("cacheprovider", "xdist", "unraisableexception") for word in ("-p", f"no:{plugin}")]
     status = pytest.main(
-        ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", "/dev/null", f"--rootdir={tmp_path}", str(tmp_path)],
-        plugins=[Plugin()],
+        ["-q", *without, "-c", "/dev/null", f"--rootdir={tmp_path}", str(tmp_path)], plugins=[Plugin()]
     )
     assert status == pytest.ExitCode.OK
     assert [line.partition(":")[0] for line in lines if line.startswith(("failed,", "passed,"))] == [

@@ -7,4 +7,4 @@ Handlers of requests are thin and call services (topics, groups, offsets, client
 from rocketmq_py.broker.broker import Broker
 from rocketmq_py.broker.config.broker_config import BrokerConfig, configure
 
-__all__ = ["Broker", "BrokerConfig", "configure", "read_properties"]
+__all__ = ["Broker", "BrokerConfig", "configure"]

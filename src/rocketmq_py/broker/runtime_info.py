@@ -95,7 +95,7 @@ class RuntimeInfo:
             "getTransferredTps": three_rates(stats.got),
             "getFoundTps": three_rates(stats.pulls_found),
             "getMissTps": three_rates(stats.pulls_missed),
-            "getTotalTps": three_rates(stats.pulls_found),
+            "getTotalTps": three_rates(stats.pulls_found, stats.pulls_missed),
             "msgPutTotalYesterdayMorning": str(stats.put_day.yesterday_morning),
             "msgPutTotalTodayMorning": str(stats.put_day.today_morning),
             "msgPutTotalTodayNow": str(stats.put_day.now),

@@ -232,6 +232,6 @@ def next_morning(now_ms: int) -> int:
     return int(midnight.timestamp() * 1000)
 
 
-def three_rates(meter: Meter) -> str:
-    """Return the rates over 10 s, 1 min and 10 min, separated by spaces as Java prints them."""
-    return " ".join(f"{meter.rate(window)}" for window in _WINDOWS_MS)
+def three_rates(*meters: Meter) -> str:
+    """Return the rates over 10 s, 1 min and 10 min, summed over the meters, separated by spaces as Java prints them."""
+    return " ".join(f"{sum(meter.rate(window) for meter in meters)}" for window in _WINDOWS_MS)

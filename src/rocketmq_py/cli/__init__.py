@@ -1,4 +1,4 @@
-"""The ``rocketmq`` command.
+"""The ``rocketmq`` command-line tool.
 
 Commands parse options, call other packages and print the results. The module of a command is imported when the command
 runs, which keeps the start-up fast.

@@ -1,4 +1,4 @@
-"""``python -m rocketmq_py.cli`` is the ``rocketmq`` command."""
+"""Run the ``rocketmq`` command by ``python -m rocketmq_py.cli``."""
 
 from rocketmq_py.cli import main
 

@@ -59,8 +59,8 @@ def list_users(name: str, target: Target, output: str) -> None:
 def create_user(name: str, is_super: bool, target: Target) -> None:
     """Add a user.
 
-    The password comes from the environment variable ROCKETMQ_USER_PASSWORD or a prompt; other users can see a command
-    line.
+    The password comes from the environment variable ROCKETMQ_USER_PASSWORD or a prompt, not from the command line,
+    which other users of the machine can see.
     """
     password = _password(name)
     with_admin(target, lambda admin: admin.create_user(name, password, is_super=is_super))
@@ -106,7 +106,7 @@ def _password(name: str) -> str:
 
 
 def user_row(user: UserInfo) -> Row:
-    """A user as a row, without its password."""
+    """Return the output row of a user, without its password."""
     return {"user": user.username, "type": user.user_type, "status": user.user_status}
 
 
@@ -175,7 +175,7 @@ def delete_acl(user: str, resource: str | None, yes: bool, target: Target) -> No
 
 
 def acl_rows(acl: AclInfo) -> list[Row]:
-    """A row for each permission of a user."""
+    """Return an output row for each permission in a user's access control list."""
     return [
         {
             "user": (acl.subject or "").partition(":")[2], "decision": entry.decision, "actions": entry.actions or [],

@@ -38,7 +38,7 @@ def command(target: Target, output: str) -> None:
 
 
 async def brokers(admin: Admin) -> list[Row]:
-    """A row for each registered broker; ``error`` says why a broker does not answer."""
+    """Return an output row for each registered broker; field ``error`` is None unless the broker does not answer."""
     info = await admin.cluster()
     clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
     wanted = [
@@ -63,9 +63,10 @@ async def _broker(admin: Admin, cluster: str, name: str, broker_id: int, address
 def broker_row(
     cluster: str, name: str, broker_id: int, address: str, state: Mapping[str, str], error: str | None
 ) -> Row:
-    """The row of a broker.
+    """Return the output row of a broker.
 
-    :param state: runtime information by Java's names; empty if the broker does not answer.
+    :param state: the broker's runtime information under Java's names; empty if the broker does not answer.
+    :param error: why the broker does not answer; None if it does.
     """
     return {
         "cluster": cluster,
@@ -85,7 +86,10 @@ def broker_row(
 
 
 def first_rate(text: str | None) -> float | None:
-    """The rate over the last ten seconds, the first of three rates in a text, in messages per second."""
+    """Return the first of a broker's rates: messages per second over the last ten seconds; None if there is none.
+
+    :param text: numbers separated by spaces, as brokers report them.
+    """
     parts = (text or "").split()
     return round(float(parts[0]), 1) if parts else None
 

@@ -1,4 +1,4 @@
-"""``rocketmq consume``: run a listener as members of a consumer group, in one or several processes."""
+"""``rocketmq consume``: run a message listener in a consumer group, in one or several processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocketmq_py import PushConsumer
 
 MOST = 256
-"""Processes at most."""
+"""Maximum number of processes."""
 
 _STARTS = {"latest": "LAST_OFFSET", "earliest": "FIRST_OFFSET"}
 
@@ -36,7 +36,7 @@ _STARTS = {"latest": "LAST_OFFSET", "earliest": "FIRST_OFFSET"}
 @click.option("--orderly", is_flag=True, help="One message of a queue at a time, in order.")
 @click.option(
     "--batch", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
-    help="Most messages of a call; with more than 1 the function has two parameters (messages, context).",
+    help="Maximum messages per call; with more than 1 the function has two parameters (messages, context).",
 )  # fmt: skip
 @click.option("--threads", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N",
               help="Listener threads of each process.")  # fmt: skip
@@ -66,7 +66,7 @@ def command(
 
     count = _count(processes)
     log_as(log_level, log_format, str(os.getpid()) if supervised else "")
-    load_listener(options["listener"])  # refused here, once, rather than by each process
+    load_listener(options["listener"])  # fails here, once, rather than in each process
     if count > 1:
         run(_supervise(options["group"], count, [*python_command(), *_arguments(), "--supervised"]))
     else:
@@ -82,9 +82,11 @@ def _count(text: str) -> int:
 
 
 def load_listener(name: str) -> Callable[..., Any]:
-    """The function that ``MODULE:LISTENER`` names.
+    """Import and return the function that an argument ``MODULE:LISTENER`` names.
 
-    :raises click.BadParameter: there is none, or its module cannot be imported.
+    The current directory is added to the module search path.
+
+    :raises click.BadParameter: the argument has another form, or there is no such module or function.
     """
     module_name, separator, attribute = name.partition(":")
     hint = "'MODULE:LISTENER'"
@@ -92,7 +94,7 @@ def load_listener(name: str) -> Callable[..., Any]:
         raise click.BadParameter(f"{name!r}: module:function is expected", param_hint=hint)
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)  # for good, because listeners may import later
+        sys.path.insert(0, here)  # not removed again, because listeners may import later
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as e:
@@ -106,7 +108,7 @@ def load_listener(name: str) -> Callable[..., Any]:
 
 
 def _arguments() -> list[str]:
-    """The command line of this command without ``--processes``, for its child processes."""
+    """Return the arguments with which this command was called, without ``--processes``, for its child processes."""
     context = click.get_current_context()
     words = [context.command.name or ""]
     for parameter in context.command.params:
@@ -127,7 +129,7 @@ def _words(parameter: click.Parameter, value: Any) -> list[str]:
 
 
 def _consumer(target: Target, options: Mapping[str, Any]) -> PushConsumer:
-    """The consumer of a process, from the options of the command."""
+    """Return the consumer that this process runs, from the options of the command; it is not started."""
     from rocketmq_py import ConsumeFromWhere, PushConsumer
 
     consumer = PushConsumer(

@@ -1,4 +1,4 @@
-"""Arguments that name message queues."""
+"""Parsing of arguments that name message queues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 def parse_queues(texts: tuple[str, ...]) -> set[tuple[str, int]]:
-    """The broker names and queue ids of ``BROKER:N`` arguments.
+    """Return the broker name and queue id of each argument ``BROKER:N``.
 
     :raises click.BadParameter: an argument has another form.
     """

@@ -36,11 +36,11 @@ VERBS = {
     "topic": "topic.commands",
     "transaction": "transaction",
 }
-"""The module, below this package, of each subcommand."""
+"""For each subcommand its module, relative to the package ``rocketmq_py.cli``."""
 
 
 class Verbs(click.Group):
-    """A group that imports a subcommand when it is used."""
+    """The click group of all subcommands; imports the module of a subcommand when it is used."""
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(VERBS)
@@ -55,7 +55,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Add the closest subcommand to the error for an unknown one."""
+        """Resolve a subcommand; the error for an unknown one suggests the most similar name."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:
@@ -65,7 +65,7 @@ class Verbs(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand; an error that a user can act on is one line instead of a traceback."""
+        """Run the subcommand; print errors that a user can act on as one line, without a traceback."""
         try:
             return super().invoke(ctx)
         except RocketMQError as e:

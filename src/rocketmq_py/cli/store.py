@@ -71,7 +71,10 @@ def verify(directory: Path, hash_slots: int | None, commit_log: Path | None, out
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """Show the progress of a long check on a terminal; yields the function to report it, or None."""
+    """Context manager that shows the progress of a check on a terminal.
+
+    Yields a function to call with completed and total bytes; None if standard error is no terminal.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -203,7 +206,7 @@ def _echo_overview(overview: Row, queues: list[Row], output: str) -> None:
 
 
 def _readable(row: Row) -> Row:
-    """The row with local times instead of milliseconds."""
+    """Return a copy of the row with local times as text instead of milliseconds."""
     times = {name: _time(row[name]) for name in _TIMES if isinstance(row.get(name), int)}
     return {**row, **times}
 

@@ -1,7 +1,7 @@
-"""Child processes that are started, watched and stopped together: brokers of ``serve``, consumers of ``consume``.
+"""Start, restart and stop child processes: the brokers of ``serve``, the consumers of ``consume``.
 
-A process that ends is started again. Processes stop when their standard input ends, so they also stop if this process
-is killed.
+A process that ends is started again. Processes stop when their standard input is closed, so they also stop if this
+process is killed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _log = logging.getLogger(__name__)
 _RESTARTS = Backoff(first_seconds=0.5, max_seconds=30.0)
 
 _STABLE_SECONDS = 60.0
-"""A process that ran this long starts again without a long pause."""
+"""A process that ran for longer than this is restarted with the shortest pause, as after a first failure."""
 
 _REMINDER_SECONDS = 10.0
-"""Between two log lines about a process that takes long to stop."""
+"""Interval of log lines about a process that takes long to stop."""
 
 
 class ChildProcess:
-    """A child process that prints a line READY when it works.
+    """A child process, which prints a line that begins with READY once it has started up.
 
-    :param name: for the log.
+    :param name: name of the process in log lines and errors.
     :param command: returns the command line; called for each start.
-    :param on_ready: called with the READY line.
+    :param on_ready: called with the READY line after each start.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class ChildProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start the process and wait until it is ready.
+        """Start the process and wait for its READY line.
 
-        :raises ConfigError: it ended before that. Its own error is on standard error.
+        :raises ConfigError: it ended before; it prints its own error to standard error.
         """
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -64,7 +64,7 @@ class ChildProcess:
         self._on_ready(line)
 
     async def keep_running(self) -> None:
-        """Start the process again whenever it ends, until this is cancelled."""
+        """Restart the process whenever it ends, after a growing pause; runs until cancelled."""
         failures = 0
         while True:
             began = time.monotonic()
@@ -81,7 +81,7 @@ class ChildProcess:
                 _log.warning("%s is ready again", self.name)
 
     async def stop(self) -> None:
-        """Stop the process and wait for its end. May be called more than once."""
+        """Close the process's standard input, which stops it, and wait for its end; may be called more than once."""
         process = self._process
         if process is None:
             return
@@ -108,9 +108,9 @@ class ChildProcess:
 
 @contextlib.asynccontextmanager
 async def running(processes: Sequence[ChildProcess]) -> AsyncIterator[None]:
-    """Run processes and keep them running; they are stopped together at the end.
+    """Start processes and restart those that end, for the duration of the block; then stop all of them.
 
-    :raises ConfigError: one of them did not start; the others are stopped.
+    :raises ConfigError: a process did not start; the others are stopped.
     """
     watchers: list[asyncio.Task[None]] = []
     try:
@@ -129,12 +129,12 @@ async def running(processes: Sequence[ChildProcess]) -> AsyncIterator[None]:
 
 
 def python_command() -> list[str]:
-    """The start of a command line that runs this program in the same interpreter."""
+    """Return the first words of a command line that runs ``rocketmq`` with the same Python interpreter."""
     return [sys.executable, "-m", "rocketmq_py.cli"]
 
 
 async def end_of_input(stream: TextIO) -> None:
-    """Wait until a stream ends; what it contains is ignored.
+    """Wait until the other side closes a stream; its contents are ignored.
 
     A thread reads it, because not every event loop can read every kind of standard input.
     """

@@ -64,7 +64,7 @@ def resume(offset_msg_id: str, target: Target) -> None:
 
 
 def half_row(half: MessageExt) -> Row:
-    """A half message as a row; times are milliseconds since the epoch."""
+    """Return the output row of a half message; times are milliseconds since the epoch."""
     properties = half.properties
     return {
         "transactionId": half.msg_id,

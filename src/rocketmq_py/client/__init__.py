@@ -1,4 +1,5 @@
-"""Talking to brokers and name servers: connections, routes, producer, consumers, admin, and the blocking façade.
+"""The client: connections to brokers and name servers, routes, producers, consumers and admin.
 
-asyncio is the source; what blocks is a façade over one event-loop thread. Refuses to know the insides of a broker.
+Everything is written for asyncio; the blocking classes call the asyncio ones in one event-loop thread. The client does
+not import the broker's code.
 """

@@ -1,4 +1,4 @@
-"""What several blocking producers and consumers share: one client id with its connections, routes and heartbeats."""
+"""The blocking client instance: connections, routes and heartbeats that several blocking clients share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rocketmq_py.remoting.portal import portal
 
 
 class ClientInstance:
-    """One client id and what its members share, for programs without an event loop.
+    """One client id with the connections, routes and heartbeats of its producers and consumers, for blocking programs.
 
-    Pass it as ``instance`` to producers, consumers and administration clients; close them first, and it last::
+    Pass it as ``instance`` to producers, consumers and administration clients; close it after them::
 
         with ClientInstance("localhost:9876", heartbeat_interval=10) as shared:
             with Producer("p", instance=shared) as producer, Admin(instance=shared) as admin:
@@ -30,7 +30,7 @@ class ClientInstance:
 
     @property
     def client_id(self) -> str:
-        """The id that brokers know the client by."""
+        """The client id, by which brokers identify this client."""
         return self._aio.client_id
 
     def close(self) -> None:
@@ -50,5 +50,5 @@ class ClientInstance:
 
 
 def aio_instance(instance: ClientInstance | None) -> AioInstance | None:
-    """The asyncio object behind an instance; None for none."""
+    """Return the asyncio client instance that a blocking one wraps; None if ``instance`` is None."""
     return None if instance is None else instance._aio  # noqa: SLF001 - its own module

@@ -1,4 +1,4 @@
-"""What the producers and consumers of one client id share: connections, routes, heartbeats, periodic jobs."""
+"""The client instance: connections, routes, heartbeats and periodic jobs that producers and consumers share."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _log = logging.getLogger(__name__)
 
 
 class GroupMembership(Protocol):
-    """A producer or consumer of an instance."""
+    """A producer or consumer of a client instance."""
 
     @property
     def group(self) -> str:
-        """Its producer or consumer group."""
+        """The producer or consumer group."""
         ...
 
     def heartbeat(self) -> ProducerData | ConsumerData:
-        """Its part of heartbeats."""
+        """The entry of this producer or consumer in heartbeats."""
         ...
 
     def topics(self) -> set[str]:
-        """Topics whose routes are refreshed periodically."""
+        """The topics whose routes are refreshed periodically."""
         ...
 
     async def on_ids_changed(self) -> None:
@@ -50,13 +50,13 @@ class GroupMembership(Protocol):
 
 @runtime_checkable
 class KeepsOffsets(Protocol):
-    """A member whose offsets are persisted periodically."""
+    """A consumer whose offsets are stored periodically."""
 
     async def persist_offsets(self) -> None: ...
 
 
 class ClientSettings(TypedDict, total=False):
-    """Options of a client by keyword, besides its name servers; see :class:`ClientInstance`."""
+    """Keyword options of :class:`ClientInstance`, except ``namesrv``."""
 
     instance_name: str | None
     unit_name: str | None
@@ -72,21 +72,23 @@ class ClientSettings(TypedDict, total=False):
 
 
 class ClientInstance:
-    """One client id and everything its members share. Belongs to one event loop.
+    """One client id with the connections, routes and heartbeats of its producers and consumers (its members).
+
+    Use it in one event loop only.
 
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, a URL that the addresses are fetched from, or None for the
         environment's NAMESRV_ADDR; see :func:`~rocketmq_py.client.name_servers.name_servers`.
     :param instance_name: the part of the client id after ``ip@``; unique by default.
     :param unit_name: appended to the client id, and to a URL that addresses are fetched from.
-    :param client_ip: the address in the client id; found out by default.
-    :param address_map: connect elsewhere than brokers advertise.
+    :param client_ip: the address in the client id; by default an address of this machine.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
-    :param credentials: sign requests, for servers with access control.
-    :param timeout: seconds to wait for an answer of a name server, and of a broker to a heartbeat.
+    :param credentials: sign requests with these, for servers with access control.
+    :param timeout: seconds to wait for answers of name servers, and of brokers to heartbeats.
     :param connect_timeout: seconds to wait for a connection.
     :param route_interval: seconds between refreshes of the routes.
     :param heartbeat_interval: seconds between heartbeats.
-    :param offset_interval: seconds between writes of consumer offsets.
+    :param offset_interval: seconds between stores of consumer offsets.
     """
 
     def __init__(  # noqa: PLR0913 - options by keyword
@@ -121,17 +123,17 @@ class ClientInstance:
         self._producers: dict[str, GroupMembership] = {}
         self._consumers: dict[str, GroupMembership] = {}
         self.outages: dict[str, float] = {}
-        """When members last logged that a broker cannot be reached: monotonic seconds by broker name."""
+        """When a consumer last logged that a broker is unreachable: monotonic seconds by broker name."""
         self._versions: dict[str, int] = {}
         self._unreachable: set[str] = set()
-        """Addresses of brokers for which a failed heartbeat was logged."""
+        """Addresses of brokers whose last heartbeat failed; this was logged once."""
         self._jobs = Background()
         self.connections.on_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._ids_changed)
 
     # -- members
 
     def register(self, member: GroupMembership) -> None:
-        """Add a member.
+        """Add a producer or consumer.
 
         :raises ConfigError: the client already has a member of that kind and group.
         """
@@ -144,7 +146,7 @@ class ClientInstance:
         members[member.group] = member
 
     async def unregister(self, member: GroupMembership) -> None:
-        """Remove a member and unregister it from the brokers that can be reached."""
+        """Remove a producer or consumer and unregister it from all brokers; failures are logged."""
         kind, members = self._kind(member)
         if members.get(member.group) is not member:
             return
@@ -155,15 +157,15 @@ class ClientInstance:
 
     @property
     def members(self) -> list[GroupMembership]:
-        """All members, producers first."""
+        """All producers, then all consumers."""
         return [*self._producers.values(), *self._consumers.values()]
 
     def consumer(self, group: str) -> GroupMembership | None:
-        """The consumer of a group, if this client has one."""
+        """The consumer of a group; None if this client has none."""
         return self._consumers.get(group)
 
     def producer(self, group: str) -> GroupMembership | None:
-        """The producer of a group, if this client has one."""
+        """The producer of a group; None if this client has none."""
         return self._producers.get(group)
 
     def _kind(self, member: GroupMembership) -> tuple[str, dict[str, GroupMembership]]:
@@ -174,7 +176,7 @@ class ClientInstance:
     # -- start and stop
 
     async def start(self) -> None:
-        """Start the periodic jobs. May be called more than once."""
+        """Start the periodic route refreshes, heartbeats and stores of offsets. May be called more than once."""
         self.connections.check_usable()
         if self._jobs.runs:
             return
@@ -188,20 +190,20 @@ class ClientInstance:
             self._jobs.start(every(FETCH_INTERVAL_SECONDS, FETCH_INTERVAL_SECONDS, self.name_servers.refresh))
 
     async def stop(self) -> None:
-        """Stop the periodic jobs and close all connections; close members before. May be called more than once."""
+        """Stop the periodic jobs and close all connections. Close producers and consumers first. May be repeated."""
         await self._jobs.stop()
         await self.connections.close()
 
     # -- jobs
 
     async def refresh_routes(self) -> None:
-        """Ask the name server for the routes of all topics of all members."""
+        """Refresh the routes of all topics of all members from a name server; failures are logged."""
         await self.routes.refresh_all(set().union(*(member.topics() for member in self.members)))
 
     async def heartbeat_all(self) -> None:
-        """Send a heartbeat to every known broker; a client without consumers sends it to masters only.
+        """Send a heartbeat to every broker of the cached routes, only to masters if there are no consumers.
 
-        Failures are logged.
+        Waits for the answers; failures are logged.
         """
         if not self.members:
             return
@@ -217,7 +219,10 @@ class ClientInstance:
         ).encode()
 
     def _heartbeat_first(self, connection: Connection) -> None:
-        """Send a heartbeat over a new connection: a broker that has restarted does not know this client."""
+        """Send a heartbeat over a new connection, before any other request, to a broker that has answered one before.
+
+        The broker may have restarted; then it does not know its clients any more.
+        """
         if connection.address in self._versions and self.members:
             deadline = time.monotonic() + self.timeout
             connection.request(RequestCode.HEART_BEAT, None, self._heartbeat(), lambda _: None, deadline)
@@ -237,7 +242,7 @@ class ClientInstance:
     # -- brokers
 
     def broker_version(self, address: str) -> int | None:
-        """The ordinal of a broker's version; None as long as it has not answered a heartbeat."""
+        """The ordinal of a broker's version, from its last answer to a heartbeat; None if there was none."""
         return self._versions.get(address) or None
 
     def _masters(self) -> list[str]:
@@ -267,7 +272,7 @@ class ClientInstance:
                     _log.warning("broker %s answers again", address)
 
     def _hint(self, address: str) -> str:
-        """What to check if ``address`` cannot be reached."""
+        """Advice for the error that ``address`` cannot be reached; empty if there is none."""
         if address in self.name_servers.addresses:
             return "Does a name server run there? Check the namesrv option (or NAMESRV_ADDR)"
         broker = self.routes.broker_name(address)
@@ -281,7 +286,7 @@ class ClientInstance:
 
 
 async def every(first: float, interval: float, job: Callable[[], Awaitable[None]]) -> None:
-    """Run ``job`` after ``first`` seconds and then every ``interval``; what it raises is logged."""
+    """Run ``job`` after ``first`` seconds and then with pauses of ``interval`` seconds; its exceptions are logged."""
     await asyncio.sleep(first)
     while True:
         try:
@@ -294,13 +299,13 @@ async def every(first: float, interval: float, job: Callable[[], Awaitable[None]
 
 
 def make_client_id(instance_name: str | None = None, unit_name: str | None = None, client_ip: str | None = None) -> str:
-    """``ip@instance[@unit]``; the instance name is ``pid#nanoseconds`` by default, which is unique."""
+    """Make a client id, ``ip@instance[@unit]``; the default instance name is the unique ``pid#nanoseconds``."""
     name = instance_name or f"{os.getpid()}#{time.time_ns()}"
     return "@".join(part for part in (client_ip or local_ip(), name, unit_name) if part)
 
 
 def local_ip() -> str:
-    """The address of this host in its network; the loopback address if it has no other."""
+    """The IPv4 address of this machine's default network interface; 127.0.0.1 if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("198.51.100.1", 9))  # sends nothing, but selects the interface

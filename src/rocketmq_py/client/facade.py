@@ -1,4 +1,4 @@
-"""What all blocking classes share: an asyncio object that lives in the portal's loop, and calls that wait for it."""
+"""The base class of blocking classes: it wraps an asyncio object and runs its methods in the portal's event loop."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ A = TypeVar("A", bound=_HasLife)
 
 
 class BlockingFacade(Generic[A]):
-    """A blocking object around an asyncio one. Safe to use from several threads.
+    """A blocking object that wraps an asyncio one; threads may share it.
 
-    Generated subclasses call :meth:`_wrap` in their constructor.
+    The constructors of generated subclasses call :meth:`_wrap`.
     """
 
     _aio: A
@@ -33,11 +33,11 @@ class BlockingFacade(Generic[A]):
         self._portal = portal()
 
     def start(self) -> None:
-        """Start the asyncio object."""
+        """Start the wrapped asyncio object, and wait until it has started."""
         self._run(self._aio.start())
 
     def close(self) -> None:
-        """Close the asyncio object."""
+        """Close the wrapped asyncio object, and wait until it is closed."""
         self._run(self._aio.close())
 
     def __enter__(self) -> Self:
@@ -50,15 +50,15 @@ class BlockingFacade(Generic[A]):
         self.close()
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine that runs in the loop."""
+        """Run a coroutine in the loop, wait for it, and return its result."""
         return self._portal.run(coroutine)
 
     def _call(self, function: Callable[[], T]) -> T:
-        """The result of a plain function that runs in the loop's thread."""
+        """Call a plain function in the loop's thread, wait for it, and return its result."""
         return self._portal.call(function)
 
     def _iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """The items of an asynchronous iterator, each fetched when it is asked for."""
+        """Iterate over an asynchronous iterator of the loop; each item is fetched when the caller needs it."""
         while True:
             try:
                 item = self._run(_next(items))

@@ -1,4 +1,4 @@
-"""Asyncio clients as context managers."""
+"""The base class of asyncio clients that are context managers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class AsyncLifetime(ABC):
-    """``async with`` starts and closes."""
+    """A client with ``start`` and ``close``, which ``async with`` calls at the start and the end of the block."""
 
     @abstractmethod
     async def start(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The name servers of a client: their addresses, given or fetched from a URL, and which of them is asked."""
+"""The name servers of a client: reads their addresses from options or a URL, and sends requests to one of them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _log = logging.getLogger(__name__)
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
 FETCH_INTERVAL_SECONDS = 120.0
-"""How often addresses are fetched again from a URL, as Java clients do."""
+"""Seconds between fetches of the addresses from a URL, as in Java."""
 _FETCH_SECONDS = 3.0
 _MAX_RESPONSE_BYTES = 64 * 1024
 
 
 def name_servers(namesrv: str | Sequence[str] | None) -> list[str]:
-    """The name servers of an option.
+    """Parse the option ``namesrv``.
 
     :param namesrv: ``"host:9876;other:9876"`` (or with commas), a sequence, or None for the environment's NAMESRV_ADDR.
-        An address may begin with ``http://``, as in Alibaba Cloud's consoles and Go clients. A URL with a path is where
-        the addresses are fetched from: ``http://host:8080/rocketmq/nsaddr``.
-    :returns: addresses ``host:port``, or one URL.
-    :raises ConfigError: there are none, or one is not an address.
+        An address may begin with ``http://``, as in Alibaba Cloud's consoles and Go clients. Or a URL with a path, from
+        which the addresses are fetched: ``http://host:8080/rocketmq/nsaddr``.
+    :returns: a list of addresses ``host:port``, or of one URL.
+    :raises ConfigError: no address is given, or one is illegal.
     """
     given = os.environ.get(NAMESRV_VARIABLE, "") if namesrv is None else namesrv
     found = _entries(given)
@@ -57,12 +57,12 @@ def _entries(given: str | Sequence[str]) -> list[str]:
 
 
 def is_url(entry: str) -> bool:
-    """True for a URL that addresses are fetched from."""
+    """True for an http or https URL, from which addresses are fetched."""
     return entry.lower().startswith(("http://", "https://"))
 
 
 def _without_scheme(entry: str) -> str:
-    """``host:port`` of ``http://host:port``; anything else as it is."""
+    """Return ``host:port`` for ``http://host:port``; return any other entry unchanged."""
     if is_url(entry):
         parts = urlsplit(entry)
         if parts.scheme.lower() == "http" and parts.path in ("", "/") and not parts.query:
@@ -71,18 +71,18 @@ def _without_scheme(entry: str) -> str:
 
 
 class NameServers:
-    """Several name servers as one. One of them, chosen at random, is asked until it fails; then the next one.
+    """Sends requests to one of several name servers: at first a random one, after a failure the next one.
 
     :param entries: addresses ``host:port``, or one URL: see :func:`name_servers`.
-    :param timeout: seconds to wait for an answer of each.
-    :param unit_name: the unit whose addresses are fetched, as Java clients ask for them.
+    :param timeout: seconds to wait for the answer of each name server.
+    :param unit_name: the unit whose addresses are fetched; it is added to the URL, as in Java.
     """
 
     def __init__(
         self, entries: Sequence[str], connections: ConnectionPool, timeout: float = 3.0, unit_name: str | None = None
     ) -> None:
         self.url = _unit_url(entries[0], unit_name) if is_url(entries[0]) else None
-        """Where addresses are fetched; None if they were given."""
+        """The URL that addresses are fetched from; None if the addresses were given."""
         self.addresses = [] if self.url else list(entries)
         self.timeout = timeout
         self._connections = connections
@@ -92,10 +92,11 @@ class NameServers:
     async def invoke(
         self, code: int, header: Header | None = None, body: bytes = b"", *, check: bool = True
     ) -> Command:
-        """Send a request to the current name server, or to the next one if that cannot be reached.
+        """Send a request to the current name server, or to the next ones if it does not answer; returns the answer.
 
-        :raises BrokerError: a name server answered with another code than success (``check``).
-        :raises NetworkError: none of them answers; the message has the error of each.
+        :param check: False returns answers of any response code.
+        :raises BrokerError: with ``check``, the name server answered with another code than success.
+        :raises NetworkError: no name server answers; the message has the error of each.
         """
         failures: list[NetworkError] = []
         for number in await self._order():
@@ -106,12 +107,12 @@ class NameServers:
         raise _none_answers(failures)
 
     async def invoke_any(self, code: int, header: Header | None = None) -> Command:
-        """Send a request to one name server after the other until one answers with success.
+        """Send a request to one name server after the other until one answers with success; returns this answer.
 
-        A name server that has just started refuses requests for topics that it does not know yet.
+        A name server that has just started refuses requests for topics whose brokers have not registered yet.
 
-        :raises BrokerError: all refuse; the first refusal.
-        :raises NetworkError: none of them answers.
+        :raises BrokerError: no name server answers with success; the error of the first answer.
+        :raises NetworkError: no name server answers.
         """
         refusal: BrokerError | None = None
         failures: list[NetworkError] = []
@@ -126,15 +127,18 @@ class NameServers:
         raise refusal or _none_answers(failures)
 
     async def refresh(self) -> None:
-        """Fetch the addresses again, if they come from a URL.
+        """Fetch the addresses from the URL again; do nothing if there is no URL.
 
-        :raises NetworkError: they cannot be fetched; the known ones stay.
+        :raises NetworkError: the addresses cannot be fetched; the old ones stay in use.
         """
         if self.url is not None:
             await self._fetching.get(self.url)
 
     async def _order(self) -> list[int]:
-        """All of them, the current one first. Each request keeps its order, whatever others find meanwhile."""
+        """Return the indexes of all addresses in the order to try them: first that of the name server in use.
+
+        Fetches the addresses if there are none.
+        """
         if not self.addresses:
             await self.refresh()
         return [*range(self._current, len(self.addresses)), *range(self._current)]
@@ -154,10 +158,10 @@ class NameServers:
         return found
 
     async def _ask(self, number: int, code: int, header: Header | None, body: bytes, *, check: bool) -> Command:
-        """Send a request to one of them.
+        """Send a request to the name server with index ``number``; returns the answer.
 
-        :raises BrokerError: it answered with another code than success (``check``).
-        :raises NetworkError: it does not answer, or shuts down.
+        :raises BrokerError: with ``check``, it answered with another code than success.
+        :raises NetworkError: it does not answer, or is shutting down.
         """
         if number >= len(self.addresses):
             raise NetworkError("the list of name servers has changed")
@@ -177,7 +181,7 @@ class NameServers:
         return answer
 
     def _pass_over(self, number: int) -> None:
-        """Ask the next one first, unless another request has changed that already."""
+        """Make the next name server the current one, unless another request has already changed it."""
         if self._current == number:
             self._current = (number + 1) % len(self.addresses)
 
@@ -186,14 +190,15 @@ class NameServers:
 
 
 def _unit_url(url: str, unit_name: str | None) -> str:
-    """The URL of a unit's addresses (DefaultTopAddressing)."""
+    """The URL of a unit's addresses, as in Java's DefaultTopAddressing; ``url`` itself without a unit name."""
     return f"{url}-{unit_name}?nofix=1" if unit_name else url
 
 
 def _get(url: str) -> str:
-    """The text at a URL.
+    """Fetch the text at a URL; blocks the thread.
 
-    :raises OSError: it cannot be read. :raises ValueError: it is too long, or is not text.
+    :raises OSError: the URL cannot be read.
+    :raises ValueError: the response is too long, or not UTF-8 text.
     """
     with urllib.request.urlopen(url, timeout=_FETCH_SECONDS) as response:  # noqa: S310 - http and https only: is_url
         body: bytes = response.read(_MAX_RESPONSE_BYTES + 1)

@@ -1,8 +1,8 @@
-"""OpenTelemetry: spans of sends and of calls of listeners, connected through message properties.
+"""OpenTelemetry hooks: spans of sends, receives and calls of listeners, connected through message properties.
 
-Hooks for producers and consumers; no other module of this package imports OpenTelemetry. Attributes follow the semantic
-conventions for messaging. The context is carried in message properties (``traceparent``, ``tracestate``, ``baggage`` by
-default), where clients in other languages look for it. The application configures the SDK and exporters.
+No other module of this package imports OpenTelemetry. Attributes follow the semantic conventions for messaging. The
+trace context is carried in message properties (``traceparent``, ``tracestate`` and ``baggage`` by default), as by
+clients in other languages. The application configures the SDK and exporters.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _NAME = "rocketmq_py"
 
 
 class SendSpans(SendHook):
-    """A span for every send, all attempts together; the messages carry its context.
+    """Send hook that makes one span for every send with all its attempts; the messages carry the span's context.
 
-    ``Producer(group, namesrv, hooks=[SendSpans()])``.
+    Use it as ``Producer(group, namesrv, hooks=[SendSpans()])``.
 
     :param provider: the tracer provider; the application's global one by default.
     """
@@ -38,7 +38,7 @@ class SendSpans(SendHook):
         self._tracer = trace.get_tracer(_NAME, tracer_provider=provider)
 
     def before(self, sending: Sending) -> None:
-        """Start the span and write its context to the messages."""
+        """Start the span and write its context to the properties of the messages."""
         if not sending.messages:
             return
         attributes = _about("send", sending.messages)
@@ -52,7 +52,7 @@ class SendSpans(SendHook):
             propagate.inject(message.properties, here)
 
     def after(self, sending: Sending) -> None:
-        """End the span with the queue of the messages, or with the error."""
+        """End the span, with the queue id of the messages or with the error as attributes."""
         span: Span | None = sending.notes.pop(self, None)
         if span is None:
             return
@@ -66,17 +66,17 @@ class SendSpans(SendHook):
 
 
 class _Running(NamedTuple):
-    """The span of a listener's call, and the token that restores the context before it."""
+    """The span of a running listener call, and the token that restores the earlier OpenTelemetry context."""
 
     span: Span
     token: Token[Context]
 
 
 class ConsumeSpans(ConsumeHook):
-    """A span for every call of a listener. It is the current span during the call: spans made there are its children.
+    """Consume hook that makes a span for every call of a listener; spans made during the call are its children.
 
-    It continues the trace of the message; a call with several messages is linked to the trace of each.
-    ``PushConsumer(group, namesrv, hooks=[ConsumeSpans()])``.
+    The span continues the trace of the message; a call with several messages starts a trace with links to those of the
+    messages. Use it as ``PushConsumer(group, namesrv, hooks=[ConsumeSpans()])``.
 
     :param provider: the tracer provider; the application's global one by default.
     """
@@ -85,7 +85,7 @@ class ConsumeSpans(ConsumeHook):
         self._tracer: Tracer = trace.get_tracer(_NAME, tracer_provider=provider)
 
     def before(self, consumption: Consumption) -> None:
-        """Start the span."""
+        """Start the span and make it the current one."""
         messages = consumption.messages
         origins = [propagate.extract(message.properties) for message in messages]
         attributes = _about("process", messages) | {
@@ -104,7 +104,7 @@ class ConsumeSpans(ConsumeHook):
         consumption.notes[self] = _Running(span, contexts.attach(trace.set_span_in_context(span, origin)))
 
     def after(self, consumption: Consumption) -> None:
-        """End the span; it has failed if the listener raised or did not report success."""
+        """End the span; its status is an error if the listener raised or did not report success."""
         running: _Running | None = consumption.notes.pop(self, None)
         if running is None:
             return
@@ -119,10 +119,10 @@ class ConsumeSpans(ConsumeHook):
 
 
 class ReceiveSpans(ReceiveHook):
-    """A span for each topic of received or polled messages, from the call to the return, linked to their traces.
+    """Receive hook that makes a span for each topic of received or polled messages, with links to their traces.
 
-    ``SimpleConsumer(group, namesrv, hooks=[ReceiveSpans()])``, and the same for a lite pull consumer. It does not cover
-    what the application does with the messages.
+    The span lasts from the call of ``receive`` or ``poll`` to its return; it does not cover the processing of the
+    messages. Use it as ``SimpleConsumer(group, namesrv, hooks=[ReceiveSpans()])``, likewise with a lite pull consumer.
 
     :param provider: the tracer provider; the application's global one by default.
     """
@@ -131,7 +131,7 @@ class ReceiveSpans(ReceiveHook):
         self._tracer: Tracer = trace.get_tracer(_NAME, tracer_provider=provider)
 
     def received(self, reception: Reception) -> None:
-        """Make the span."""
+        """Make one span per topic of the messages."""
         by_topic: dict[str, list[MessageExt]] = {}
         for message in reception.messages:
             by_topic.setdefault(message.topic, []).append(message)
@@ -150,7 +150,10 @@ class ReceiveSpans(ReceiveHook):
 
 
 def _about(operation: str, messages: Sequence[Message] | Sequence[MessageExt]) -> Attributes:
-    """The attributes that the semantic conventions define for messages."""
+    """The span attributes that the semantic conventions define for messages.
+
+    :param operation: ``send``, ``receive`` or ``process``.
+    """
     first = messages[0]
     found: Attributes = {
         "messaging.system": "rocketmq",

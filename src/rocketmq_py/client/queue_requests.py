@@ -1,4 +1,4 @@
-"""Requests about one queue: they go to the broker that serves it, also if it is a logical one that has just moved."""
+"""Sends requests about a queue to the broker that serves it, also for a logical queue that has moved."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SUCCESS = (ResponseCode.SUCCESS,)
 
 
 async def broker_of(instance: ClientInstance, queue: MessageQueue, *, broker_id: int = MASTER_ID) -> str:
-    """The address of the broker to ask about a queue: its master, or a replica while there is no master.
+    """The ``host:port`` of the broker that serves a queue: of the preferred replica, or of another one.
 
-    :param broker_id: the preferred replica; 0 is the master.
-    :raises NoRouteError: no route names the broker, even after the route is refreshed.
+    :param broker_id: the broker id of the preferred replica; 0 is the master.
+    :raises NoRouteError: the broker is not in the cached routes, nor in the refreshed route of the topic.
     """
     routes = instance.routes
     address = routes.queue_address(queue, broker_id)
@@ -37,12 +37,16 @@ async def ask_about_queue(
     instance: ClientInstance, queue: MessageQueue, code: RequestCode, header: Header | None, body: bytes = b"", *,
     timeout: float, broker_id: int = MASTER_ID, accepted: Collection[int] = _SUCCESS,
 ) -> Command:  # fmt: skip
-    """The answer of the broker that serves a queue; if a logical queue has moved, that of its new broker.
+    """Send a request to the broker that serves a queue; returns the answer.
 
-    :param timeout: seconds to wait for each answer. :param broker_id: as :func:`broker_of`.
-    :param accepted: codes of answers that are no errors.
-    :raises BrokerError: the broker refuses. :raises NetworkError: it does not answer.
-    :raises NoRouteError: as :func:`broker_of`.
+    If that broker answers that a logical queue has moved, the request is sent to the new broker.
+
+    :param timeout: seconds to wait for each answer.
+    :param broker_id: as of :func:`broker_of`.
+    :param accepted: the response codes that are not errors.
+    :raises BrokerError: the broker answers with another code.
+    :raises NetworkError: the broker does not answer.
+    :raises NoRouteError: as of :func:`broker_of`.
     """
     address = await broker_of(instance, queue, broker_id=broker_id)
     answer = await instance.connections.invoke(address, code, header, body, timeout, check=False)
@@ -56,5 +60,5 @@ async def ask_about_queue(
 
 
 def first_offset(answered: int) -> int:
-    """The offset at which a queue begins, by the answer of its broker: -1 for a batch queue without messages."""
+    """The min offset of a queue from a broker's answer, in which -1 (a batch queue without messages) means 0."""
     return max(answered, 0)

@@ -1,4 +1,4 @@
-"""The routes of a client, and their refresh. ``core.route`` has the rules about routes."""
+"""The cached routes of a client, fetched from name servers. ``core.route`` has the rules about routes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Routes:
-    """Routes by topic. A route is asked for once and kept until :meth:`refresh`."""
+    """Caches routes by topic, and the addresses of their brokers. A cached route is replaced by :meth:`refresh`."""
 
     def __init__(self, name_servers: NameServers) -> None:
         self.name_servers = name_servers
@@ -31,16 +31,16 @@ class Routes:
         self._asked_at: dict[str, float] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._stale = False
-        """True after a warning that routes are not refreshed."""
+        """True after a warning that routes cannot be refreshed, until they can."""
         self._doubtful: set[str] = set()
-        """Topics with a known route that name servers no longer know: other routes decide broker addresses."""
+        """Topics with a cached route that name servers no longer have: addresses in other routes override theirs."""
 
     def known(self, topic: str) -> TopicRoute | None:
-        """The known route of a topic, or its provisional one; None if there is neither."""
+        """The cached route of a topic, else its provisional one (see :meth:`for_sending`); None if there is neither."""
         return self._routes.get(topic) or self._provisional.get(topic)
 
     async def get(self, topic: str) -> TopicRoute:
-        """The route of a topic, asked for if it is unknown.
+        """The route of a topic, fetched from a name server if it is not cached.
 
         :raises NoRouteError: no name server knows the topic.
         :raises NetworkError: no name server answers.
@@ -48,15 +48,17 @@ class Routes:
         return self._routes.get(topic) or await self.refresh(topic)
 
     async def refresh(self, topic: str) -> TopicRoute:
-        """Ask the name server for the route of a topic. Callers at the same time share one request.
+        """Fetch the route of a topic from a name server and cache it. Concurrent calls share one request.
 
-        A failure leaves the known route in place, also if the name server does not know the topic: brokers may not have
-        registered yet at a name server that has just started. Errors as :meth:`get`.
+        After a failure the cached route stays, also if the name server does not know the topic: brokers may not have
+        registered yet at a name server that has just started. Errors as of :meth:`get`.
         """
         return await self._asking.get(topic)
 
     async def not_older_than(self, topic: str, seconds: float) -> TopicRoute | None:
-        """The route of a topic as the name server had it at most ``seconds`` ago; None if it does not know the topic.
+        """The route of a topic, fetched again if the last request for it was ``seconds`` ago or more.
+
+        If the name server does not know the topic, the cached route; None if there is none.
 
         :raises NetworkError: no name server answers.
         """
@@ -64,14 +66,16 @@ class Routes:
             try:
                 return await self.refresh(topic)
             except NoRouteError:
-                pass  # what is known may still be right: see refresh
+                pass  # the cached route may still be right: see refresh
         return self.known(topic)
 
     async def for_sending(self, topic: str, queue_nums: int, create_topic: str = AUTO_CREATE_TOPIC) -> TopicRoute:
-        """The route of a topic for sending; for one that does not exist yet, a provisional copy of ``create_topic``'s.
+        """The route of a topic for sending; if the topic does not exist, a provisional route made from another topic's.
 
-        :param queue_nums: queues of a topic that the first message creates; at most as many as ``create_topic`` has.
-        Errors as :meth:`get`.
+        :param queue_nums: how many queues the first message creates; at most those of ``create_topic``.
+        :param create_topic: the topic whose route is copied, because brokers create topics with its settings.
+
+        Errors as of :meth:`get`.
         """
         try:
             return await self.get(topic)
@@ -88,7 +92,7 @@ class Routes:
             return route
 
     async def refresh_all(self, topics: set[str]) -> None:
-        """Refresh the routes of ``topics``; failures are logged and leave known routes in place."""
+        """Refresh the routes of ``topics``; failures are logged, and the cached routes stay in use."""
         results = await asyncio.gather(*(self.refresh(topic) for topic in topics), return_exceptions=True)
         failures = [result for result in results if isinstance(result, Exception)]
         lost = [failure for failure in failures if not isinstance(failure, NoRouteError)]
@@ -99,33 +103,37 @@ class Routes:
         self._stale = bool(lost) or (self._stale and not topics)
 
     def broker_of(self, queue: MessageQueue) -> str:
-        """The name of the broker that serves a queue now: of a logical one the broker that leads it."""
+        """The name of the broker that serves a queue; for a logical queue, of the broker it is now mapped to."""
         route = self.known(queue.topic)
         return queue.broker_name if route is None else route.broker_of(queue)
 
     def queue_address(self, queue: MessageQueue, broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
-        """Address of the broker that serves a queue; see :meth:`broker_address`."""
+        """The ``host:port`` of the broker that serves a queue; parameters and None as of :meth:`broker_address`."""
         return self.broker_address(self.broker_of(queue), broker_id, only_this=only_this)
 
     def queue_master(self, queue: MessageQueue) -> str | None:
-        """Address of the master that serves a queue; None if unknown."""
+        """The ``host:port`` of the master that serves a queue; None if no cached route has one."""
         return self.master(self.broker_of(queue))
 
     def broker_address(self, broker_name: str, broker_id: int = 0, *, only_this: bool = False) -> str | None:
-        """Address of a broker: that id, else the next slave, else any (unless ``only_this``); None if unknown."""
+        """The ``host:port`` of a replica of a broker; None if no cached route has one.
+
+        :param broker_id: the preferred replica; 0 is the master. Without it the next slave, or else any replica.
+        :param only_this: return None instead of another replica's address.
+        """
         return pick_address(self._brokers.get(broker_name, {}), broker_id, only_this=only_this)
 
     def master(self, broker_name: str) -> str | None:
-        """Address of the master of a broker; None if unknown."""
+        """The ``host:port`` of a broker's master; None if no cached route has one."""
         addresses = self._brokers.get(broker_name)
         return addresses.get(MASTER_ID) if addresses else None
 
     def broker_addresses(self) -> dict[str, dict[int, str]]:
-        """Addresses of the brokers of all known routes: by broker name, then by broker id (0 is the master)."""
+        """The addresses of the brokers of all cached routes: by broker name, then by broker id (0 is the master)."""
         return self._brokers
 
     def broker_name(self, address: str) -> str | None:
-        """The name of the broker that advertises ``address``."""
+        """The name of the broker that advertises ``address``; None if no cached route has it."""
         return next((name for name, ids in self._brokers.items() if address in ids.values()), None)
 
     def _changed(self) -> None:

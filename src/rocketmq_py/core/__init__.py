@@ -1,4 +1,4 @@
-"""Decisions as functions of (state, input, now).
+"""The rules by which clients and brokers decide, as functions of state, input and time.
 
-The rules of clients and brokers, without IO, asyncio, clocks and randomness: these are passed in.
+Nothing here does IO, uses asyncio or reads a clock; the current time and random numbers are arguments.
 """

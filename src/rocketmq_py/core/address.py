@@ -1,4 +1,4 @@
-"""Addresses as ``host:port``."""
+"""Parsing of addresses ``host:port``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long to wait before a failed call is tried again, and how often it is tried.
+"""Retries of failed calls: exponential back-off with jitter, and a limit for the number of attempts.
 
-Exponential back-off with jitter: each pause is twice the one before, up to a limit, and every pause is shortened by a
-random part of up to half, so that clients that failed together do not all come back at the same moment. Waiting and
-randomness are the caller's: ``pause`` and ``jitter`` are passed in.
+Each pause is twice the one before, up to a limit. Every pause is shortened by a random part of up to half, so that
+clients that failed together do not retry at the same moment. The functions that wait and return random numbers are
+arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Backoff(NamedTuple):
-    """Pauses between attempts.
+    """Exponentially growing pauses between attempts.
 
     :param first_seconds: the first pause, before jitter.
     :param max_seconds: the longest pause, before jitter.
@@ -29,23 +29,25 @@ class Backoff(NamedTuple):
     max_seconds: float = 5.0
 
     def seconds(self, failures: int, jitter: float) -> float:
-        """Seconds to wait after ``failures`` failures in a row.
+        """Return the seconds to wait before the next attempt.
 
-        :param failures: 1 after the first failure.
-        :param jitter: a random number from 0 up to 1: the pause is between half (0) and all (1) of the full one.
+        :param failures: number of consecutive failures, at least 1.
+        :param jitter: a random number from 0 to 1; 0 halves the pause, 1 leaves it in full.
         """
         doublings = min(failures - 1, 64)  # a float has room for them
         return min(self.first_seconds * 2.0**doublings, self.max_seconds) * (0.5 + jitter / 2)
 
 
 class Retry:
-    """Counts the failures of a call in a row and says how long to wait before the next attempt.
+    """Retries a call that fails with retryable errors, with pauses between the attempts.
 
-    :param attempts: failures in a row that are retried; the next one is raised.
-    :param what: the call, for the log: "reading orders-0".
-    :param pause: waits the given number of seconds: ``time.sleep``.
-    :param jitter: returns a random number from 0 up to 1: ``random.random``.
-    :param hint: what to change so that more failures are survived; part of the error after the last attempt.
+    :param attempts: number of consecutive failures that are retried; the next failure is raised.
+    :param what: description of the call for log lines and errors, for example "reading orders-0".
+    :param pause: waits for the given number of seconds, for example ``time.sleep``.
+    :param jitter: returns a random number from 0 to 1, for example ``random.random``.
+    :param hint: advice added to the error after the last attempt, such as the option that allows more attempts.
+    :param backoff: the pauses.
+    :ivar failures: number of consecutive failures until now.
     """
 
     def __init__(
@@ -74,9 +76,9 @@ class Retry:
         self.pause(self.count(error))
 
     def count(self, error: RocketMQError) -> float:
-        """Count a failure; returns the seconds to wait before the next attempt.
+        """Count a failure; return the seconds to wait before the next attempt.
 
-        :raises RocketMQError: as :meth:`failed`.
+        :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
         """
         self.failures += 1
         if not error.retryable:
@@ -89,13 +91,13 @@ class Retry:
         return self._backoff.seconds(self.failures, self._jitter())
 
     def succeeded(self) -> None:
-        """Count from zero again."""
+        """Reset the number of consecutive failures to 0."""
         self.failures = 0
 
     def call(self, attempt: Callable[[], T]) -> T:
-        """Call ``attempt`` until it succeeds and return its result.
+        """Call ``attempt`` until it succeeds, with pauses between failures; return its result.
 
-        :raises RocketMQError: as :meth:`failed`.
+        :raises RocketMQError: the error of an attempt, when it is not retryable or the attempts are used up.
         """
         while True:
             try:

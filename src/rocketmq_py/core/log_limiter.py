@@ -1,6 +1,6 @@
-"""Rate limit for repeated log lines: some are written, the others are counted.
+"""Rate limit for repeated log lines: lines beyond the limit are suppressed and counted.
 
-The current time is passed in.
+The current time is an argument.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 _KINDS = 1_000
-"""The most kinds of lines that are tracked; beyond that the oldest one starts again."""
+"""Maximum number of kinds of lines that are tracked; beyond it, the count of the oldest kind is dropped."""
 
 
 class LogDecision(NamedTuple):
-    """Whether to emit a line, and how many like it were suppressed before."""
+    """Decision about a log line.
+
+    :ivar emit: True to write the line.
+    :ivar suppressed: for a line to write, the number of lines of its kind that were suppressed since the last one
+        written.
+    """
 
     emit: bool
     suppressed: int = 0
@@ -29,10 +34,10 @@ class _Count:
 
 
 class LogLimiter:
-    """Allows a number of log lines of each kind per time span.
+    """Allows a limited number of log lines of each kind per time span.
 
-    :param limit: lines of a kind per span.
-    :param span: seconds.
+    :param limit: number of lines of one kind per span.
+    :param span: length of a span in seconds.
     """
 
     def __init__(self, limit: int = 20, span: float = 60.0) -> None:
@@ -41,7 +46,11 @@ class LogLimiter:
         self._counts: dict[Hashable, _Count] = {}
 
     def judge(self, kind: Hashable, now: float) -> LogDecision:
-        """Decide about a line of some kind."""
+        """Decide whether to write a log line now, and count it.
+
+        :param kind: lines with equal kinds share a limit.
+        :param now: current time in seconds.
+        """
         count = self._counts.get(kind)
         if count is None or now - count.since >= self._span:
             count = self._begin(kind, now, count)

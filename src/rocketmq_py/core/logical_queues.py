@@ -1,8 +1,8 @@
 """Logical queues of static topics in routes, and the broker that serves a queue.
 
-A static topic's queues are named after no broker, but after a scope; the route says which broker leads each at the
-moment (``topicQueueMappingByBroker``). That broker answers all requests about the queue. Rules of Java
-(ClientMetadata.topicRouteData2EndpointsForStaticTopic, MQClientInstance.getBrokerNameFromMessageQueue).
+The broker name of a logical queue is a mock name, made from the mapping's scope. The route contains the broker that
+leads each logical queue at the moment (``topicQueueMappingByBroker``); it serves all requests about the queue. Rules of
+Java: ClientMetadata.topicRouteData2EndpointsForStaticTopic, MQClientInstance.getBrokerNameFromMessageQueue.
 """
 
 from __future__ import annotations
@@ -21,17 +21,22 @@ NO_BROKER = "__syslo__none__"
 
 
 def mock_broker_name(scope: str) -> str:
-    """The broker name that clients use for the logical queues of a scope."""
+    """Return the name that clients use instead of a broker name for logical queues, which have no fixed broker.
+
+    :param scope: the scope in the topic's mapping; ``__global__`` by default.
+    """
     return MOCK_BROKER_PREFIX + (scope[2:] if scope == "__global__" else scope)
 
 
 def is_logical(queue: MessageQueue) -> bool:
-    """True for a queue of a static topic, which may move from one broker to another."""
+    """Return True for a logical queue, that is, one of a static topic, which may move from one broker to another."""
     return queue.broker_name.startswith(MOCK_BROKER_PREFIX)
 
 
 def leaders_of(topic: str, data: TopicRouteData) -> dict[MessageQueue, str]:
-    """The logical queues of a route in order, with the names of the brokers that lead them; none if it is not static.
+    """Return the logical queues in a topic's route, sorted, each with the name of the broker that leads it.
+
+    Empty if the topic is not static. A queue without a leader has :data:`NO_BROKER`.
 
     :raises BadHeader: a mapping is malformed, or has more queues than a topic may have.
     """
@@ -53,9 +58,12 @@ def leaders_of(topic: str, data: TopicRouteData) -> dict[MessageQueue, str]:
 
 
 def _by_scope(mappings: Mapping[str, MappingInfo]) -> dict[str, dict[int, str]]:
-    """The leading broker of each queue id, by mock broker name.
+    """Return the broker that leads each logical queue, by mock broker name and queue id.
 
-    For each queue the mapping with the highest epoch counts; a queue that no broker leads has :data:`NO_BROKER`.
+    :param mappings: parts of the mappings in a route, by name of the broker that registered them.
+
+    If several brokers claim a queue, the mapping with the highest epoch wins. A queue without a leader has
+    :data:`NO_BROKER`.
     """
     found: dict[str, dict[int, str]] = {}
     totals: dict[str, int] = {}
@@ -70,8 +78,8 @@ def _by_scope(mappings: Mapping[str, MappingInfo]) -> dict[str, dict[int, str]]:
 
 
 def broker_of(queue: MessageQueue, leaders: Mapping[MessageQueue, str]) -> str:
-    """The name of the broker that serves a queue: of a logical one the broker that leads it.
+    """Return the name of the broker that serves a queue; :data:`NO_BROKER` for a logical queue without a leader.
 
-    :param leaders: of the queue's topic (:func:`leaders_of`).
+    :param leaders: result of :func:`leaders_of` for the queue's topic.
     """
     return leaders.get(queue, NO_BROKER) if is_logical(queue) else queue.broker_name

@@ -1,7 +1,7 @@
-"""Names from outside that become names of files and folders.
+"""Checks of names from requests, such as topics and groups, before they are used as names of files and folders.
 
-There is one rule: a name is exactly one path component below its root, on every operating system. The file system is
-not accessed.
+A name must be exactly one path component on every operating system, so that its path stays directly below its root. The
+file system is not accessed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from rocketmq_py.errors import NameIllegal
 
 MAX_BYTES = 255
-"""The most UTF-8 bytes of a file name (NAME_MAX of Linux and macOS)."""
+"""Maximum number of UTF-8 bytes of a file name (NAME_MAX of Linux and macOS)."""
 
 _USUAL = re.compile(rf"[%|a-zA-Z0-9_-]{{1,{MAX_BYTES}}}")
-"""The characters of Java's legal topics and groups; a fast path for nearly all names."""
+"""Matches names of the characters that Java allows for topics and groups: a fast path, since nearly all names match."""
 _FAULTS = (
     # Windows drops dots and spaces at the end: "..." and ".. " are ".." there.
     (re.compile(r"\A[ .]*\Z"), "it is empty, or nothing but dots and spaces"),
@@ -27,7 +27,7 @@ _FAULTS = (
 
 
 def component_fault(name: str) -> str | None:
-    """Return why a name cannot be that of one file or folder, or None."""
+    """Return why a name cannot be used for a file or folder; None if it can."""
     if _USUAL.fullmatch(name):
         return None
     fault = next((fault for pattern, fault in _FAULTS if pattern.search(name)), None)
@@ -38,9 +38,9 @@ def component_fault(name: str) -> str | None:
 
 
 def component(name: str) -> str:
-    """Return ``name`` unchanged.
+    """Check that a name can be used for a file or folder, and return it unchanged.
 
-    :raises NameIllegal: it cannot be the name of one file or folder.
+    :raises NameIllegal: it cannot be used.
     """
     fault = component_fault(name)
     if fault is not None:
@@ -51,11 +51,11 @@ def component(name: str) -> str:
 def below(root: Path, name: str) -> Path:
     """Return the path of the file or folder ``name`` directly in ``root``.
 
-    :raises NameIllegal: the path would lie elsewhere.
+    :raises NameIllegal: the name cannot be used for a file or folder; its path could leave ``root``.
     """
     return root / component(name)
 
 
 def quoted_name(name: str) -> str:
-    """Return a name for logs and remarks: escaped, and shortened if it is long."""
+    """Return a name in quotes for logs and remarks: with escapes, and cut to 255 characters."""
     return repr(name if len(name) <= MAX_BYTES else f"{name[:MAX_BYTES]}…")

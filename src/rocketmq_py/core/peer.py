@@ -1,7 +1,7 @@
-"""The protocol state of one connection: numbers requests, matches responses to them, splits frames.
+"""The protocol state of one connection: it numbers requests, matches responses to them and splits frames.
 
-Requests travel in both directions of a connection, so a peer both awaits responses and receives requests. Bytes come in
-and events go out; deadlines are compared with the ``now`` that is passed in.
+Both sides of a connection may send requests, so a peer awaits responses and also receives requests. It does no IO:
+received bytes and the current time are arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 H = TypeVar("H", bound=Header)
 
 NEVER = float("inf")
-"""Deadline of a request whose caller handles the timeout."""
+"""Deadline of a request that never expires here, because its caller handles the timeout."""
 
 
 class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
@@ -39,21 +39,21 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
 
     @property
     def ext(self) -> dict[str, str]:
-        """Header fields as strings.
+        """Header fields (``extFields``) as strings, decoded at each access.
 
-        :raises BadHeader: they are malformed.
+        :raises BadHeader: the header fields are malformed.
         """
         try:
             return _decode_ext(self.fields) or {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass  # values that are not strings, or garbage: the tolerant decoder decides
+            pass  # values that are not strings, or malformed: the tolerant decoder decides
         try:
             return decode_ext(self.fields)
         except ValueError as e:
             raise BadHeader(f"header fields cannot be understood: {e}") from e
 
     def header(self, cls: type[H]) -> H:
-        """Decode the header fields as a declared header.
+        """Decode the header fields to a header class.
 
         :raises BadHeader: a required field is missing or a value is of the wrong type.
         """
@@ -63,7 +63,7 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
             return cls.from_ext(self.ext)  # the tolerant path decodes or refuses them
 
     def command(self) -> Command:
-        """Return the response as a command."""
+        """Return the response as a :class:`~rocketmq_py.wire.command.Command`."""
         return Command(self.code, self.opaque, self.flag, self.remark, self.ext, self.body, version=self.version)
 
 
@@ -77,15 +77,15 @@ def _decoder(cls: type[Header]) -> msgspec.json.Decoder[Any]:
 
 
 def _decode(frame: Frame) -> Reply | Command:
-    """Decode a response, or a request of the other side.
+    """Decode a frame: a response to a :class:`Reply`, a request to a :class:`Command`.
 
-    :raises CorruptFrame: the frame is neither.
+    :raises CorruptFrame: the frame cannot be decoded.
     """
     if frame.serialize_type == JSON:
         try:
             reply = _decode_reply(frame.header)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass  # fastjson's dialect, or garbage: the tolerant decoder decides
+            pass  # fastjson's dialect, or malformed: the tolerant decoder decides
         else:
             if reply.flag & RESPONSE_FLAG:
                 reply.body = frame.body
@@ -98,9 +98,10 @@ def _decode(frame: Frame) -> Reply | Command:
 
 
 class InFlight(Generic[T]):
-    """Requests in flight, by ``opaque``, each with a token of the caller.
+    """The requests in flight on one connection, by ``opaque``, each with a token that the caller chooses.
 
-    ``next_deadline`` is never later than the earliest deadline; it may be earlier if that request was answered.
+    ``next_deadline`` is at or before the earliest deadline; before it if that request was answered meanwhile. Deadlines
+    and ``now`` are in seconds of one clock.
     """
 
     __slots__ = ("_opaques", "_waiting", "next_deadline")
@@ -114,24 +115,30 @@ class InFlight(Generic[T]):
         return len(self._waiting)
 
     def add(self, token: T, deadline: float = NEVER) -> int:
-        """Register ``token`` until its response, its deadline or the end of the connection; return its ``opaque``."""
+        """Register a request with its token; return the ``opaque`` to send it with.
+
+        :param deadline: time from which on :meth:`expire` removes the request, in seconds of the clock of its ``now``.
+        """
         opaque = self.number()
         self._waiting[opaque] = (token, deadline)
-        if deadline < self.next_deadline:  # noqa: PLR1730 - on the way of every request; min() costs as much as the rest
+        if deadline < self.next_deadline:  # noqa: PLR1730 - hot path; min() costs as much as the rest of the method
             self.next_deadline = deadline
         return opaque
 
     def number(self) -> int:
-        """Return the next ``opaque``, for a one-way request."""
+        """Return the next ``opaque`` without registering a request; one-way requests get no response."""
         return next(self._opaques) & 0x7FFFFFFF
 
     def take(self, opaque: int) -> T | None:
-        """Remove and return the token of ``opaque``; None if it was taken or has expired."""
+        """Remove a request and return its token; None if no request with this ``opaque`` is in flight."""
         entry = self._waiting.pop(opaque, None)
         return None if entry is None else entry[0]
 
     def expire(self, now: float) -> list[T]:
-        """Remove and return every token whose deadline is not after ``now``, the earliest first."""
+        """Remove the requests whose deadline is at or before ``now``; return their tokens, earliest deadline first.
+
+        :param now: current time in seconds, of the clock of the deadlines in :meth:`add`.
+        """
         if now < self.next_deadline:
             return []
         waiting = list(self._waiting.items())
@@ -140,12 +147,12 @@ class InFlight(Generic[T]):
         return self._take_all(opaque for _, opaque in late)
 
     def abandon(self) -> list[T]:
-        """Remove and return all tokens, because the connection is closed."""
+        """Remove all requests and return their tokens, after the connection was closed."""
         self.next_deadline = NEVER
         return self._take_all(list(self._waiting))
 
     def take_first(self, number: int) -> list[T]:
-        """Take the ``number`` tokens that were added first."""
+        """Remove the oldest requests, at most ``number``, and return their tokens in the order of :meth:`add`."""
         return self._take_all(list(itertools.islice(self._waiting, number)))
 
     def _take_all(self, opaques: Iterable[int]) -> list[T]:
@@ -154,9 +161,9 @@ class InFlight(Generic[T]):
 
 
 class Peer(InFlight[T]):
-    """The state of one connection. Tokens may be anything: a callback, a future, a name.
+    """The protocol state of one connection: its requests in flight, and the decoder of incoming frames.
 
-    :param max_frame: limit in bytes of an incoming frame.
+    :param max_frame: maximum bytes of an incoming frame.
     """
 
     __slots__ = ("_frames",)
@@ -166,13 +173,13 @@ class Peer(InFlight[T]):
         self._frames = FrameDecoder(max_frame)
 
     def receive(self, data: bytes) -> tuple[list[tuple[T, Reply]], list[Command]]:
-        """Decode received bytes to responses, each with the token of its request, and requests of the other side, in
-        order.
+        """Decode received bytes; return the responses, each with the token of its request, and the other side's
+        requests, both in order of arrival.
 
-        A response without a waiting request is dropped.
+        A response to no request in flight is dropped.
 
-        :raises CorruptFrame: the stream is corrupt; close the connection. Frames before the corrupt one in ``data`` are
-            lost with it, as are all requests in flight (:meth:`abandon`).
+        :raises CorruptFrame: the stream is corrupt; close the connection and :meth:`abandon` its requests. The frames
+            in ``data`` before the corrupt one are lost.
         """
         answers: list[tuple[T, Reply]] = []
         requests: list[Command] = []

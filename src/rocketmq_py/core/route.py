@@ -1,4 +1,4 @@
-"""Routes: the readable and writable queues of a topic, and the addresses of brokers."""
+"""Topic routes: the readable and writable queues of a topic, and the addresses of its brokers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ _MANY_DIGITS = 19
 class TopicRoute:
     """The route of one topic, as a name server returned it.
 
-    :param topic: the topic.
-    :param data: the name server's answer.
-    :param provisional: derived from the auto-create topic, because the broker does not have ``topic`` yet; the first
-        message sent creates it. Usable for sending only.
+    :param topic: name of the topic.
+    :param data: the name server's response.
+    :param provisional: True if the topic does not exist yet and ``data`` is derived from the auto-create topic. The
+        first message sent creates the topic; until then, ``read_queues`` is empty.
     :ivar leaders: the logical queues of a static topic, with the brokers that lead them; empty for other topics.
+    :ivar brokers: addresses by broker id, by broker name; the id of the master is 0.
+    :ivar read_queues: queues to consume from, sorted.
+    :ivar write_queues: queues to send to.
+    :ivar write_brokers: names of the brokers of ``write_queues``.
     :raises BadHeader: the route has more queues than a topic may have.
     """
 
@@ -56,12 +60,12 @@ class TopicRoute:
         self.write_brokers = frozenset(map(self.broker_of, self.write_queues))
 
     def broker_of(self, queue: MessageQueue) -> str:
-        """The name of the broker that serves a queue of this topic."""
+        """Return the name of the broker that serves a queue of this topic."""
         return broker_of(queue, self.leaders)
 
     @property
     def lacks_master(self) -> bool:
-        """True if a broker whose queues may be written has no master at the moment."""
+        """True if a broker with writable queues of the topic has no master at the moment."""
         return any(
             queue.perm & PERM_WRITE and MASTER_ID not in self.brokers.get(queue.broker_name, {})
             for queue in self.data.queue_datas
@@ -95,7 +99,7 @@ def _read_queues(topic: str, queue_datas: list[QueueData]) -> list[MessageQueue]
 def _write_queues(
     topic: str, queue_datas: list[QueueData], brokers: Mapping[str, Mapping[int, str]]
 ) -> list[MessageQueue]:
-    """Return the writable queues on brokers with a master."""
+    """Return the writable queues on brokers that have a master."""
     return [
         MessageQueue(topic, data.broker_name, queue_id)
         for data in queue_datas
@@ -105,13 +109,14 @@ def _write_queues(
 
 
 def _ordered_queues(topic: str, conf: str) -> list[MessageQueue]:
-    """Return the fixed queues of an order topic: ``broker-a:8;broker-b:8``."""
+    """Return the queues in the order configuration of a topic, for example ``broker-a:8;broker-b:8``."""
     return [MessageQueue(topic, broker, queue_id) for broker, number in _ordered(conf) for queue_id in range(number)]
 
 
 def _ordered(conf: str) -> list[tuple[str, int]]:
-    """Return the brokers of an order topic with their number of queues; a number with too many digits becomes
-    sys.maxsize.
+    """Parse an order configuration to pairs of broker name and number of queues.
+
+    A number of 19 digits or more becomes ``sys.maxsize``; entries without a number are skipped.
     """
     entries = (entry.rpartition(":") for entry in conf.split(";") if ":" in entry)
     found = [(broker, number) for broker, _, number in entries if number.isascii() and number.isdecimal()]
@@ -119,9 +124,9 @@ def _ordered(conf: str) -> list[tuple[str, int]]:
 
 
 def check_queues(topic: str, data: TopicRouteData) -> None:
-    """Refuse a route with too many queues before a list of them is built.
+    """Check the number of queues in a route, before lists of queues are built from it.
 
-    :raises BadHeader: names the topic, the broker and the number.
+    :raises BadHeader: a broker, or the whole route, has too many queues.
     """
     numbers = [(queue.broker_name, max(queue.read_queue_nums, queue.write_queue_nums)) for queue in data.queue_datas]
     numbers += _ordered(data.order_topic_conf or "")
@@ -140,9 +145,10 @@ def check_queues(topic: str, data: TopicRouteData) -> None:
 
 
 def auto_create_route(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
-    """Return the route a new topic will get from the auto-create topic whose route is ``data``.
+    """Return the route that a topic will have after brokers have created it by copying the auto-create topic.
 
-    :param queue_nums: queues the producer asks for; limited by the auto-create topic's own number.
+    :param data: route of the auto-create topic.
+    :param queue_nums: number of queues that the producer requests; the auto-create topic's own number is the limit.
     """
     queues = []
     for queue in data.queue_datas:
@@ -160,9 +166,12 @@ def auto_create_route(data: TopicRouteData, queue_nums: int) -> TopicRouteData:
 
 
 def pick_address(addresses: Mapping[int, str], broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
-    """Return the address of a broker for reading (MQClientInstance.findBrokerAddressInSubscribe).
+    """Return the address of a broker to read from; None if there is none (findBrokerAddressInSubscribe in Java).
 
-    The wanted id comes first; then, if a slave was wanted, the next slave; then any, unless ``only_this``.
+    It is the address with ``broker_id``; if that is missing and not the master's, the one with the next id; if that is
+    missing, too, any address, unless ``only_this``.
+
+    :param addresses: addresses of one broker name by broker id.
     """
     found = addresses.get(broker_id)
     if found is None and broker_id != MASTER_ID:

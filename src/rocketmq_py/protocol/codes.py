@@ -126,13 +126,13 @@ class RequestCode(enum.IntEnum):
     NOTIFICATION = 200054
     POLLING_INFO = 200055
     BATCH_ACK_MESSAGE = 200151
-    # Of this project alone; other brokers answer REQUEST_CODE_NOT_SUPPORTED.
+    # Requests of this project only; other brokers answer REQUEST_CODE_NOT_SUPPORTED.
     SEND_HALF_MESSAGES = 300320
     END_TRANSACTIONS = 300037
 
 
 class ResponseCode(enum.IntEnum):
-    """What came of a request."""
+    """Codes of responses; SUCCESS is 0."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -184,13 +184,13 @@ class ResponseCode(enum.IntEnum):
 STORED_UNSAFE = frozenset(
     {ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE}
 )
-"""Answers to a send that is stored, and not known to be on disk, or with slaves, as was asked for."""
+"""Response codes to a send that was stored, but not flushed or replicated in time."""
 STORED = STORED_UNSAFE | {ResponseCode.SUCCESS}
-"""Answers to a send that is stored."""
+"""Response codes to a send that was stored."""
 
 
 class Version(enum.IntEnum):
-    """Ordinals of MQVersion that rules depend on."""
+    """Versions on which rules depend, with their ordinals in Java's MQVersion, which headers contain."""
 
     V3_0_11 = 37
     V3_4_9 = 121
@@ -204,7 +204,11 @@ class Version(enum.IntEnum):
 
 
 def version_name(ordinal: int) -> str:
-    """The name Java gives a version, for example ``V5_3_3``; unknown ones as ``HIGHER_VERSION``."""
+    """Return the name of a version in Java's MQVersion, for example ``V5_3_3``.
+
+    Versions before 5.0 that are not in :class:`Version` are ``V4_`` and the ordinal; versions beyond 5.9 are
+    ``HIGHER_VERSION``.
+    """
     if 413 <= ordinal <= 413 + 20 * 9 + 19:
         major, rest = divmod(ordinal - 413, 20)
         patch, snapshot = divmod(rest + 1, 2)

@@ -1,9 +1,9 @@
 """Conversion of parsed JSON and of header fields to their declared types, as lenient as fastjson 2.
 
-It runs only where msgspec has refused a value. The rules are those of Apache RocketMQ 5.5's servers: an enum by
-its ordinal or in another case, numbers as texts and texts as numbers, booleans as 0 and 1, one object where a list is
-declared. What fastjson accepts without a sensible meaning (an object as a number, a number beyond its type's range
-as another number) is refused with the name of the member and its value.
+It is used only after msgspec has refused a value. The rules are those of Apache RocketMQ 5.5's servers: they accept an
+enum by its ordinal or in another case, numbers as texts and texts as numbers, booleans as 0 and 1, and one object where
+a list is declared. Values that fastjson converts to nonsense (an object to a number, a number out of range to another
+number) are refused; the error has the name of the member and its value.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+
 _BOOLEANS = {"true": True, "1": True, "y": True, "false": False, "0": False, "n": False}
 _EMPTY = ("", "null")
 _ABSENT: Final = object()
-"""Stands for a member that is left out, so that it has its default."""
+"""Result of a conversion for a member to leave out, so that it gets its default."""
 
 _Convert = Callable[[Any, Any, str], Any]
 
 
 def java_enum(*names: str) -> msgspec.Meta:
-    """Return the annotation of a member that is an enum in Java.
+    """Return the type annotation for a string member that is an enum in Java.
 
-    :param names: of the constants, in the order of their ordinals.
+    :param names: names of the enum's constants, in the order of their ordinals.
     """
     return msgspec.Meta(pattern=rf"\A(?:{'|'.join(names)})\Z", extra={_ENUM: names})
 
 
 def convert_leniently(value: Any, cls: type[S]) -> S:
-    """Convert a parsed JSON value, or a dictionary of header fields, to a declared class.
+    """Convert a parsed JSON value, or a dictionary of header fields, to a header or body class.
 
-    :raises BadHeader: names the member, its value and what is expected there, or a required member that is missing.
+    :raises BadHeader: a member has a wrong value, or a required one is missing; the error names it.
     """
     try:
         converted = _struct(value, _described(cls), "")
@@ -83,7 +83,7 @@ def _annotated(value: Any, kind: inspect.Metadata, path: str) -> Any:
 
 
 def _optional(value: Any, kind: inspect.UnionType, path: str) -> Any:
-    """Convert to the first type of a union that is not None; declarations have no other unions."""
+    """Convert a value to the type ``X`` of ``X | None``; headers and bodies declare no other unions."""
     return _convert(value, next(one for one in kind.types if not isinstance(one, inspect.NoneType)), path)
 
 
@@ -128,7 +128,12 @@ def _dict(value: Any, kind: inspect.DictType, path: str) -> Any:
 
 
 def _enum(value: Any, names: tuple[str, ...], path: str) -> Any:
-    """Return the name of a constant; an unknown text counts as absent, an unknown ordinal is refused."""
+    """Return the name of an enum constant given by name or ordinal.
+
+    An unknown name counts as absent.
+
+    :raises _Mismatch: the ordinal is unknown, or the value is neither a text nor a number.
+    """
     if isinstance(value, str):
         plain = {str(ordinal): name for ordinal, name in enumerate(names)}
         plain |= {name.replace("_", "").lower(): name for name in names}
@@ -149,7 +154,10 @@ def _int(value: Any, kind: inspect.IntType, path: str) -> Any:
 
 
 def _whole(value: Any, path: str) -> int:
-    """Convert to a whole number; digits after the point are cut off."""
+    """Convert a value to a whole number; decimals are cut off.
+
+    :raises _Mismatch: the value is not a number.
+    """
     if isinstance(value, str):
         if _WHOLE.fullmatch(value):
             return int(value)

@@ -1,6 +1,6 @@
-"""Frames of log replication: a slave reports its log end, its master sends the bytes that follow.
+"""The protocol of replication: a slave reports the end of its commit log, the master sends the bytes that follow.
 
-These are not requests and responses: after connecting, each side sends when it has something to send. Layout:
+These messages are not requests and responses; after connecting, each side sends independently of the other. Layout:
 DefaultHAConnection, DefaultHAClient.
 """
 
@@ -16,21 +16,21 @@ _REPORT = Struct(">q")
 _HEADER = Struct(">qi")
 
 pack_report = _REPORT.pack
-"""Encode a slave's report of its log end. The first report of a connection asks for the bytes from there; 0 means that
-the log is empty.
+"""Encode a slave's report, given the end of its commit log. The master starts to send at the offset of a connection's
+first report; 0 means that the slave's log is empty.
 """
 pack_header = _HEADER.pack
-"""Encode the header of a frame of the master: log offset and number of bytes that follow. 0 bytes are a heartbeat."""
+"""Encode the header of a master's frame, given log offset and number of bytes that follow; 0 bytes are a heartbeat."""
 
 
 class ReportReader:
-    """Decoder of a slave's reports."""
+    """Decodes the stream of a slave's reports."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Return the newest reported offset; None if no report is complete yet.
+        """Decode received bytes; return the latest reported offset, None if they complete no report.
 
         :raises CorruptFrame: an offset is negative.
         """
@@ -46,17 +46,17 @@ class ReportReader:
 
 
 class Piece(NamedTuple):
-    """Bytes of the master's log from ``offset`` on; empty for a heartbeat."""
+    """Bytes of the master's commit log, which begin at ``offset``; empty for a heartbeat."""
 
     offset: int
     data: memoryview
 
 
 class PieceReader:
-    """Decoder of the frames a master sends.
+    """Decodes the stream of a master's frames.
 
-    It yields the bytes of a frame as they arrive instead of collecting the frame, so memory does not depend on frame
-    sizes.
+    It yields the bytes of a frame as they arrive, without collecting the whole frame, so its use of memory does not
+    depend on the size of frames.
     """
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class PieceReader:
         self._offset = self._left = 0
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """Yield the pieces in ``data``; they are views of it.
+        """Decode received bytes; yield the log bytes in them, with their offsets, as views of ``data``.
 
-        :raises CorruptFrame: a header is invalid.
+        :raises CorruptFrame: the header of a frame is invalid.
         """
         view = memoryview(data)
         while view:
@@ -86,7 +86,10 @@ class PieceReader:
             self._left -= len(piece)
 
     def _begin(self) -> int:
-        """Decode the header; return the number of bytes that follow it."""
+        """Decode the collected header of a frame; return the number of log bytes that follow it.
+
+        :raises CorruptFrame: the header is invalid.
+        """
         self._offset, self._left = _HEADER.unpack(self._header)
         self._header.clear()
         if self._offset < 0 or self._left < 0:

@@ -21,7 +21,7 @@ TIMER_TOPIC = "rmq_sys_wheel_timer"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 REPLY_MESSAGE_TYPE = "reply"
-"""Value of property MSG_TYPE on a reply."""
+"""Value of the property MSG_TYPE of reply messages."""
 
 SYSTEM_TOPICS = frozenset(
     {AUTO_CREATE_TOPIC, SCHEDULE_TOPIC, BENCHMARK_TOPIC, HALF_TOPIC, TRACE_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC,
@@ -57,32 +57,32 @@ def dlq_topic(group: str) -> str:
 
 
 def reply_topic(cluster: str) -> str:
-    """Return the topic of replies in a cluster."""
+    """Return the topic of the reply messages (request-reply) in a cluster."""
     return f"{cluster}_REPLY_TOPIC"
 
 
 def is_retry_topic(topic: str) -> bool:
-    """True if a topic is a group's retry topic."""
+    """Return True if a topic is the retry topic of a consumer group."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_system_topic(topic: str) -> bool:
-    """True if a topic is one of the broker's own."""
+    """Return True if a topic is an internal topic of brokers."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
-    """True if a group is one of the broker's own."""
+    """Return True if a consumer group is an internal group of brokers."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_legal(name: str) -> bool:
-    """True if the name of a topic or group has allowed characters only."""
+    """Return True if the name of a topic or group contains only allowed characters and is not empty."""
     return _LEGAL.fullmatch(name) is not None
 
 
 def topic_fault(topic: str) -> str | None:
-    """Return why a topic name is illegal, or None."""
+    """Return why a topic name is illegal; None if it is legal."""
     if not topic or topic.isspace():
         return "the topic name is empty"
     if not _LEGAL.fullmatch(topic):
@@ -93,9 +93,9 @@ def topic_fault(topic: str) -> str | None:
 
 
 def check_topic(topic: str) -> str:
-    """Return ``topic`` unchanged.
+    """Check the name of a topic and return it unchanged.
 
-    :raises ConfigError: the name is illegal.
+    :raises ConfigError: the name is empty, too long or contains illegal characters.
     """
     fault = topic_fault(topic)
     if fault:
@@ -104,9 +104,9 @@ def check_topic(topic: str) -> str:
 
 
 def check_group(group: str) -> str:
-    """Return ``group`` unchanged.
+    """Check the name of a producer or consumer group and return it unchanged.
 
-    :raises ConfigError: the name is illegal.
+    :raises ConfigError: the name is empty, too long or contains illegal characters.
     """
     if not group or group.isspace():
         raise ConfigError("the group name is empty")

@@ -1,7 +1,7 @@
-"""Namespaces of version 1: a prefix of the names of topics and groups that only clients know (NamespaceUtil).
+"""Namespaces of version 1: clients add the namespace as a prefix to the names of topics and groups (NamespaceUtil).
 
-``orders`` in namespace ``shop`` is ``shop%orders``; its retry and dead-letter topics are ``%RETRY%shop%group`` and
-``%DLQ%shop%group``. The brokers' own topics and groups have no namespace.
+For servers, topic ``orders`` in namespace ``shop`` is ``shop%orders``; the retry and dead-letter topics of ``group``
+are ``%RETRY%shop%group`` and ``%DLQ%shop%group``. Internal topics and groups of brokers have no namespace.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ SEPARATOR = "%"
 
 
 def check_namespace(namespace: str | None) -> str | None:
-    """Return ``namespace``.
+    """Check a namespace (None for none) and return it unchanged.
 
-    :raises ConfigError: it cannot be part of the name of a topic.
+    :raises ConfigError: the namespace contains characters that names of topics cannot have, or ``%``.
     """
     if namespace is not None and (not names.is_legal(namespace) or SEPARATOR in namespace):
         raise ConfigError(f"the namespace {namespace!r} contains illegal characters, allowed are ^[|a-zA-Z0-9_-]+$")
@@ -24,9 +24,9 @@ def check_namespace(namespace: str | None) -> str | None:
 
 
 def with_namespace(namespace: str | None, name: str) -> str:
-    """Return the name of a topic or group as servers know it.
+    """Return the name of a topic or group with the namespace, as used in requests.
 
-    :param name: without the namespace; a name that has it already is returned unchanged.
+    A name that already has the namespace, or is internal to brokers, is returned unchanged.
     """
     if not namespace or not name or _is_system(name):
         return name
@@ -35,12 +35,12 @@ def with_namespace(namespace: str | None, name: str) -> str:
 
 
 def retry_topic_with_namespace(namespace: str | None, group: str) -> str:
-    """Return the retry topic of a group as servers know it."""
+    """Return the retry topic of a consumer group with the namespace, as used in requests."""
     return names.retry_topic(with_namespace(namespace, group))
 
 
 def without_namespace(namespace: str | None, name: str) -> str:
-    """Return the name of a topic or group as applications know it; a name in another namespace unchanged."""
+    """Return the name of a topic or group without the namespace; a name in another namespace is returned unchanged."""
     prefix, rest = _split(name)
     if not namespace or _is_system(name) or not rest.startswith(namespace + SEPARATOR):
         return name
@@ -48,18 +48,21 @@ def without_namespace(namespace: str | None, name: str) -> str:
 
 
 def namespace_of(name: str) -> str:
-    """Return the namespace of a topic or group; empty if it has none."""
+    """Return the namespace in the name of a topic or group; empty if it has none."""
     found, separator, _ = _split(name)[1].partition(SEPARATOR)
     return found if separator and not _is_system(name) else ""
 
 
 def queue_without_namespace(namespace: str | None, queue: MessageQueue) -> MessageQueue:
-    """Return a queue as applications know it."""
+    """Return a queue with the topic's name without the namespace."""
     return queue if not namespace else queue._replace(topic=without_namespace(namespace, queue.topic))
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Split off the prefix of a retry or dead-letter topic; a name may have both, in this order."""
+    """Split a name into the prefix of a retry or dead-letter topic and the rest.
+
+    A name may have both prefixes, in this order; the prefix is empty if it has none.
+    """
     prefix = ""
     for known in (names.RETRY_PREFIX, names.DLQ_PREFIX):
         if name.startswith(prefix + known):
@@ -68,5 +71,5 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _is_system(name: str) -> bool:
-    """True if Java leaves the name as it is (TopicValidator.isSystemTopic, MixAll.isSysConsumerGroup)."""
+    """Return True if a name gets no namespace (TopicValidator.isSystemTopic, MixAll.isSysConsumerGroup)."""
     return names.is_system_topic(name) or name.startswith(names.SYSTEM_GROUP_PREFIX)

@@ -20,19 +20,19 @@ CK_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _TRIES_UNREADABLE = 127
-"""The number of tries that Java assumes for one it cannot parse."""
+"""Number of tries that Java assumes if it cannot parse the number in a check-point."""
 
 _BitMap = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=2**32 - 1)]
-"""32 bits, which Java writes as a signed number."""
+"""A bit map of 32 bits, which Java writes as a signed number."""
 
 
 def revive_topic(cluster: str) -> str:
-    """Return the revive topic of a cluster's brokers, for check-points and acks."""
+    """Return the name of a cluster's revive topic, in which brokers store check-points and acks."""
     return f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}"
 
 
 class CkKey(NamedTuple):
-    """Identifies one pop of one queue."""
+    """Identifies the messages that one pop returned from one queue."""
 
     topic: str
     group: str
@@ -46,11 +46,12 @@ class CheckPoint(Body, kw_only=True, rename={
     "bit_map": "bm", "broker_name": "bn", "group": "c", "diffs": "d", "invisible_ms": "it", "count": "n",
     "pop_time": "pt", "queue_id": "q", "revive_offset": "ro", "re_put_times": "rp", "start_offset": "so", "topic": "t",
 }):  # fmt: skip
-    """The messages one pop took from one queue.
+    """The messages that one pop returned from one queue, and which of them are acked.
 
-    ``diffs`` are the distances of their offsets from ``start_offset`` (older brokers leave them out: then the offsets
-    are consecutive); a bit of ``bit_map`` is set where a message is acked. ``re_put_times`` counts the broker's failed
-    attempts to make the messages visible again.
+    ``diffs`` are the distances of their queue offsets from ``start_offset``; without them, as from older brokers, the
+    offsets are consecutive. Bit i of ``bit_map`` is set if the i-th of the ``count`` messages is acked.
+    ``re_put_times`` is the number of the broker's failed attempts to make the messages visible again. Times are
+    milliseconds.
     """
 
     bit_map: _BitMap = 0
@@ -72,12 +73,12 @@ class CheckPoint(Body, kw_only=True, rename={
 
     @property
     def offsets(self) -> list[int]:
-        """Offsets of the messages in their queue."""
+        """Queue offsets of the messages."""
         start = self.start_offset
         return [start + diff for diff in self.diffs or range(self.count)]
 
     def bits_of(self, offsets: Iterable[int]) -> int:
-        """Return the bits of the messages at these offsets; other offsets are ignored."""
+        """Return a bit mask of the messages with these queue offsets; offsets of other messages are ignored."""
         start, diffs = self.start_offset, self.diffs
         end = start + self.count
         bits = 0
@@ -98,7 +99,7 @@ class CheckPoint(Body, kw_only=True, rename={
 
     @property
     def revive_time(self) -> int:
-        """Time in milliseconds at which unacked messages become visible again."""
+        """Time at which unacked messages become visible again, in milliseconds since the epoch."""
         return self.pop_time + self.invisible_ms
 
     @property
@@ -124,7 +125,7 @@ class AckRecord(Body, kw_only=True, rename={
     "offset": "ao", "broker_name": "bn", "group": "c", "pop_time": "pt", "queue_id": "q", "start_offset": "so",
     "topic": "t",
 }):  # fmt: skip
-    """The ack of one message of a check-point; ``offset`` is the message's."""
+    """The ack of one message of a check-point; ``offset`` is the queue offset of the message."""
 
     offset: Int64
     broker_name: str = ""
@@ -136,7 +137,7 @@ class AckRecord(Body, kw_only=True, rename={
 
     @property
     def offsets(self) -> list[int]:
-        """Offsets of the acked messages."""
+        """Queue offsets of the acked messages."""
         return [self.offset]
 
     @property
@@ -145,9 +146,9 @@ class AckRecord(Body, kw_only=True, rename={
         return _unique_key(self.topic, self.queue_id, self.offset, self.group, self.pop_time, self.broker_name, ACK_TAG)
 
     def key(self, broker_name: str) -> CkKey:
-        """Return the key of its check-point.
+        """Return the key of the check-point to which the ack belongs.
 
-        :param broker_name: of this broker, for acks of old brokers, which leave the name out.
+        :param broker_name: name of this broker, for acks of old brokers, which leave it out.
         """
         name = self.broker_name or broker_name
         return CkKey(self.topic, self.group, self.queue_id, self.start_offset, self.pop_time, name)
@@ -168,7 +169,11 @@ class BatchAckRecord(AckRecord, kw_only=True, rename={
 
     @classmethod
     def of(cls, one: AckRecord, offsets: list[int]) -> Self:
-        """Return the ack of several messages of the pop that ``one`` belongs to."""
+        """Build the ack of several messages.
+
+        :param one: the ack of a message of the same pop, for the other fields.
+        :param offsets: queue offsets of the acked messages.
+        """
         return cls(
             offset_list=offsets, broker_name=one.broker_name, group=one.group, pop_time=one.pop_time,
             queue_id=one.queue_id, start_offset=one.start_offset, topic=one.topic,
@@ -176,7 +181,7 @@ class BatchAckRecord(AckRecord, kw_only=True, rename={
 
     @property
     def offsets(self) -> list[int]:
-        """Offsets of the acked messages."""
+        """Queue offsets of the acked messages."""
         return self.offset_list
 
 
@@ -185,9 +190,9 @@ def _unique_key(*words: str | int) -> str:
 
 
 def decode_revive(tag: str, body: bytes) -> CheckPoint | AckRecord | None:
-    """Decode a message of the revive topic; None for an unknown tag.
+    """Decode the body of a message of the revive topic by its tag; return None for an unknown tag.
 
-    :raises BadHeader: the body does not fit the tag.
+    :raises BadHeader: the body is malformed.
     """
     cls = _CLASSES.get(tag)
     return None if cls is None else cls.decode(body)

@@ -1,8 +1,8 @@
-"""Texts in POP requests: the handle of a popped message, and the origins of the messages of a pop.
+"""Texts in POP headers: the handle of a popped message, and the queues and offsets from which messages were popped.
 
 Formats: ExtraInfoUtil and KeyBuilder of Apache RocketMQ. Words are separated by blanks, entries by semicolons. A *retry
-flag* stands for the kind of topic: ``"0"`` the topic itself, ``"1"`` and ``"2"`` the group's retry topic of it in the
-first and the second naming scheme.
+flag* is the kind of topic: ``"0"`` for the subscribed topic, ``"1"`` and ``"2"`` for the group's retry topic of it, in
+the first and the second naming scheme.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ RETRY_V1 = "1"
 RETRY_V2 = "2"
 
 ORDER_REVIVE_QUEUE = 999
-"""The revive queue id of an orderly pop, which uses no revive queue."""
+"""The revive queue id in handles of orderly pops, which use no revive queue."""
 
 Place = tuple[str, int]
-"""Retry flag and queue."""
+"""A queue of a pop: retry flag and queue id."""
 
 
 class InitMode(enum.IntEnum):
-    """Where a group without an offset starts."""
+    """Where pops of a group without an offset start: at the queue's min or max offset."""
 
     MIN = 0
     MAX = 1
@@ -37,19 +37,22 @@ class InitMode(enum.IntEnum):
 
 
 def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
-    """Return the retry topic for unacked messages of ``topic`` that ``group`` has popped."""
+    """Return the retry topic of a topic and group, in which brokers store popped messages that were not acked.
+
+    :param v2: use the second naming scheme.
+    """
     return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
 
 
 def retry_flag(topic: str) -> str:
-    """Return the retry flag of a topic."""
+    """Return the retry flag for a topic name."""
     if not topic.startswith(RETRY_PREFIX):
         return NORMAL
     return RETRY_V2 if "+" in topic else RETRY_V1
 
 
 def normal_topic(topic: str, group: str) -> str:
-    """Return the topic a group's pop retry topic belongs to, or the given topic if it is none."""
+    """Return the subscribed topic of a group's pop retry topic; any other topic is returned unchanged."""
     for mark in "+_":
         prefix = f"{RETRY_PREFIX}{group}{mark}"
         if topic.startswith(prefix):
@@ -58,7 +61,7 @@ def normal_topic(topic: str, group: str) -> str:
 
 
 def real_topic(topic: str, group: str, flag: str) -> str:
-    """Return the topic that a retry flag stands for.
+    """Return the topic to which a retry flag refers: ``topic`` or the group's retry topic of it.
 
     :raises BadHeader: the flag is unknown.
     """
@@ -73,10 +76,10 @@ def real_topic(topic: str, group: str, flag: str) -> str:
 
 
 class ExtraInfo(NamedTuple):
-    """The handle of a popped message (``POP_CK``, ``extraInfo``), with which it is acked or kept invisible.
+    """The handle (receipt) of a popped message, for acking it or changing its invisible time (POP_CK, ``extraInfo``).
 
-    ``start_offset`` is the first offset of the pop in its queue, ``pop_time`` its time, ``invisible_ms`` the invisible
-    time; ``offset`` is the message's, which the handles of some requests lack.
+    ``start_offset`` is the pop's first offset in the queue, ``pop_time`` the time of the pop in milliseconds since the
+    epoch, ``retry`` the retry flag, ``offset`` the queue offset of the message, which is missing in some requests.
     """
 
     start_offset: int
@@ -90,7 +93,7 @@ class ExtraInfo(NamedTuple):
 
     @property
     def is_order(self) -> bool:
-        """True if the message was popped in order."""
+        """True if the message was popped by an orderly pop."""
         return self.revive_queue == ORDER_REVIVE_QUEUE
 
     def encode(self) -> str:
@@ -99,7 +102,7 @@ class ExtraInfo(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a handle.
+        """Parse the text of a handle.
 
         :raises BadHeader: the text is not a handle of a popped message.
         """
@@ -116,31 +119,31 @@ class ExtraInfo(NamedTuple):
             ) from None
 
 
-# -- where messages came from
+# -- queues and offsets of popped messages
 
 
 def start_offset_entry(topic: str, queue_id: int, start: int) -> str:
-    """Return an entry of startOffsetInfo."""
+    """Return an entry of startOffsetInfo: the first offset of a pop in a queue."""
     return f"{retry_flag(topic)} {queue_id} {start}"
 
 
 def msg_offset_entry(topic: str, queue_id: int, offsets: Iterable[int]) -> str:
-    """Return an entry of msgOffsetInfo."""
+    """Return an entry of msgOffsetInfo: the offsets of the messages popped from a queue."""
     return f"{retry_flag(topic)} {queue_id} {','.join(map(str, offsets))}"
 
 
 def queue_count_entry(topic: str, queue_id: int, count: int) -> str:
-    """Return an entry of orderCountInfo for all messages of a queue."""
+    """Return an entry of orderCountInfo: the number of earlier pops of all messages from a queue."""
     return f"{retry_flag(topic)} {queue_id} {count}"
 
 
 def offset_count_entry(topic: str, queue_id: int, offset: int, count: int) -> str:
-    """Return an entry of orderCountInfo for one message."""
+    """Return an entry of orderCountInfo: the number of earlier pops of one message."""
     return f"{retry_flag(topic)} {offset_count_key(queue_id, offset)} {count}"
 
 
 def offset_count_key(queue_id: int, offset: int) -> str:
-    """Return the key of a single message in :func:`parse_order_counts`, beside the retry flag."""
+    """Return the key of a single message in orderCountInfo, which follows the retry flag."""
     return f"qo{queue_id}%{offset}"
 
 
@@ -150,7 +153,7 @@ def join_entries(entries: Iterable[str]) -> str:
 
 
 def parse_start_offsets(text: str | None) -> dict[Place, int]:
-    """Parse startOffsetInfo: the first offset of the pop in each queue.
+    """Parse startOffsetInfo; return the first offset of the pop in each queue, empty for None.
 
     :raises BadHeader: the text has another format.
     """
@@ -158,7 +161,7 @@ def parse_start_offsets(text: str | None) -> dict[Place, int]:
 
 
 def parse_msg_offsets(text: str | None) -> dict[Place, list[int]]:
-    """Parse msgOffsetInfo: offsets of the popped messages by queue.
+    """Parse msgOffsetInfo; return the offsets of the popped messages by queue, empty for None.
 
     :raises BadHeader: the text has another format.
     """
@@ -169,7 +172,10 @@ def parse_msg_offsets(text: str | None) -> dict[Place, list[int]]:
 
 
 def parse_order_counts(text: str | None) -> dict[tuple[str, str], int]:
-    """Parse orderCountInfo: earlier orderly pops by retry flag, and queue or :func:`offset_count_key`.
+    """Parse orderCountInfo; return the number of earlier orderly pops, empty for None.
+
+    The keys are pairs of the retry flag and the queue id (for all messages of the queue) or :func:`offset_count_key`
+    (for one message).
 
     :raises BadHeader: the text has another format.
     """
@@ -207,7 +213,7 @@ def encode_bits(numbers: Iterable[int]) -> str:
 
 
 def decode_bits(text: str) -> list[int]:
-    """Decode a set of small numbers, in order.
+    """Decode a set of small numbers encoded by :func:`encode_bits`; return them in ascending order.
 
     :raises BadHeader: the text is not base64.
     """

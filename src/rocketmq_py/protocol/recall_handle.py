@@ -1,7 +1,6 @@
-"""Recall handles (version 1): a broker returns one for a delayed message, and the producer sends it to recall the
-message.
+"""Recall handles (version 1): a broker returns one for a delayed message; a producer sends it to recall the message.
 
-The bytes are Java's (RecallMessageHandle): base64 of ``v1 topic broker time key``.
+The format is Java's (RecallMessageHandle): base64 of ``v1 topic broker timestamp key``.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _PARTS = 5
 
 
 class RecallHandle(NamedTuple):
-    """A delayed message: ``timestamp`` lies in its slot of the timer wheel, ``unique_key`` identifies it."""
+    """The handle of a delayed message; ``timestamp`` is a time in its slot of the timer wheel, in milliseconds."""
 
     topic: str
     broker_name: str
@@ -31,9 +30,9 @@ class RecallHandle(NamedTuple):
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Parse a handle.
+        """Parse the text of a handle; an invalid timestamp becomes -1.
 
-        :raises ConfigError: the text is not a handle.
+        :raises ConfigError: the text is not a recall handle of version 1.
         """
         try:
             parts = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), b"-_", validate=True).decode().split(" ")

@@ -1,4 +1,4 @@
-"""Texts that brokers and name servers put into remarks."""
+"""Texts in the remarks of responses of brokers and name servers."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further det
 """Hint that Apache RocketMQ's servers append to some remarks."""
 
 NO_FILTER = "does not support consumer to filter message by"
-"""Remark for a subscription with an SQL expression while ``enablePropertyFilter`` is off."""
+"""Part of the remark that refuses an SQL subscription while the broker's ``enablePropertyFilter`` is off."""

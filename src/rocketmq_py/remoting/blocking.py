@@ -36,24 +36,24 @@ if TYPE_CHECKING:  # it needs asyncio, which Spark's workers do not import
 _SMALL_READ = 4096
 _LARGE_READ = 1024 * 1024
 _FRESH_SECONDS = 1.0
-"""For so long after its last use, an idle connection is assumed to be open without a look at its socket."""
+"""An idle connection that was used within this time is assumed to be open: its socket is not checked."""
 _IDLE_SECONDS = 60.0
-"""How long a connection is kept that no thread uses any more; brokers close such connections after 120 s."""
+"""A connection that was idle for longer is closed; brokers close idle connections after 120 s."""
 _TICK = 0.01
-"""Timeouts are rounded up to this many seconds, so that requests with the same timeout need not set it anew."""
+"""Socket timeouts are rounded up to a multiple of this, so that requests with similar timeouts share one setting."""
 
 Framed = Callable[[int], bytes]
-"""Makes the frame of a request that carries the given ``opaque``."""
+"""Encodes one request as a frame with the given ``opaque``, the number that pairs answers with requests."""
 
 
 class BlockingConnection:
     """A connection used by one thread at a time. Any number of requests may be in flight on it.
 
-    Requests that the peer makes are dropped. After an error the connection is closed, since an answer that comes late
-    would be of no use.
+    Requests that the peer makes are ignored. Network and protocol errors close the connection, because answers that
+    arrive later could not be used.
 
-    :param address: the peer, ``host:port``, as callers name it; appears in errors.
-    :param sock: connected, and wrapped already if it speaks TLS.
+    :param address: ``host:port`` of the peer, for error messages.
+    :param sock: a connected socket, which for TLS is wrapped already.
     :param timeout: seconds that :meth:`send` and :meth:`receive` wait for the peer.
     :param credentials: sign requests; None leaves them unsigned.
     :param read_size: bytes of one read of the socket.
@@ -81,9 +81,9 @@ class BlockingConnection:
         self._heard = False
         self._ticks = 0
         self.used = time.monotonic()
-        """When it was used last, on the clock of ``time.monotonic``."""
+        """Time of the last use, on the clock of ``time.monotonic``."""
         if not isinstance(sock, ssl.SSLSocket):
-            sock.setblocking(True)  # the kernel keeps the time: see _limit
+            sock.setblocking(True)  # without Python's timeout; the kernel's is used, see _limit
 
     @classmethod
     def connect(
@@ -95,12 +95,12 @@ class BlockingConnection:
         credentials: Credentials | None = None,
         hint: str = "",
     ) -> Self:
-        """Open a connection.
+        """Connect to ``address``, a ``host:port``.
 
-        :param timeout: seconds to wait for the connection, and later for the peer each time.
-        :param tls: speak TLS.
-        :param hint: what to check if the address cannot be reached; part of the error.
-        :raises ConnectError: nobody listens there, or does not answer in time, or TLS fails.
+        :param timeout: seconds to wait for the connection, and afterwards in each :meth:`send` and :meth:`receive`.
+        :param tls: TLS context; None for a plain connection.
+        :param hint: advice for the error message if the address cannot be reached.
+        :raises ConnectError: the address is invalid or cannot be reached in time, or TLS fails.
         """
         try:
             host, port = parse_address(address)
@@ -114,7 +114,7 @@ class BlockingConnection:
     # -- several requests in flight
 
     def send(self, requests: Iterable[tuple[int, dict[str, str], bytes]]) -> list[int]:
-        """Send requests (code, header fields, body) in one write; returns the ``opaque`` each answer will carry.
+        """Send requests (code, header fields, body) in one write; returns their ``opaque`` numbers, in the same order.
 
         :raises RequestTimeout: the peer does not read them in time.
         :raises ConnectionLost: the connection is closed or breaks.
@@ -130,7 +130,7 @@ class BlockingConnection:
         return opaques
 
     def receive(self) -> Reply:
-        """The next answer to any request in flight.
+        """Wait for the next answer to any request in flight and return it.
 
         :raises RequestTimeout: no bytes come for ``timeout`` seconds.
         :raises ConnectionLost: the connection is closed or breaks.
@@ -152,14 +152,15 @@ class BlockingConnection:
 
     @property
     def in_flight(self) -> int:
-        """Requests that were sent and not answered yet."""
+        """Number of requests that were sent and not answered yet."""
         return len(self._peer)
 
     def call(self, code: int, header: Header, body: bytes = b"") -> Reply:
-        """Send a request and return its answer; answers to earlier requests that come before it are dropped.
+        """Send a request and return its answer; answers to earlier requests that arrive before it are dropped.
+
+        Errors are those of :meth:`send` and :meth:`receive`, and:
 
         :raises BrokerError: the peer answers with another code than success.
-        Other errors as :meth:`receive`.
         """
         (opaque,) = self.send([(code, header.to_ext(), body)])
         answer = self.receive()
@@ -174,6 +175,7 @@ class BlockingConnection:
     def exchange(self, framed: Framed, deadline: float) -> Reply:
         """Send a request and return its answer; no other request may be in flight.
 
+        :param framed: encodes the request as a frame with the ``opaque`` that it gets.
         :param deadline: on the clock of ``time.monotonic``.
         :raises RequestTimeout: no answer by the deadline.
         :raises ConnectionLost: the connection is closed or breaks.
@@ -190,13 +192,16 @@ class BlockingConnection:
         return arrived.popleft()
 
     def oneway(self, framed: Framed, deadline: float) -> None:
-        """Send a request that the peer does not answer. Errors as :meth:`exchange`."""
+        """Send a request that the peer does not answer. Parameters and errors as of :meth:`exchange`."""
         self._write(framed(self._peer.number()), deadline)
 
-    # -- its end
+    # -- closing
 
     def is_alive(self) -> bool:
-        """False if the peer has closed the connection, as far as this side can see."""
+        """Return False if the peer has closed the connection or sent data without a request; does not wait.
+
+        For a second after the last use, True is returned without a check.
+        """
         if time.monotonic() - self.used < _FRESH_SECONDS:
             return True
         if isinstance(self._socket, ssl.SSLSocket):
@@ -209,7 +214,7 @@ class BlockingConnection:
             return True
         except OSError:
             return False
-        return False  # the end of the stream, or an answer to nothing
+        return False  # the peer closed the connection, or sent data although no request is in flight
 
     def close(self) -> None:
         """Close the socket. May be called more than once."""
@@ -228,7 +233,7 @@ class BlockingConnection:
             raise self._lost(e) from e
 
     def _read(self) -> None:
-        """Take in what the socket has, at least one byte."""
+        """Wait until data arrives, read it, and append the answers it completes to ``_arrived``."""
         try:
             data = self._socket.recv(self._read_size)
         except (BlockingIOError, TimeoutError) as e:
@@ -248,9 +253,12 @@ class BlockingConnection:
             self._arrived.append(reply)
 
     def _limit(self, deadline: float) -> None:
-        """Have the kernel end reads and writes at the deadline: a limit kept here would cost a poll before each.
+        """Set the timeout of the socket's next read or write so that it ends at the deadline.
 
-        One read of TLS may take several of the kernel's, so there ``ssl`` keeps the time.
+        The kernel's timeouts are used, because Python's cost a poll before each read and write. With TLS they are
+        Python's, because one TLS read may consist of several reads of the socket.
+
+        :raises RequestTimeout: the deadline has passed.
         """
         self.used = time.monotonic()
         left = deadline - self.used
@@ -280,11 +288,11 @@ class BlockingConnection:
 
 
 class DirectConnections:
-    """Connections by address, for threads that send one request at a time. Safe to use from several threads.
+    """Blocking connections by address, each with at most one request in flight. Thread-safe.
 
-    A thread takes the connection that was used last, so that one thread keeps using the same one.
+    A request uses the idle connection that was used last, so that a single thread always uses the same connection.
 
-    :param connections: the client's pool: has the address map, TLS, and the hint for an address that cannot be reached.
+    :param connections: the client's asyncio pool, whose address map, TLS context and error hints are used here, too.
     """
 
     def __init__(self, connections: ConnectionPool) -> None:
@@ -295,6 +303,8 @@ class DirectConnections:
     def exchange(self, address: str, framed: Framed, deadline: float) -> Reply:
         """Send a request and return its answer.
 
+        :param address: ``host:port`` of the peer.
+        :param framed: encodes the request as a frame with the ``opaque`` that it gets.
         :param deadline: on the clock of ``time.monotonic``.
         :raises ConnectError: no connection can be made.
         :raises RequestTimeout: no answer by the deadline.
@@ -303,7 +313,7 @@ class DirectConnections:
         connection = self._take(address, deadline)
         try:
             reply = connection.exchange(framed, deadline)
-        except BaseException:  # an interrupt, too: the answer would be taken for that of the next request
+        except BaseException:  # an interrupt, too: the next request would read the answer to this one
             connection.close()
             raise
         if reply.code == ResponseCode.GO_AWAY:
@@ -313,7 +323,7 @@ class DirectConnections:
         return reply
 
     def oneway(self, address: str, framed: Framed, deadline: float) -> None:
-        """Send a request that the peer does not answer. Errors as :meth:`exchange`."""
+        """Send a request that the peer does not answer. Parameters and errors as of :meth:`exchange`."""
         connection = self._take(address, deadline)
         try:
             connection.oneway(framed, deadline)
@@ -365,9 +375,9 @@ class DirectConnections:
 
 
 def open_socket(host: str, port: int, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
-    """A connected socket, wrapped with TLS if ``tls`` is given.
+    """Open a TCP connection and return its socket, wrapped with TLS if ``tls`` is given.
 
-    :param timeout: seconds for the connection, and for the TLS handshake.
+    :param timeout: seconds for the connection, and again for the TLS handshake.
     :raises OSError: the connection cannot be made, or TLS fails.
     """
     sock = socket.create_connection((host, port), timeout)
@@ -382,7 +392,7 @@ def open_socket(host: str, port: int, timeout: float, tls: ssl.SSLContext | None
 
 
 def _time_option(seconds: float) -> bytes:
-    """Seconds as socket options for timeouts take them: milliseconds on Windows, else seconds and microseconds."""
+    """Encode a timeout for SO_RCVTIMEO and SO_SNDTIMEO: milliseconds on Windows, else seconds and microseconds."""
     if os.name == "nt":
         return struct.pack("@L", int(seconds * 1000))
     return struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))

@@ -20,28 +20,28 @@ from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
 from rocketmq_py.wire.signing import Credentials
 
 _FRAMES_AHEAD = 32
-"""Frames of one turn of the loop that are collected before they are written."""
+"""Maximum number of frames that are collected in one turn of the event loop before they are written."""
 
 Answered = Callable[[Reply | NetworkError], None]
-"""Takes the answer to a request, or the reason why there is none. Called once, in the loop's thread; must not block."""
+"""Callback for the answer to a request, or for the error. Called once, in the event loop's thread; must not block."""
 
 
 SILENCE_SECONDS = 1.0
-"""After a request was not answered in time, a connection on which nothing arrives for this long is closed."""
+"""After a request has timed out, a connection on which nothing arrives for this long is closed."""
 
 
 class _SilenceError(ConnectionAbortedError):
-    """The peer accepts bytes but sends none: it hangs, or is gone without a sign."""
+    """A request timed out and nothing has arrived since: the peer hangs, or its machine or the network is down."""
 
 
 class Connection(asyncio.Protocol):
-    """An open connection; belongs to its loop's thread.
+    """An open connection, to be used only in the thread of its event loop.
 
-    Frames written during one turn of the loop leave in one write.
+    Frames that are written during one turn of the loop are sent together.
 
-    :param address: the peer, as callers name it; appears in errors.
+    :param address: ``host:port`` of the peer as callers pass it, before an address map; appears in errors.
     :param on_push: called with each request that the peer makes.
-    :param on_lost: called once when the connection has ended.
+    :param on_lost: called once, when the connection is closed by either side or breaks.
     :param credentials: sign requests; None leaves them unsigned.
     """
 
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         self._credentials = credentials
         self.closed = False
         self.closed_here = False
-        """True if this side closed it."""
+        """True if :meth:`close` was called, False if the peer closed the connection or it broke."""
         self._on_push = on_push
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
@@ -75,13 +75,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def in_flight(self) -> int:
-        """Requests that await their answer."""
+        """Number of requests that were sent and not answered yet."""
         return len(self._peer)
 
     # -- requests
 
     def request(self, code: int, header: Header | None, body: bytes, answered: Answered, deadline: float) -> None:
-        """Send a request; ``answered`` gets its answer, or the failure.
+        """Send a request; ``answered`` is called with its answer or the error.
 
         :param deadline: when the request fails with RequestTimeout, on the clock of ``time.monotonic``.
         """
@@ -94,9 +94,9 @@ class Connection(asyncio.Protocol):
         self.write(encode_command(Command(code, self._peer.number(), ONEWAY_FLAG, ext=ext, body=body)))
 
     async def send(self, command: Command, deadline: float) -> Reply:
-        """Send ``command`` with an ``opaque`` of this connection, signed, and return its answer.
+        """Give ``command`` a new ``opaque``, sign it, send it, and return its answer. Errors as :meth:`call`.
 
-        Errors as :meth:`call`.
+        :param deadline: when the request fails with RequestTimeout, on the clock of ``time.monotonic``.
         """
         future: asyncio.Future[Reply] = self._loop.create_future()
         opaque = self.expect(answer_callback(future), deadline)
@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
         return await future
 
     def send_oneway(self, command: Command) -> None:
-        """Send ``command`` as a request that is not answered, signed."""
+        """Sign ``command`` and send it as a one-way request, which is not answered."""
         flag = command.flag | ONEWAY_FLAG
         ext = self._signed(command)
         self.write(encode_command(msgspec.structs.replace(command, opaque=self.number(), flag=flag, ext=ext)))
@@ -128,7 +128,11 @@ class Connection(asyncio.Protocol):
         return await future
 
     def expect(self, answered: Answered, deadline: float) -> int:
-        """Register ``answered`` for a frame that the caller writes next; returns the ``opaque`` to put into it."""
+        """Register a request that the caller encodes and writes itself; returns the ``opaque`` for its frame.
+
+        :param answered: called with the answer or the error, in the event loop.
+        :param deadline: when the request fails with RequestTimeout, on the clock of ``time.monotonic``.
+        """
         opaque = self._peer.add(answered, deadline)
         if self.closed:
             self._loop.call_soon(self._abandon)
@@ -137,12 +141,13 @@ class Connection(asyncio.Protocol):
         return opaque
 
     def number(self) -> int:
-        """An ``opaque`` for a frame that is not answered."""
+        """Return a new ``opaque`` for the frame of a one-way request."""
         return self._peer.number()
 
     def write(self, frame: bytes) -> None:
-        """Send a frame together with the others of this turn of the loop; many leave in several writes, so that the
-        peer can begin.
+        """Send a frame at the end of this turn of the loop, in one write with the others of that turn.
+
+        If there are many, every ``_FRAMES_AHEAD`` of them are written at once, so that the peer can start on them.
         """
         out = self._out
         if not out:
@@ -152,19 +157,19 @@ class Connection(asyncio.Protocol):
             self._flush()
 
     async def drain(self) -> None:
-        """Wait until the peer reads what was written before; return immediately while it keeps up."""
+        """Wait while the transport's write buffer is full because the peer reads too slowly."""
         await self._can_write.wait()
 
     # -- closing
 
     def close(self) -> None:
-        """Close the connection after what was written has left; requests in flight fail with ConnectionLost."""
+        """Close the connection after sending the frames written so far; requests in flight fail with ConnectionLost."""
         self._write_out()
         self.closed = self.closed_here = True
         self._transport.close()
 
     async def wait_closed(self, timeout: float) -> None:
-        """Wait until a closed connection has ended; with TLS both sides say goodbye.
+        """Wait after :meth:`close` until the transport is closed, which with TLS includes the closing handshake.
 
         :param timeout: seconds after which the connection is aborted.
         """
@@ -175,7 +180,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def retire(self) -> None:
-        """Close the connection as soon as no request is in flight."""
+        """Close the connection as soon as no request is in flight; the caller sends no further request over it."""
         self._retiring = True
         if not self._peer:
             self.close()
@@ -249,7 +254,7 @@ class Connection(asyncio.Protocol):
             self._silence = self._loop.call_later(SILENCE_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        """Close a connection that may be dead without a sign: the machine is gone, or a firewall dropped its state.
+        """Abort the connection: a request timed out and nothing has arrived since, so the peer is probably down.
 
         A Java client closes the connection as soon as a request has timed out.
         """
@@ -274,7 +279,7 @@ class Connection(asyncio.Protocol):
         return lost
 
     def _fail(self, waiting: list[Answered], error: Callable[[], NetworkError]) -> None:
-        """Give each callback an error object of its own: raising one adds a traceback to it."""
+        """Call each callback with its own error object, because each raise of an object makes its traceback longer."""
         for answered in waiting:
             try:
                 answered(error())

@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 1.0
 
 PushHandler = Callable[[str, Command], Command | Awaitable[Command | None] | None]
-"""Takes the address of the peer and its request, returns the answer; None if the request is not answered."""
+"""Handler of a peer's request: takes the peer's address and the request; returns the answer, or None for no answer."""
 
 OnLost = Callable[[str], None]
-"""Takes the address of a lost connection."""
+"""Callback that takes the address, ``host:port``, of a lost connection."""
 
 
 class ConnectionPool:
@@ -44,7 +44,7 @@ class ConnectionPool:
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: how servers are reached over TLS; None or False for plain connections.
     :param credentials: sign requests; None leaves them unsigned.
-    :param hint: returns for an address what to check when it cannot be reached.
+    :param hint: returns advice for the error message when the given address cannot be reached; "" for none.
     :param on_open: called with every new connection before anything is sent over it.
     :param on_lost: called with the address of a connection that broke or that the peer closed.
     :raises ConfigError: ``tls`` names a file that cannot be used.
@@ -78,7 +78,7 @@ class ConnectionPool:
         self._process = Process()
 
     def on_request(self, code: int, handler: PushHandler) -> None:
-        """Pass requests of ``code`` that peers make to ``handler``, instead of an earlier one.
+        """Pass requests of ``code`` that peers make to ``handler``, which replaces an earlier handler of this code.
 
         A one-way request is not answered, whatever the handler returns. An exception it raises is answered with
         SYSTEM_ERROR, and a request without a handler with REQUEST_CODE_NOT_SUPPORTED.
@@ -134,15 +134,16 @@ class ConnectionPool:
     # -- connections
 
     def ready(self, address: str) -> Connection | None:
-        """The open connection to ``address``, if there is one."""
+        """Return the open connection to ``address``; None if there is none."""
         connection = self._open.get(address)
         return None if connection is None or connection.closed else connection
 
     async def get(self, address: str, timeout: float | None = None) -> Connection:
-        """The open connection to ``address``, opened if there is none. Callers at the same time share one attempt.
+        """Return the connection to ``address``; open one if there is none. Concurrent callers share one attempt.
 
-        :param timeout: seconds to wait for it; at most ``connect_timeout``.
+        :param timeout: seconds to wait for the connection; at most ``connect_timeout``, which None stands for.
         :raises ConnectError: it cannot be opened.
+        :raises ConnectionLost: :meth:`drop_all` was called meanwhile.
         :raises ForkedError: this client was made in another process.
         :raises ClosedError: this client is closed.
         """
@@ -161,14 +162,14 @@ class ConnectionPool:
             raise ConnectionLost(f"the connection to {address} was closed here while it was opened") from e
 
     def where(self, address: str) -> tuple[str, int]:
-        """Host and port to connect to for an address, after the address map.
+        """Return the host and port to connect to for ``address``, after applying the address map.
 
-        :raises ConfigError: it is not an address.
+        :raises ConfigError: the address is not ``host:port``.
         """
         return parse_address(self._address_map.get(address, address))
 
     def cannot_connect(self, address: str, why: str | OSError) -> ConnectError:
-        """The error for an address that cannot be reached, with what to check."""
+        """Return the error to raise for an address that cannot be reached; its message includes the hint."""
         mapped = self._address_map.get(address)
         where = f"{address} (mapped to {mapped})" if mapped else address
         hint = self._hint(address)
@@ -181,7 +182,7 @@ class ConnectionPool:
         return ConnectError(f"cannot connect to {where}: {why}{'. ' if hint else ''}{hint}")
 
     def check_usable(self) -> None:
-        """Do nothing while requests can be made.
+        """Raise an error if this client cannot make requests.
 
         :raises ForkedError: this client was made in another process.
         :raises ClosedError: this client is closed.
@@ -203,14 +204,14 @@ class ConnectionPool:
             connection.close()
 
     def drop_all(self) -> None:
-        """Close all connections, those being opened, too. Requests in flight fail with ConnectionLost."""
+        """Close all connections, and cancel attempts to open one. Requests in flight fail with ConnectionLost."""
         self._opening.cancel()
         for connection in [*self._open.values(), *self._retired]:
             connection.close()
         self._open.clear()
 
     async def close(self) -> None:
-        """Close all connections for good. Requests in flight fail with ConnectionLost."""
+        """Close all connections; later requests raise ClosedError. Requests in flight fail with ConnectionLost."""
         self._closed = True
         tasks = [*self._opening.tasks, *self._answering]
         connections = [*self._open.values(), *self._retired]
@@ -287,14 +288,18 @@ class ConnectionPool:
 
 
 def code_name(code: int) -> str:
-    """The name and number of a request code."""
+    """Describe a request code for messages: ``SEND_MESSAGE (10)``, or ``request code 9`` if it has no name."""
     with contextlib.suppress(ValueError):
         return f"{RequestCode(code).name} ({int(code)})"
     return f"request code {code}"
 
 
 async def _connected_socket(host: str, port: int, timeout: float) -> socket.socket:
-    """A TCP socket connected to the first address of ``host`` that accepts a connection."""
+    """Return a TCP socket connected to the first address of ``host`` that accepts a connection.
+
+    :param timeout: seconds for all addresses together.
+    :raises OSError: no address accepts a connection in time.
+    """
     loop = asyncio.get_running_loop()
     fault: OSError | None = None
     async with asyncio.timeout(timeout):

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from rocketmq_py.core.peer import NEVER
 
 _BUSY_SECONDS = 0.05
-"""A timer that fires this much too late shows that the loop was busy."""
+"""If the timer fires more than this late, the event loop was busy."""
 _MAX_EXTENSION_SECONDS = 5.0
 _PAUSE_SECONDS = 0.02
-"""A timer fires at most once in this time: deadlines that are close to each other are looked at together."""
+"""Minimum time between two calls of ``expired``, so that one call handles deadlines that are close to each other."""
 
 
 class DeadlineTimer:
-    """Calls ``expired`` at a deadline.
+    """Calls ``expired`` once when the deadline has passed.
 
-    If the loop was busy at that time, answers may wait in sockets: the call comes later by as long as the loop was
-    busy, so that the program's own work does not use up the time of the network.
+    If the event loop was busy at the deadline, answers may still be unread in sockets. The call is then delayed by as
+    long as the loop was busy, at most 5 s, so that requests do not time out because of the program's own work.
     """
 
     __slots__ = ("_expired", "_extended", "_fired_at", "_handle", "_loop", "at")
@@ -31,10 +31,13 @@ class DeadlineTimer:
         self._extended = False
         self._fired_at = -_PAUSE_SECONDS
         self.at = NEVER
-        """The deadline, on the clock of ``time.monotonic``."""
+        """The deadline, on the clock of ``time.monotonic``; ``NEVER`` if none is set."""
 
     def set(self, at: float) -> None:
-        """Use another deadline instead; ``NEVER`` for none."""
+        """Replace the deadline.
+
+        :param at: on the clock of ``time.monotonic``; ``NEVER`` for no deadline.
+        """
         self.cancel()
         self.at = at
         if at < NEVER:
@@ -42,7 +45,7 @@ class DeadlineTimer:
             self._handle = self._loop.call_later(max(0.0, when - time.monotonic()), self._fire)
 
     def cancel(self) -> None:
-        """Call nothing any more."""
+        """Remove the deadline: ``expired`` is not called."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None

@@ -12,7 +12,7 @@ from rocketmq_py.errors import ForkedError
 
 
 class Process:
-    """The process that created this object."""
+    """Identifies the process that created this object, to detect its use in a forked child."""
 
     __slots__ = ("_generation", "_pid")
 
@@ -22,11 +22,11 @@ class Process:
 
     @property
     def is_this(self) -> bool:
-        """True if this process is not a fork of the creator."""
+        """True in the process that created this object, False in its forks."""
         return self._generation == _generation
 
     def check(self) -> None:
-        """Do nothing in the creator's process.
+        """Raise an error in a fork of the process that created this object.
 
         :raises ForkedError: this process is a fork of the creator.
         """

@@ -34,7 +34,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 class Portal:
-    """An event loop that runs in a thread of its own until :meth:`stop`."""
+    """An event loop that runs in a background thread until :meth:`stop`."""
 
     def __init__(self) -> None:
         self.loop = new_event_loop()
@@ -51,7 +51,7 @@ class Portal:
         return self._process.is_this and self._thread.is_alive()
 
     def check(self) -> None:
-        """Do nothing if a blocking call can be made here.
+        """Raise an error if the calling thread cannot make a blocking call through this portal.
 
         :raises ForkedError: the portal was made in another process.
         :raises ClosedError: the loop has ended.
@@ -69,9 +69,10 @@ class Portal:
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run a coroutine in the loop and return its result, or raise what it raises.
 
-        The wait can be interrupted (Ctrl-C). The coroutine is cancelled then, and after ``timeout`` seconds.
+        The coroutine is cancelled if it is not done after ``timeout`` seconds, or if the wait is interrupted (Ctrl-C).
+        Other errors as :meth:`check`.
 
-        :raises TimeoutError: it is not done after ``timeout`` seconds.
+        :raises TimeoutError: the coroutine is not done after ``timeout`` seconds.
         """
         future = self.submit(coroutine)
         try:
@@ -81,7 +82,7 @@ class Portal:
             raise
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine in the loop. Errors as :meth:`check`."""
+        """Start a coroutine in the loop and return a future of its result. Errors as :meth:`check`."""
         try:
             self.check()
         except BaseException:
@@ -90,7 +91,10 @@ class Portal:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def post(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` soon in the loop's thread. Callbacks keep their order; many share one wake-up."""
+        """Schedule ``callback`` in the loop's thread and return at once. Callbacks run in the order of the calls.
+
+        Callbacks posted before the loop wakes up share one wake-up.
+        """
         self._posted.append(callback)
         if not self._woken:
             self._woken = True
@@ -102,7 +106,7 @@ class Portal:
             while self._posted:
                 self._posted.popleft()()
         finally:
-            if self._posted:  # one raised, which the loop reports; call the others next
+            if self._posted:  # a callback raised an error, which the loop reports; call the others in the next turn
                 self.loop.call_soon(self._run_posted)
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -141,7 +145,7 @@ _current: Portal | None = None
 
 
 def portal() -> Portal:
-    """The portal of this process."""
+    """Return the portal of this process; create it if there is none or its loop has ended."""
     global _current  # noqa: PLW0603 - see the module's docstring
     if _current is not None and _current.alive:
         return _current

@@ -1,4 +1,4 @@
-"""Requests from a server to other servers, over the asyncio connections of the clients."""
+"""A client for requests from one server to another, over a :class:`ConnectionPool` like that of the asyncio clients."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CONNECT_SECONDS = 3.0
 
 
 class NewRpcClient(Protocol):
-    """Creates an RPC client."""
+    """A function that creates an :class:`RpcClient`; ``on_lost`` as there."""
 
     def __call__(self, *, on_lost: OnLost = ...) -> RpcClient: ...
 
 
 class RpcClient:
-    """Connections to other servers, opened when first needed and kept.
+    """Sends requests to other servers, over connections that are opened when first needed and reused.
 
     :param tls: TLS context; None opens plain connections.
     :param credentials: sign requests; None leaves them unsigned.

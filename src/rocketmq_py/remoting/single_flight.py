@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[K, T]):
-    """Runs ``work(key)`` at most once at a time for each key; callers at the same time share the result.
+    """Runs ``work(key)`` at most once at a time for each key; concurrent callers share the result.
 
-    Waiting costs the same however many wait: each has a future of its own, where callbacks at one shared task would be
-    searched one by one. A caller that stops waiting does not end the work.
+    A caller that stops waiting does not cancel the work. Each caller waits for its own future, so that one of many can
+    stop in constant time; removing its callback from a shared task would be a linear search.
     """
 
     def __init__(self, work: Callable[[K], Coroutine[Any, Any, T]]) -> None:
@@ -23,12 +23,12 @@ class SingleFlight(Generic[K, T]):
         self._flights: dict[K, _Flight[T]] = {}
 
     async def get(self, key: K, timeout: float | None = None) -> T:
-        """The result for ``key`` of the work that runs now, or else of work that starts now.
+        """Wait for the running work for ``key``, or start it if none is running, and return its result.
 
-        Errors of the work are raised, to each caller a copy of its own.
+        An error of the work is raised in every caller, each time as a new copy.
 
-        :param timeout: seconds to wait; None: as long as the work takes.
-        :raises TimeoutError: the work is not done in time; it goes on.
+        :param timeout: seconds to wait; None for no limit.
+        :raises TimeoutError: the work is not done in time; it is not cancelled.
         :raises WorkCancelled: the work was cancelled.
         """
         flight = self.begin(key)
@@ -43,7 +43,7 @@ class SingleFlight(Generic[K, T]):
             flight.waiters.pop(waiter, None)
 
     def begin(self, key: K) -> _Flight[T]:
-        """The work for ``key`` that runs now; it is started if there is none."""
+        """Return the task of the running work for ``key``, with its waiting callers; start it if none is running."""
         flight = self._flights.get(key)
         if flight is None:
             flight = self._flights[key] = _Flight(asyncio.ensure_future(self._work(key)))
@@ -52,11 +52,11 @@ class SingleFlight(Generic[K, T]):
 
     @property
     def tasks(self) -> list[asyncio.Task[T]]:
-        """The work that runs now."""
+        """The tasks of all work that is running."""
         return [flight.task for flight in self._flights.values()]
 
     def cancel(self) -> None:
-        """Cancel all work that runs now."""
+        """Cancel all work that is running; its callers get :class:`WorkCancelled`."""
         for task in self.tasks:
             task.cancel()
 
@@ -88,7 +88,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def own_copy(error: E) -> E:
-    """A copy of an error without its traceback: raising one object many times makes its traceback longer each time."""
+    """Return a copy of an error without its traceback, which each raise of the same object would make longer."""
     copied = copy.copy(error)
     copied.__cause__ = error.__cause__
     copied.__traceback__ = None

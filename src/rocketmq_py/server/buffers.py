@@ -26,7 +26,7 @@ class Buffering(Protocol):
 
 
 class Buffers:
-    """The connections with large buffers.
+    """Tracks the connections with large buffers, and closes the largest ones if the sum is over a limit.
 
     :param limit: maximum of buffered bytes of all connections; the largest ones are closed until the sum is below it.
     """

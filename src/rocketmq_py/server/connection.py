@@ -1,7 +1,7 @@
 """One TCP connection of a server: passes frames to the dispatcher and writes the answers.
 
-A client that does not read its answers is first kept from sending more. It is disconnected when the unread answers pile
-up, on this connection or on all connections together (``buffers``).
+If a client does not read its answers, the server stops reading its requests. It closes the connection if the unread
+answers exceed a limit, of this connection or of all connections together (``buffers``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HIGH_WATER = 4 * 1024 * 1024
 """Unsent bytes at which reading from the connection stops."""
 
 _LARGE = 1024 * 1024
-"""Bytes of an incomplete frame from which on it counts towards the limit of all connections."""
+"""An incomplete frame of more bytes than this counts towards the limit of all connections."""
 
 
 class Owner(Protocol):
@@ -61,14 +61,14 @@ class ServerConnection(asyncio.Protocol):
         self._rest: list[Item] = []
         self._paused = False
         self.quiet_sweeps = 0
-        """Idle sweeps since the last data arrived on this connection."""
+        """Number of the server's sweeps for idle connections since data last arrived on this connection."""
 
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._write = self._transport.write
-        # Over TLS each piece would be a record of its own, to be sealed and opened on its own.
+        # Over TLS, writelines would make a separate TLS record of each buffer, encrypted and decrypted separately.
         over_tls = transport.get_extra_info("ssl_object") is not None
         self._write_all = self._write_joined if over_tls else self._transport.writelines
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
@@ -124,13 +124,16 @@ class ServerConnection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._resume_rest)
 
     def _add_to_rest(self, _: Peer, frames: Sequence[Item]) -> Served:
-        """Queue frames behind those that wait: the event loop may still deliver data that it has read."""
+        """Queue frames behind the postponed ones; replaces the dispatcher's ``serve`` while frames are postponed.
+
+        The event loop may still deliver data that it read before reading was paused.
+        """
         self._rest += frames
         return Served([], None, ())
 
     def _resume_rest(self) -> None:
         if self._paused or self._transport.is_closing():
-            return  # resume_writing comes back
+            return  # while writing is paused, nothing to do: resume_writing schedules this call again
         frames, self._rest = self._rest, []
         self._serve = self._owner.dispatcher.serve
         output, fault, rest = self._serve(self.peer, frames)
@@ -147,7 +150,7 @@ class ServerConnection(asyncio.Protocol):
         if not self._paused and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    # -- the end
+    # -- closing
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None:
@@ -155,24 +158,24 @@ class ServerConnection(asyncio.Protocol):
         self.peer.lost()
         self._owner.buffers.discard(self)
         self._owner.disconnected(self)
-        # Methods of its own would keep it in memory until a garbage collection.
+        # Bound methods of this object in its own fields would be a reference cycle, freed only by the collector.
         self._serve, self._write_all = self._owner.dispatcher.serve, self._transport.writelines
 
     # -- for the server and the peer
 
     @property
     def buffered(self) -> int:
-        """Bytes held for this connection: answers that are not yet sent, and an incomplete frame."""
+        """Bytes that are buffered for this connection: answers not sent yet, and an incomplete frame."""
         return self._transport.get_write_buffer_size() + self._frames.buffered
 
     def cut_off(self, why: str) -> None:
-        """Close the connection at once because it holds too much memory."""
+        """Close the connection at once because it buffers too many bytes; log ``why``."""
         if not self._transport.is_closing():
             log.warning("closing the connection of %s: %s", self.peer.address, why)
             self.abort()
 
     def close(self, why: str | None = None) -> None:
-        """Close the connection when all answers are sent; at once if the other end does not read."""
+        """Close the connection when all answers are sent; at once if the client does not read them."""
         if why is not None:
             log.debug("closing the connection of %s: %s", self.peer.address, why)
         if self._paused:
@@ -181,7 +184,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection at once; answers not sent yet are lost."""
         self._transport.abort()
 
     def _write_joined(self, pieces: Sequence[Buffer]) -> None:

@@ -1,6 +1,6 @@
-"""Log lines about connections that are closed because of what they sent: a few for each host, and the others counted.
+"""Log lines about connections that are closed because of the bytes they sent, limited per host and in total.
 
-Anybody can send bytes that are no frame, as often as connections can be made.
+Without a limit, anybody who can connect could fill the log. Lines over the limit are counted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ log = logging.getLogger(__name__)
 _PORT_BYTES = 4
 LINES_OF_A_HOST = 3
 LINES = 20
-"""Lines of all hosts, in a minute as well: one host may have many addresses."""
+"""Maximum of lines per minute for all hosts together, because one host may have many addresses.
+
+``LINES_OF_A_HOST`` is the maximum per minute for each host.
+"""
 
 
 class FaultLog:
-    """Logs connections that a server closes because of what they sent.
+    """Logs connections that a server closes because of the bytes they sent.
 
-    :param clock: the time in seconds, from any start.
+    :param clock: returns the time in seconds; only differences matter.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -33,7 +36,7 @@ class FaultLog:
         self._untold = 0
 
     def closing(self, peer: Peer, why: str) -> None:
-        """Log that the connection of ``peer`` is closed, or count it."""
+        """Log that the connection of ``peer`` is closed; over the limit, only count it for the next line."""
         now = self._clock()
         if not self._hosts.judge(peer.host[:-_PORT_BYTES], now).emit or not self._all.judge("", now).emit:
             self._untold += 1

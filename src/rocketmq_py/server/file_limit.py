@@ -16,7 +16,7 @@ _AGAIN_SECONDS = 60.0
 
 
 def raise_limit() -> int | None:
-    """Let this process open as many files as its hard limit allows; returns how many, None where there is no limit."""
+    """Raise the process's soft limit of open files to the hard limit; return the limit in force, None on Windows."""
     if sys.platform == "win32":
         return None
     import resource
@@ -24,15 +24,17 @@ def raise_limit() -> int | None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (ValueError, OSError):  # macOS grants less than it names
+    except (ValueError, OSError):  # macOS may not grant the hard limit that it reports
         return soft
     return hard
 
 
 class LoopFaults:
-    """What an event loop reports instead of raising it.
+    """An exception handler of the event loop that logs running out of open files at most once a minute.
 
-    Running out of files comes again with every connection that is refused: it is one line a minute.
+    The event loop reports that error for every connection it cannot accept. Other errors go to its default handler.
+
+    :param limit: the limit of open files, for the log line.
     """
 
     def __init__(self, limit: int | None) -> None:

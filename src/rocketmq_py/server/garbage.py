@@ -1,11 +1,11 @@
 """Keep the collections of Python's cyclic garbage collector short in a server's process.
 
-A full collection visits every container object: with 20,000 topics 230 ms, in which nothing is served. What has
-survived a long collection is there to stay (topics, queues, groups, connections), so it is frozen: later collections do
-not visit it. An object that is frozen is still freed when its last reference goes; only reference cycles among frozen
-objects would stay, and a closed connection leaves none.
+A full collection visits every container object: with 20,000 topics it takes 230 ms, in which no request is served.
+Objects that survive a long collection mostly live long (topics, queues, groups, connections), so they are frozen: later
+collections do not visit them. A frozen object is still freed with its last reference; only reference cycles among
+frozen objects are never freed, and a closed connection leaves no cycles.
 
-For the process of a server only: the collector belongs to the whole process.
+Only the process of a server should use this, because the collector belongs to the process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 LIMIT_SECONDS = 0.01
-"""A full collection that takes longer is the last one to visit what survived it."""
+"""After a full collection that takes longer, the objects that survived it are frozen."""
 
 _OLDEST = 2
 """The generation of a full collection."""
@@ -25,8 +25,8 @@ _OLDEST = 2
 class LongCollections:
     """Freezes the survivors of long full collections, from :meth:`start` to :meth:`stop`.
 
-    :param freeze: makes later collections skip all objects there are; :func:`gc.freeze`.
-    :param now: a clock in seconds.
+    :param freeze: makes later collections skip all objects that exist now; by default :func:`gc.freeze`.
+    :param now: returns the time in seconds; only differences matter.
     """
 
     def __init__(self, freeze: Callable[[], None] = gc.freeze, now: Callable[[], float] = time.perf_counter) -> None:
@@ -34,19 +34,19 @@ class LongCollections:
         self._now = now
         self._begin = 0.0
         self.count = 0
-        """How many collections were long."""
+        """Number of full collections that took longer than :data:`LIMIT_SECONDS`."""
 
     def start(self) -> None:
-        """Freeze what exists now, and watch collections."""
+        """Freeze the objects that exist now, and measure further collections."""
         self._freeze()
         gc.callbacks.append(self.called)
 
     def stop(self) -> None:
-        """Watch no longer. What is frozen stays frozen."""
+        """Stop measuring collections. Frozen objects stay frozen."""
         gc.callbacks.remove(self.called)
 
     def called(self, phase: str, info: dict[str, Any]) -> None:
-        """Take note of a collection; the interpreter calls this before and after each.
+        """Measure a full collection, and freeze its survivors if it was long; called before and after each collection.
 
         :param phase: ``start`` or ``stop``.
         :param info: has the ``generation`` that is collected.

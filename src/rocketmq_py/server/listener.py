@@ -44,19 +44,19 @@ class Server:
     :param host: address to listen on.
     :param port: port to listen on; 0 picks a free one.
     :param after_read: called once per socket read, after its handlers and before their answers are written.
-    :param on_hold: stores requests that are answered later.
-    :param on_disconnect: called when a connection has ended.
+    :param on_hold: called with each :class:`Hold` that a handler returns, and with the responder to answer it later.
+    :param on_disconnect: called with the peer when its connection is closed.
     :param idle_timeout: seconds without received data after which a connection is closed.
     :param max_frame: limit of an incoming frame, in bytes.
-    :param write_limit: unsent bytes of one connection at which it is closed.
-    :param buffer_limit: bytes held for all connections at which the largest one is closed.
-    :param lanes: limits of work by lane name.
+    :param write_limit: a connection with more unsent bytes than this is closed.
+    :param buffer_limit: maximum of bytes buffered for all connections together; above it the largest are closed.
+    :param lanes: limits of concurrent requests and of waiting time, by lane name.
     :param full_lanes: returns the lanes that are full now, whose requests are refused; called 20 times a second.
-    :param tls: how connections with TLS are served; None refuses them.
-    :param authorize: returns the refusal of a request, or None to admit it; by default all are admitted.
-    :param authorize_run: the same for runs of sends.
+    :param tls: TLS settings; None refuses TLS connections.
+    :param authorize: returns the reply that refuses a request, or None to admit it; by default all are admitted.
+    :param authorize_run: authorizes many sends at once, see :data:`AuthorizeRun`.
     :param slow_turns: counts long turns of the event loop; a new counter by default.
-    :param writing_limit_ms: how long ``after_read`` may take before requests of lane ``send`` are refused.
+    :param writing_limit_ms: if ``after_read`` takes this many milliseconds, requests of lane ``send`` are refused.
     """
 
     def __init__(  # noqa: PLR0913 - options by keyword
@@ -104,16 +104,16 @@ class Server:
         self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
         self._sweep: asyncio.TimerHandle | None = None
         self._listeners: list[asyncio.Server | TlsAcceptor] = []
-        self._connections: dict[ServerConnection, None] = {}  # closed in the order they were opened
+        self._connections: dict[ServerConnection, None] = {}  # an ordered set: closed in the order of opening
         self._all_gone = asyncio.Event()
 
     @property
     def connections(self) -> tuple[Peer, ...]:
-        """The peers that are connected."""
+        """The peers of all open connections, in the order of opening."""
         return tuple(connection.peer for connection in self._connections)
 
     async def start(self) -> int:
-        """Listen; returns the port, which is also in :attr:`port` then.
+        """Start to listen; return the port, which is then also in :attr:`port`.
 
         :raises ConfigError: the port cannot be listened on.
         """
@@ -123,12 +123,12 @@ class Server:
         return self.port
 
     def limit(self, lanes: Mapping[str, LaneLimit], writing_limit_ms: int) -> None:
-        """Other limits from now on; see the parameters of the same names."""
+        """Replace the limits that the constructor's parameters of the same names have set."""
         self.dispatcher.lanes.limit(lanes)
         self._loop_monitor.writing_limit_ms = writing_limit_ms
 
     async def listen(self, port: int) -> int:
-        """Listen on one more port with the same handlers; returns it.
+        """Listen on one more port with the same handlers, and return the port; 0 picks a free one.
 
         :raises ConfigError: the port cannot be listened on.
         """
@@ -164,7 +164,7 @@ class Server:
         return port
 
     async def _bound_sockets(self, port: int) -> list[socket.socket]:
-        """A listening socket for each address of the host, all with the same port."""
+        """Return a listening socket for each address of the host, all with the same port."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         families = dict.fromkeys((family, address[0]) for family, _, _, _, address in found)
@@ -182,19 +182,19 @@ class Server:
         return sockets
 
     async def send_away(self, seconds: float, codes: Collection[RequestCode]) -> None:
-        """Answer some requests with GO_AWAY until no client sends them any more.
+        """Answer some requests with GO_AWAY, and wait until none of them has arrived for a second.
 
-        Clients that do not understand GO_AWAY are served meanwhile.
+        Requests of clients that do not understand GO_AWAY are served.
 
-        :param seconds: how long at most.
-        :param codes: the requests that are sent away; others are served.
+        :param seconds: maximum time to wait.
+        :param codes: codes of the requests to answer with GO_AWAY; others are served.
         """
         go_away = GoAway(codes)
         self.dispatcher.send_away(go_away)
         await go_away.wait(seconds)
 
     async def stop(self) -> None:
-        """Stop listening, wait for handlers, close all connections. Does nothing if stopped already."""
+        """Stop listening, wait up to a second for handlers, close all connections. Repeated calls have no effect."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
@@ -232,7 +232,7 @@ class Server:
             self._on_disconnect(connection.peer)
 
     def _sweep_idle(self) -> None:
-        """Close connections without data for the idle timeout; one timer serves all connections."""
+        """Close connections on which no data arrived during the idle timeout; one timer serves all connections."""
         for connection in tuple(self._connections):
             connection.quiet_sweeps += 1
             if connection.quiet_sweeps > _SWEEPS_PER_TIMEOUT:

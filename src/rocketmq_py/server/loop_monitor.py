@@ -1,7 +1,7 @@
 """Measure whether the event loop keeps up with its requests, and refuse requests while it does not.
 
-``core.broker.fast_failure`` holds the rule. Refusing exchanges the dispatcher's table of handlers, so a server that
-keeps up does no work for it per request.
+The rule is in ``core.broker.fast_failure``. To refuse requests, the dispatcher's table of handlers is replaced, so that
+requests cost no extra time while the server keeps up.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _QUIET_SECONDS = 15.0
 
 
 class Clock:
-    """Time passed, and time this thread has worked, in seconds."""
+    """The clocks of a monitor, in seconds: monotonic time, and CPU time of the calling thread."""
 
     now = staticmethod(time.monotonic)
     worked = staticmethod(time.thread_time)
 
 
 class LoopMonitor:
-    """Looks at the loop many times a second.
+    """Checks 20 times a second whether the event loop is overloaded; if so, makes the dispatcher refuse requests.
 
-    Time is counted that the loop has worked. On a machine whose processor others use, requests wait as well, but there
-    refusing them makes nothing better; and what the disk keeps waiting is counted apart (``writing_limit_ms``).
+    The delay of a turn counts only as far as the loop's thread used the CPU: if other processes use it, requests wait,
+    too, but refusing them would not help. Waiting for the disk is measured separately (``writing_limit_ms``).
 
-    :param dispatcher: refuses requests; its lanes limit how long they wait.
-    :param full_lanes: lanes that can take no more for now: what they brought still waits for something else.
-    :param writing_limit_ms: how long writing what a read has brought may take, by the clock on the wall, before the
-        disk counts as busy and ``writing_lane`` is refused.
+    :param dispatcher: refuses the requests; its lanes have the limits of waiting time.
+    :param full_lanes: returns the names of lanes whose requests are to be refused, for reasons outside of the loop.
+    :param writing_limit_ms: if one call of ``after_read``, which stores messages, takes this many milliseconds, the
+        disk counts as busy and requests of ``writing_lane`` are refused.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class LoopMonitor:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin; belongs to the loop that is looked at."""
+        """Start the periodic checks; to be called in the event loop that is monitored."""
         self._now, self._worked = self._clock.now(), self._clock.worked()
         self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._tick)
 
     def stop(self) -> None:
-        """End. Harmless when ended already."""
+        """Stop the periodic checks. Repeated calls have no effect."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -75,7 +75,7 @@ class LoopMonitor:
         self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._tick)
 
     def look(self) -> None:
-        """A turn has ended: decide what the next one refuses."""
+        """Measure the turn since the last call, and set which lanes the dispatcher refuses until the next call."""
         now, worked = self._clock.now(), self._clock.worked()
         late, busy = now - self._now - _LOOK_SECONDS, worked - self._worked
         self._now, self._worked = now, worked
@@ -87,7 +87,7 @@ class LoopMonitor:
         remarks = {lane: _remark("TIMEOUT_CLEAN_QUEUE", waited) for lane, waited in waits.items()}
         written = self._dispatcher.longest_write
         limit = self.writing_limit_ms / 1000
-        self._dispatcher.time_writes(on=late >= limit)  # the next turn tells whether it is the disk
+        self._dispatcher.time_writes(on=late >= limit)  # shows at the next call whether the disk was the cause
         is_disk = written >= limit
         if is_disk:
             remarks[self._writing_lane] = _remark("PCBUSY_CLEAN_QUEUE", int(1000 * written))
@@ -116,5 +116,5 @@ class LoopMonitor:
 
 
 def _remark(what: str, waited_ms: int) -> str:
-    """Return Java's remark; the number of requests that wait in sockets is unknown."""
+    """Return Java's remark, with 0 as size of the queue: the number of requests that wait in sockets is unknown."""
     return f"[{what}]broker busy, start flow control for a while, period in queue: {waited_ms}ms, size of queue: 0"

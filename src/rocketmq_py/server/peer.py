@@ -1,6 +1,6 @@
 """The connection of a client, for handlers: addresses, state, and requests from the server to the client.
 
-Bytes are written by a function that is an argument, so a handler's test needs no connection.
+Bytes are written by a function that the constructor takes, so that tests of handlers need no connection.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Address = tuple[str, int]
 
 
 def _drop(_: bytes) -> None:
-    """Write nothing."""
+    """Discard a frame: the ``write`` of a peer without a connection."""
 
 
 def _do_nothing() -> None:
-    """Close nothing."""
+    """Do nothing: the ``close`` of a peer without a connection."""
 
 
 class Peer:
@@ -106,7 +106,7 @@ class Peer:
     def lost(self) -> None:
         """Mark the connection as closed and fail all pending requests with ConnectionLost."""
         self.closed = True
-        # Without these functions nothing refers back to the connection, and no garbage collection is needed to free it.
+        # The functions given to the constructor may refer to the connection: without them no reference cycle is left.
         self._write, self._close = _drop, _do_nothing
         for waiter in self.calls.abandon():
             if not waiter.done():
@@ -129,7 +129,7 @@ class Responder:
 
     @property
     def alive(self) -> bool:
-        """Whether the request is unanswered and its connection open."""
+        """True if the request is not answered yet and its connection is open."""
         return not self._answered and not self.peer.closed
 
     def reply(self, reply: Reply) -> None:

@@ -1,7 +1,7 @@
 """The answer of a handler, and its encoding as a frame.
 
-The header is always JSON, whatever form the request had: Apache RocketMQ does the same, each side writes in its own
-configured form.
+The header is always JSON, even if that of the request was binary: in Apache RocketMQ, too, each side encodes headers in
+the form that it is configured for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rocketmq_py.wire.frame import pack_lengths
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _FEW_PIECES = 4
-"""More pieces than this are joined: gathering many small buffers costs more than copying them."""
+"""A body of more buffers than this is joined to one: gathering many small buffers costs more than copying them."""
 
 _SMALL_BODY = 16 * 1024
 """A body up to this size is copied behind its header: one buffer is cheaper to write than two."""
@@ -32,10 +32,10 @@ class Reply(msgspec.Struct, gc=False):
     """The answer to a request.
 
     :param code: a ResponseCode; 0 is success.
-    :param remark: words for a human, mostly with an error.
+    :param remark: text for people, usually an error message.
     :param header: typed header fields.
     :param ext: further header fields.
-    :param body: bytes, or pieces that are written one after the other without being joined by the handler.
+    :param body: one buffer, or several that are written one after the other.
     """
 
     code: int = 0
@@ -46,9 +46,9 @@ class Reply(msgspec.Struct, gc=False):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """A handler's wish to answer later, when something arrives for ``key`` or ``deadline_ms`` (wall clock) has come.
+    """What a handler returns to answer later: when something arrives for ``key``, or else at ``deadline_ms``.
 
-    ``payload`` is whatever its keeper needs to make the answer.
+    ``deadline_ms`` is in milliseconds since the epoch. ``payload`` is the data with which ``on_hold`` makes the answer.
     """
 
     key: Hashable
@@ -57,10 +57,10 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class RunReply(NamedTuple):
-    """The answers to many requests at once, which have been handled.
+    """The answers to consecutive sends of a run, which were handled together.
 
-    ``stop`` is the number after the last of them; ``opaques`` are the numbers to answer, of which one-way requests
-    have none; ``encode`` makes the frames.
+    ``stop`` is the index in the run after the last of them. ``opaques`` returns the numbers of the requests to answer,
+    without one-way requests. ``encode`` returns the frames of all answers as one buffer.
     """
 
     stop: int
@@ -69,12 +69,12 @@ class RunReply(NamedTuple):
 
 
 def encode_reply(reply: Reply, opaque: int) -> bytes:
-    """The whole frame of an answer to the request numbered ``opaque``, as one buffer."""
+    """Return the frame of an answer to the request numbered ``opaque``, as one buffer."""
     return b"".join(reply_buffers(reply, opaque))
 
 
 def reply_buffers(reply: Reply, opaque: int) -> Sequence[Buffer]:
-    """The frame of an answer to the request numbered ``opaque``, in one or more buffers."""
+    """Return the frame of an answer to the request numbered ``opaque``, as buffers to be written in order."""
     remark = reply.remark
     head = _encode(_Head(reply.code, opaque, _fields(reply), UNSET if remark is None else remark))
     size = len(head)
@@ -109,7 +109,7 @@ class _Head(msgspec.Struct, gc=False):
 
 
 def _fields(reply: Reply) -> Any:
-    """The header fields: something msgspec encodes to an object of strings, or UNSET if there are none."""
+    """Return the header fields as an object that msgspec encodes to JSON strings by name; UNSET if there are none."""
     header = reply.header
     if header is None:
         return reply.ext or UNSET
@@ -123,14 +123,14 @@ def _fields(reply: Reply) -> Any:
 
 
 _TEXTS: dict[type[Header], Callable[[Header], msgspec.Struct]] = {}
-"""By header class, what turns a header into its twin whose fields are all strings. Derived from declarations only."""
+"""Cache of the functions that :func:`_compile_texts` makes, by header class."""
 
 
 def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
-    """A function from a header of ``cls`` to a struct of the same fields, all strings or None.
+    """Return a function that converts a header of ``cls`` to a struct of the same fields as strings or None.
 
-    Header fields travel as strings; encoding the twin writes them, escapes included, in C. The function is compiled as
-    dataclasses compile theirs: a loop over the fields takes three times as long, on every answer.
+    Header fields are strings on the wire, and msgspec encodes such a struct in C. The function is compiled from source
+    text, like methods of dataclasses: for every answer, a loop over the fields would take three times as long.
     """
     fields = msgspec.structs.fields(cls)
     twin = msgspec.defstruct(
@@ -145,7 +145,10 @@ def _compile_texts(cls: type[Header]) -> Callable[[Header], msgspec.Struct]:
 
 
 def _as_text(field: msgspec.structs.FieldInfo) -> str:
-    """The expression for one field of header ``h`` as a string or None; every type but text and bool is a number."""
+    """Return the source of an expression for a field of header ``h`` as a string or None.
+
+    Fields are strings, booleans or numbers.
+    """
     value = f"h.{field.name}"
     kinds = _kinds(field.type)
     if str in kinds:
@@ -155,7 +158,7 @@ def _as_text(field: msgspec.structs.FieldInfo) -> str:
 
 
 def _kinds(annotation: Any) -> frozenset[type]:
-    """The types of a field, without their bounds: ``Annotated[int, ...] | None`` is an int or None."""
+    """Return the types of a field without their bounds: int and NoneType for ``Annotated[int, ...] | None``."""
     if get_origin(annotation) is Annotated:
         return _kinds(get_args(annotation)[0])
     if get_args(annotation):

@@ -1,4 +1,4 @@
-"""Running a program around an event loop: the fastest loop there is, and an orderly end on a signal."""
+"""Run a program in an event loop: on uvloop if it is installed, with an orderly shutdown on SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rocketmq_py.server.file_limit import LoopFaults, raise_limit
 
 
 class Service(Protocol):
-    """What can be started and stopped."""
+    """An object with the coroutine methods ``start`` and ``stop``."""
 
     async def start(self) -> Any: ...
 
@@ -28,17 +28,17 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T | None:
-    """Run ``main`` to its end on uvloop where that is installed, on asyncio's own loop otherwise.
+    """Run ``main`` to its end, on uvloop if it is installed, otherwise on asyncio's own loop; return its result.
 
-    SIGTERM and SIGINT cancel it, so that its ``finally`` blocks and context managers end what was started; the result
-    is None then. As many files may be open as the system grants.
+    SIGTERM and SIGINT cancel it, so that its ``finally`` blocks and context managers stop what it has started; None is
+    returned then. The process's limit of open files is raised to the hard limit.
     """
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_until_signalled(main))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, or None for asyncio's own."""
+    """Return uvloop's factory of event loops; None, which stands for asyncio's own, if uvloop is not installed."""
     try:
         import uvloop
     except ImportError:
@@ -47,7 +47,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def speedups() -> str:
-    """Which event loop and which compiled code a server uses, for its log."""
+    """Describe for the log which event loop and which accelerator (compiled code) a server uses."""
     loop = "uvloop" if loop_factory() is not None else "asyncio (uvloop, extra [fast], is not installed)"
     if installed() is not None:
         return f"event loop: {loop}; accelerator: rocketmq-py-native"
@@ -57,7 +57,7 @@ def speedups() -> str:
 
 @asynccontextmanager
 async def started(service: S) -> AsyncIterator[S]:
-    """Start a service and stop it at the end, also when its start fails half way."""
+    """Start a service for the time of an ``async with`` block, and stop it afterwards, also if its start fails."""
     try:
         await service.start()
         yield service
@@ -73,7 +73,7 @@ async def _until_signalled(main: Coroutine[Any, Any, T]) -> T | None:
 
     def end() -> None:
         nonlocal signalled
-        if not signalled:  # a second signal must not interrupt the orderly end
+        if not signalled:  # a second signal must not interrupt the shutdown
             signalled = True
             task.cancel()
 
@@ -90,5 +90,5 @@ async def _until_signalled(main: Coroutine[Any, Any, T]) -> T | None:
 def _on_signal(loop: asyncio.AbstractEventLoop, number: signal.Signals, callback: Callable[[], None]) -> None:
     try:
         loop.add_signal_handler(number, callback)
-    except NotImplementedError:  # Windows' loops: a plain handler, which the loop is woken for
+    except NotImplementedError:  # Windows' loops: a plain signal handler wakes the loop
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(callback))

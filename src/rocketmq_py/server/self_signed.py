@@ -1,7 +1,7 @@
-"""A certificate that a server generates for itself, as a Java broker does when it was given none.
+"""A certificate that a server generates for itself, as a Java broker does when none is configured.
 
 It encrypts a connection but proves nothing: clients that check certificates refuse it. The ``cryptography`` package
-generates it where that is installed, else the ``openssl`` command.
+generates it if it is installed, otherwise the ``openssl`` command.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _OPENSSL_CONFIG = "[req]\ndistinguished_name = name\n[name]\n"
 
 
 class CertificateUnavailableError(Exception):
-    """No certificate can be generated; the text says why and what helps."""
+    """No certificate can be generated; the message has the reason and what to do."""
 
 
 class SelfSignedCertificate:
-    """The TLS context of a generated certificate. The first connection that needs it waits for its generation.
+    """Provides a TLS context with a certificate that is generated when the first TLS connection arrives.
 
-    :param add_trust: completes the context: what clients have to prove.
-    :param generate: writes a certificate and its private key into one PEM file.
+    :param add_trust: sets in the context how client certificates are verified.
+    :param generate: writes a certificate and its private key into one PEM file; :func:`generate_certificate` if None.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SelfSignedCertificate:
         self._is_unavailable = False
 
     async def context(self) -> ssl.SSLContext | None:
-        """The context, or None if no certificate can be generated; the log says so once."""
+        """Return the context, which the first call creates; None if no certificate can be generated (logged once)."""
         async with self._lock:
             if self._context is None and not self._is_unavailable:
                 try:
@@ -70,7 +70,7 @@ class SelfSignedCertificate:
 
 
 def generate_certificate(path: Path) -> None:
-    """Write a self-signed certificate and its private key.
+    """Write a self-signed certificate and its private key into one PEM file.
 
     :raises CertificateUnavailableError: neither the package nor the command is installed, or the command failed.
     """
@@ -83,7 +83,7 @@ def generate_certificate(path: Path) -> None:
 
 
 def with_cryptography(path: Path) -> None:
-    """Write a certificate of an EC key (P-256), made by the ``cryptography`` package."""
+    """Write a self-signed certificate and its EC key (P-256), made by the ``cryptography`` package."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -109,7 +109,7 @@ def with_cryptography(path: Path) -> None:
 
 
 def with_openssl(path: Path) -> None:
-    """Write a certificate of an RSA key, made by the ``openssl`` command.
+    """Write a self-signed certificate and its RSA key (2048 bits), made by the ``openssl`` command.
 
     :raises CertificateUnavailableError: there is no such command, or it failed.
     """

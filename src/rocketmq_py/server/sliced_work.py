@@ -19,13 +19,16 @@ T = TypeVar("T")
 
 BUDGET_SECONDS = 0.01
 
+_SHARE = 0.5
+"""Seconds of spare time that each second adds."""
+
 
 async def in_slices(steps: Generator[None, None, T], clock: Callable[[], float] = time.perf_counter) -> T:
     """Run a generator of short steps to its end, for a few milliseconds in each turn of the event loop.
 
-    Short work is done at once, without another turn.
+    Work that ends within the first few milliseconds is done without another turn.
 
-    :returns: the value that it returned.
+    :returns: the return value of the generator.
     """
     end = clock() + BUDGET_SECONDS
     while True:
@@ -39,6 +42,36 @@ async def in_slices(steps: Generator[None, None, T], clock: Callable[[], float] 
             end = clock() + BUDGET_SECONDS
 
 
+class SpareTime:
+    """Processing time that work of one kind may take at once, without a place in a queue.
+
+    It fills up while time passes, so that such work takes half of the time at most.
+
+    :param seconds: the limit.
+    :param clock: the time in seconds, from any start.
+    """
+
+    def __init__(self, seconds: float = BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._limit = self._left = seconds
+        self._clock = clock
+        self._counted_at = clock()
+
+    def use(self, work: Callable[[], T]) -> T:
+        """Do the work, and subtract the time it takes."""
+        begin = self._clock()
+        try:
+            return work()
+        finally:
+            self._left -= self._clock() - begin
+
+    def __bool__(self) -> bool:
+        """Return True if time is left."""
+        now = self._clock()
+        self._left = min(self._limit, self._left + (now - self._counted_at) * _SHARE)
+        self._counted_at = now
+        return self._left > 0
+
+
 class SlicedWork:
     """Jobs that share one time budget per turn of the event loop.
 
@@ -47,7 +80,7 @@ class SlicedWork:
 
     :param call_soon: runs a callback in the next turn of the event loop.
     :param budget_seconds: the budget of a turn.
-    :param clock: the time in seconds, from any start.
+    :param clock: returns the time in seconds; only differences matter.
     """
 
     def __init__(
@@ -71,10 +104,10 @@ class SlicedWork:
         self._schedule()
 
     async def run(self, items: Iterator[T]) -> list[T]:
-        """Run an iterator as a job.
+        """Run an iterator as a job and wait for its end.
 
-        :returns: what it yielded.
-        :raises Exception: what it raised.
+        :returns: the items that it yielded.
+        :raises Exception: the error that it raised.
         """
         found: list[T] = []
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -83,7 +116,7 @@ class SlicedWork:
         return found
 
     def finish(self) -> None:
-        """Run all jobs to their end, whatever time that takes."""
+        """Run all jobs to their end in this call, without a time budget."""
         while self._jobs:
             self._advance(self._jobs.popleft(), float("inf"))
 
@@ -104,7 +137,7 @@ class SlicedWork:
             return
 
     def _advance(self, job: Iterator[object], end: float) -> bool:
-        """Advance a job until ``end``; whether it has ended."""
+        """Advance a job until it ends or the clock reaches ``end``; return True if it has ended or failed."""
         clock = self._clock
         try:
             for _ in job:

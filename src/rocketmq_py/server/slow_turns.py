@@ -15,18 +15,18 @@ from rocketmq_py.core.log_limiter import LogLimiter
 _log = logging.getLogger(__name__)
 
 LIMIT_SECONDS = 0.05
-"""Working time of a turn beyond which it counts as long."""
+"""A turn that takes more than this much CPU time counts as long."""
 
 _LOG_SECONDS = 10.0
-"""One line in so many seconds."""
+"""Long turns are logged at most once in this many seconds."""
 
 _SEVERAL = "several short requests or callbacks"
 
 
 class SlowTurns:
-    """Counts long turns and logs them, one line in ten seconds at most.
+    """Counts long turns and logs them, at most one line in ten seconds.
 
-    :param now: the time in seconds, for the limit of log lines.
+    :param now: returns the time in seconds, for the limit of log lines.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -39,16 +39,19 @@ class SlowTurns:
         self._name = _SEVERAL
 
     def note(self, name: str, seconds: float) -> None:
-        """Record how long one piece of work took; the longest since the last turn names a long turn."""
+        """Record the duration of one request or job.
+
+        If the turn is long, the log line names the longest one since the last call of :meth:`turn_ended`.
+        """
         if seconds > self._span:
             self._span, self._name = seconds, name
 
     def turn_ended(self, late: float, worked: float) -> None:
-        """Record whether the turns since the last call were long.
+        """Count and log the time since the last call as one long turn if it was above the limit.
 
         :param late: seconds by which the event loop was late.
-        :param worked: processor time of the event loop's thread in seconds, the upper limit of a turn: time that the
-            thread waits for the processor or the disk does not count.
+        :param worked: CPU time of the event loop's thread in seconds. No more than this counts as duration of the turn:
+            time that the thread waits for the CPU or the disk does not count.
         """
         span, name = self._span, self._name
         self._span, self._name = 0.0, _SEVERAL

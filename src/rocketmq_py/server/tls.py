@@ -19,7 +19,7 @@ from rocketmq_py.tls import TlsOptions, load_authorities, load_certificate
 _log = logging.getLogger(__name__)
 
 PREFIX = "tls."
-"""What the keys begin with."""
+"""Prefix of the settings keys of TLS."""
 
 CONFIG_FILE = "tls.config.file"
 DEFAULT_CONFIG_FILE = "/etc/rocketmq/tls.properties"
@@ -31,7 +31,7 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class TlsMode(Enum):
-    """What a server does with connections with and without TLS."""
+    """Which connections a server accepts: without TLS (disabled), both (permissive) or only with TLS (enforcing)."""
 
     DISABLED = "disabled"
     PERMISSIVE = "permissive"
@@ -39,7 +39,7 @@ class TlsMode(Enum):
 
 
 class ClientAuth(Enum):
-    """Whether clients are asked for a certificate."""
+    """Whether a server requests a certificate from its clients (optional), and refuses clients without (require)."""
 
     NONE = "none"
     OPTIONAL = "optional"
@@ -52,11 +52,11 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
     Without a certificate, a server in permissive mode generates one (``server.self_signed``), as a Java broker does. In
     enforcing mode it does so only with ``tls.test.mode.enable=true``.
 
-    :param test_mode: whether a certificate is generated where none is given; by default in permissive mode.
-    :param enable: whether this server's own requests of others use TLS; by default in enforcing mode, as Java's.
-    :param server_need_client_auth: none, optional or require: whether clients are asked for a certificate.
-    :param server_auth_client: whether it is checked; needs ``server_trust_cert_path``.
-    :param client_auth_server: whether this server, as a client of others, checks their certificates.
+    :param test_mode: whether a certificate is generated if none is configured; None: only in permissive mode.
+    :param enable: whether this server's requests to other servers use TLS; None: only in enforcing mode, as in Java.
+    :param server_need_client_auth: whether clients are asked for a certificate, or must have one.
+    :param server_auth_client: whether client certificates are verified; needs ``server_trust_cert_path``.
+    :param client_auth_server: whether this server, as a client of other servers, verifies their certificates.
     """
 
     server_mode: TlsMode = TlsMode.PERMISSIVE
@@ -94,9 +94,10 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
-        """The settings of keys and values, and of the file ``tls.config.file`` names, which wins as it does in Java.
+        """Parse keys and values, and those in the file that ``tls.config.file`` names; as in Java, the file wins.
 
-        :raises ConfigError: an unknown key, a value of the wrong kind, a combination that cannot work, no such file.
+        :raises ConfigError: a key is unknown or has no effect here, a value or a combination of values is invalid, or
+            the file cannot be read.
         """
         given = {**settings, **_from_file(settings.get(CONFIG_FILE))}
         faults = [_FROM_OPENSSL.format(key) for key in OF_OPENSSL if given.get(key)]
@@ -108,14 +109,14 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def generates_certificate(self) -> bool:
-        """Whether the server uses a self-signed certificate that it generates."""
+        """True if the server uses a self-signed certificate that it generates."""
         by_default = self.server_mode is TlsMode.PERMISSIVE
         is_asked = self.test_mode if self.test_mode is not None else by_default
         return is_asked and not self.server_cert_path and self.server_mode is not TlsMode.DISABLED
 
     @property
     def serves_tls(self) -> bool:
-        """Whether connections with TLS are served."""
+        """True if the server accepts connections with TLS."""
         has_certificate = bool(self.server_cert_path) or self.generates_certificate
         return self.server_mode is not TlsMode.DISABLED and has_certificate
 
@@ -133,13 +134,13 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _speaks_tls(self) -> bool:
-        """Whether its own requests of others use TLS."""
+        """True if this server's requests to other servers use TLS."""
         return self.enable if self.enable is not None else self.server_mode is TlsMode.ENFORCING
 
     def client_context(self) -> ssl.SSLContext | None:
-        """The context of this server's own requests of others; None when they go without TLS.
+        """Return the TLS context for this server's requests to other servers; None if they do not use TLS.
 
-        :raises ConfigError: a file is missing or is not what it should be.
+        :raises ConfigError: a file is missing or invalid.
         """
         if not self._speaks_tls:
             return None
@@ -171,7 +172,7 @@ OF_OPENSSL = ("tls.ciphers", "tls.protocols")
 _FROM_OPENSSL = "{} has no effect here: ciphers and protocols are those of OpenSSL's own configuration"
 
 KEYS = frozenset({*_KEYS, *OF_OPENSSL, CONFIG_FILE})
-"""All keys of TLS."""
+"""All settings keys of TLS."""
 
 _KINDS: dict[str, type] = {
     "server_mode": TlsMode, "server_need_client_auth": ClientAuth, "server_auth_client": bool, "enable": bool,
@@ -180,7 +181,7 @@ _KINDS: dict[str, type] = {
 
 
 def split(settings: Mapping[str, str]) -> tuple[dict[str, str], TlsSettings]:
-    """The settings that are not TLS's, and those that are. Errors as :meth:`TlsSettings.of`."""
+    """Return the settings without the keys of TLS, and the parsed settings of TLS. Errors as :meth:`TlsSettings.of`."""
     others = {key: text for key, text in settings.items() if not key.startswith(PREFIX)}
     return others, TlsSettings.of({key: text for key, text in settings.items() if key.startswith(PREFIX)})
 
@@ -201,7 +202,10 @@ def _value(key: str, text: str) -> object:
 
 
 def _from_file(named: str | None) -> dict[str, str]:
-    """The settings of the file; Java's own place for it is looked at when none is named."""
+    """Return the settings in a file, without the keys in ``_NOT_IN_FILE``, which are not read from files.
+
+    :param named: the file; None for Java's default file, which may be missing.
+    """
     path = Path(named or DEFAULT_CONFIG_FILE).expanduser()
     if named is None and not path.is_file():
         return {}
@@ -215,16 +219,16 @@ def _from_file(named: str | None) -> dict[str, str]:
 
 
 class TlsContexts(Protocol):
-    """The TLS contexts of new connections."""
+    """Provides the TLS context of each new connection."""
 
     async def context(self) -> ssl.SSLContext | None:
-        """The context of a connection that is made now; None refuses TLS."""
+        """Return the context for a new connection; None if the connection must be refused."""
 
 
 def tls_contexts(settings: TlsSettings) -> TlsContexts | None:
-    """The contexts of a server; None without TLS.
+    """Return the provider of a server's TLS contexts; None if the server does not accept TLS.
 
-    :raises ConfigError: a file is missing or is not what it should be.
+    :raises ConfigError: a file is missing or invalid.
     """
     if not settings.serves_tls:
         return None
@@ -234,9 +238,9 @@ def tls_contexts(settings: TlsSettings) -> TlsContexts | None:
 
 
 class CertificateFiles:
-    """The context of new connections, loaded again when one of its files has changed.
+    """Provides a TLS context with configured certificate files, which are loaded again when one of them has changed.
 
-    :raises ConfigError: a file is missing or is not what it should be.
+    :raises ConfigError: a file is missing or invalid.
     """
 
     def __init__(self, settings: TlsSettings) -> None:
@@ -250,9 +254,9 @@ class CertificateFiles:
         self._context = server_context(settings)
 
     async def context(self) -> ssl.SSLContext:
-        """The context of the files as they are now.
+        """Return the context for a new connection; load the files again first if one has changed.
 
-        Files that cannot be used are logged once; the context before stays in use.
+        If changed files cannot be used, that is logged once and the previous context stays in use.
         """
         stamp = self._look()
         if stamp != self._stamp:
@@ -278,9 +282,9 @@ def _file_stamp(path: Path) -> tuple[int, int] | None:
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """What :mod:`ssl` needs to serve.
+    """Return a server's TLS context with the configured certificate and verification of clients.
 
-    :raises ConfigError: a file is missing or is not what it should be.
+    :raises ConfigError: a file is missing or invalid.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load_certificate(
@@ -291,9 +295,9 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _add_client_auth(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Set what clients have to prove.
+    """Set in a context whether client certificates are requested, and which authorities they are verified with.
 
-    :raises ConfigError: the file of authorities is missing or is not what it should be.
+    :raises ConfigError: the file of authorities is missing or invalid.
     """
     if settings.server_auth_client and settings.server_trust_cert_path:
         load_authorities(context, settings.server_trust_cert_path)

@@ -1,6 +1,6 @@
 """Accept connections on a port that serves TLS: the first byte of each connection shows whether it is TLS.
 
-The byte is peeked at, so the protocol that gets the connection reads all of it. A port that never serves TLS uses the
+The byte is only peeked at, so the protocol of the connection receives it, too. A port that never serves TLS uses the
 event loop's own server instead.
 """
 
@@ -22,9 +22,9 @@ _HANDSHAKE_SECONDS = 10.0
 
 
 class TlsAcceptor:
-    """Accepts connections of one socket and gives each to a protocol when its first byte has arrived.
+    """Accepts connections of one socket, and creates the protocol of each when its first byte has arrived.
 
-    :param sock: bound and listening.
+    :param sock: a listening socket.
     :param contexts: the TLS contexts of new connections.
     :param connected: creates the protocol of a connection.
     :param enforcing: close connections without TLS.
@@ -53,7 +53,7 @@ class TlsAcceptor:
         self._loop.add_reader(sock.fileno(), self._accept)
 
     def close(self) -> None:
-        """Stop listening; close connections that have no protocol yet."""
+        """Stop listening; close connections whose first byte or TLS handshake is still awaited."""
         if self.sock.fileno() >= 0:
             self._loop.remove_reader(self.sock.fileno())
             self.sock.close()
@@ -70,7 +70,7 @@ class TlsAcceptor:
                 return
             except ConnectionAbortedError:
                 continue
-            except OSError as e:  # too many open files, for instance: the next connection tries again
+            except OSError as e:  # such as too many open files; the event loop calls this again
                 log.warning("a connection cannot be accepted: %s", e)
                 return
             sock.setblocking(False)
@@ -110,7 +110,7 @@ class TlsAcceptor:
         try:
             context = await self._contexts.context()
             if context is None:
-                sock.close()  # the log says why, once
+                sock.close()  # the reason was logged once by the contexts
                 return
             await self._loop.connect_accepted_socket(
                 self._connected, sock, ssl=context, ssl_handshake_timeout=_HANDSHAKE_SECONDS
@@ -129,7 +129,7 @@ class TlsAcceptor:
 
 
 def _why(error: OSError) -> str:
-    if isinstance(error, ConnectionError):  # in TLS 1.3 the server is not told the reason
+    if isinstance(error, ConnectionError):  # in TLS 1.3 the server does not get the reason
         return "the client ended the handshake; it may not accept the certificate of this server"
     return connect_fault(error, "client")
 

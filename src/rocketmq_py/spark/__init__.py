@@ -52,7 +52,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is used: every Python worker imports this package, and few need what is here."""
+    """Import a public name on first use: every Python worker imports this package, and few use its public names."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -26,7 +26,7 @@ from rocketmq_py.spark.runtime.workers import keep_imports
 
 
 class RocketMQDataSource(DataSource):
-    """``format("rocketmq")``.
+    """The data source behind ``format("rocketmq")``.
 
     Options are checked when the query is defined. Readers and writers are imported on first use, so that Spark's search
     for data sources stays quick.
@@ -41,10 +41,10 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """The default columns of a read; see ``schema`` for what a user's schema may pick."""
+        """Return the columns of a read for which the user gives no schema."""
         from rocketmq_py.spark.schema import default_schema
 
-        # Whether the read will be a stream is not known yet; what both kinds need is judged here.
+        # Spark asks for the schema before it says whether the read is a batch or a stream: check what both require.
         return default_schema(self._read(Use.READ_ANY))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -70,14 +70,14 @@ class RocketMQDataSource(DataSource):
         return BatchWriter(self._write(Use.WRITE), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
-        """Output mode complete sends the whole result again in every micro-batch."""
+        """Return the writer of a streaming query; in output mode complete each micro-batch sends all result rows."""
         from rocketmq_py.spark.sink.sink import stream_writer
 
         return stream_writer(self._write(Use.WRITE_STREAM), schema)
 
     def _read(self, use: Use) -> ReadOptions:
         options = read_options(self.options, use)
-        keep_imports()  # those of the planner
+        keep_imports()  # in the Python process that plans the query
         options.security.context()  # fails here, not in the first task, if a certificate cannot be read
         return options
 

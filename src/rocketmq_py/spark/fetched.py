@@ -1,4 +1,4 @@
-"""Fetched messages that are not decoded yet. A module of its own, so that planners need not import the decoder."""
+"""Pulled messages that are not decoded yet. A separate module, so that planners need not import the decoder."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 
 class FetchedChunk(NamedTuple):
-    """The body of one pull answer, and the offsets it was pulled for: from ``start`` up to, not including, ``stop``.
+    """The body of one pull response, which covers the queue offsets from ``start`` up to, not including, ``stop``.
 
-    :ivar is_damaged: the broker left out messages because they are damaged; then there is no body.
+    :ivar is_damaged: messages at these offsets are damaged, and the broker did not send them; ``body`` is empty.
     """
 
     body: bytes
@@ -19,7 +19,7 @@ class FetchedChunk(NamedTuple):
 
 
 class DecoderChoice(Enum):
-    """Option ``decoder``: the compiled decoder where it is installed, always NumPy, or only the compiled one."""
+    """Values of option ``decoder``: AUTO uses the compiled decoder if it is installed, else NumPy."""
 
     AUTO = "auto"
     NUMPY = "numpy"

@@ -10,7 +10,10 @@ from rocketmq_py.model import MessageQueue
 
 
 class DataLossError(RocketMQError):
-    """Messages that a query should read were deleted, and ``failOnDataLoss`` is true."""
+    """Messages that a query with ``failOnDataLoss=true`` must read do not exist: deleted, or beyond a queue's end.
+
+    :param losses: one sentence for each queue that lost messages; they make up the error's text.
+    """
 
     def __init__(self, losses: Iterable[str]) -> None:
         self.losses = tuple(losses)
@@ -25,7 +28,7 @@ class DataLossError(RocketMQError):
 
 
 class QueueRange(NamedTuple):
-    """Messages of one queue from ``start`` up to, not including, ``stop``."""
+    """The offsets of one queue from ``start`` up to, not including, ``stop``."""
 
     queue: MessageQueue
     start: int
@@ -33,5 +36,5 @@ class QueueRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of offsets."""
+        """The number of offsets in the range, 0 or more."""
         return max(self.stop - self.start, 0)

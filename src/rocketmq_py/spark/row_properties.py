@@ -1,6 +1,6 @@
-"""Message properties that identify the rows of a sink."""
+"""Names of the message properties with which the Spark sink identifies the rows it sends."""
 
 QUERY_ID, BATCH_ID, ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
-"""Properties that identify a row: the same three values when its micro-batch is written again."""
+"""Three properties that identify a row: a retried micro-batch sends it with the same values."""
 ATTEMPT = "SPARK_ATTEMPT"
 """Property of exactly-once rows: the task attempt that wrote the row."""

@@ -40,19 +40,20 @@ READ_TYPES: dict[str, DataType] = {
     CORRUPT_RECORD: BinaryType(),
     CORRUPT_REASON: StringType(),
 }
-"""Type of each column a read can give, in the order of the default schema. ``body`` may be a string, too."""
+"""Spark type of each column a read can return, in the order of the default schema. ``body`` may also be a string."""
 
 _WHEN_ASKED_FOR = frozenset({"properties", CORRUPT_RECORD, CORRUPT_REASON})
+"""Columns that the default schema leaves out unless an option names them."""
 _OF_ANY_RECORD = frozenset({"topic", "brokerName", "queueId", "queueOffset"})
-"""Columns that are known even if a message cannot be decoded."""
+"""Columns that have a value even in the row of a message that cannot be decoded."""
 
 BODY = "body"
 
 
 def default_schema(options: ReadOptions) -> StructType:
-    """The columns of a read without a schema of the user's.
+    """Return the columns of a read for which the user gives no schema.
 
-    :raises ConfigError: option ``columns`` names one there is not.
+    :raises ConfigError: option ``columns`` names an unknown column.
     """
     names = options.columns or [
         name
@@ -67,7 +68,7 @@ def default_schema(options: ReadOptions) -> StructType:
 
 
 def check_read_schema(schema: StructType) -> StructType:
-    """Return ``schema`` if a read can fill it.
+    """Return the user's ``schema`` unchanged if a read can produce all its columns.
 
     :raises ConfigError: a column is unknown, has another type, or is declared as not nullable although it may be null.
     """
@@ -90,7 +91,7 @@ def check_read_schema(schema: StructType) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """The Arrow schema for Spark's ``schema``; Spark accepts no other."""
+    """Return the Arrow schema of the record batches that Spark requires for the Spark schema ``schema``."""
     import pyarrow as pa
 
     from rocketmq_py.spark.decode import COLUMNS

@@ -73,17 +73,18 @@ class Cleaner:
         self._expired: deque[int] = deque()
         self._untrimmed: list[ConsumeQueue] = []
         self._trimmed_to = self._freed_to = log.min_offset
-        """Offsets of the log up to which minimum offsets are raised, and files of queues and index are removed."""
+        """Commit log offsets: minimum offsets of queues are raised up to ``_trimmed_to``, and files of queues and index
+        are removed up to ``_freed_to``."""
         self._removal: _Removal | None = None
-        """The removal of a log file that is not known to be done."""
+        """The removal of a log file that is waiting, running or has failed; None if there is none."""
         self._has_warned = False
 
     def request(self) -> None:
-        """Remove expired files in the next passes at any hour."""
+        """Remove expired files in the next 20 passes at any hour of the day, at the request of an operator."""
         self._requested_passes = _REQUESTED_PASSES
 
     def check(self, config: StoreConfig, now: int) -> RetentionDecision:
-        """Run one pass: select the files to remove, and try a failed removal again.
+        """Run one pass: select the files to remove, or try a failed removal again. Return the decision of the pass.
 
         :param config: the current settings, which can change while the store is open.
         :param now: milliseconds since the epoch.
@@ -106,7 +107,7 @@ class Cleaner:
     def _select(self, config: StoreConfig, decision: RetentionDecision, now: int) -> None:
         log = self._log
         # The newest file is being written, and a sync may need a file that is not completely on disk. Entries must be
-        # on disk before their records are removed: after a crash the end of a queue is known from its files or the log.
+        # on disk before their records are removed: after a crash the end of a queue is found in its files or the log.
         safe = min(self._flusher.flushed_offset, self._checkpoint.end)
         files = [(start, self._modified(start)) for start in log.starts[:-1] if start + log.file_size <= safe]
         found = expired(files, now, config.file_reserved_time, at_any_age=decision.at_any_age,
@@ -123,7 +124,7 @@ class Cleaner:
         try:
             return self._fs.modified_ms(self._log.path(start))
         except FileNotFoundError:
-            return 0  # another program removed it: drop it first
+            return 0  # another program removed it: counts as the oldest, so it is dropped first
 
     def _warn_once(self, disk: str, removable: str) -> None:
         """Warn once that the disk is too full and no file can be removed."""

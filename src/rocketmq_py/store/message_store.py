@@ -58,7 +58,7 @@ _SLAVE_MARK = b" slave"
 
 
 def wall_clock() -> int:
-    """Milliseconds since the epoch."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -70,13 +70,13 @@ class MessageStore:
     :param root: the store directory (``storePathRootDir``).
     :param store_host: this broker's address as in records, packed: 8 bytes for IPv4, 20 for IPv6.
     :param fs: file operations.
-    :param clock: milliseconds since the epoch.
+    :param clock: returns milliseconds since the epoch.
     :param is_batched: returns whether a topic has batch consume queues; called from :meth:`open` on.
     :param is_slave: whether messages come only from a master, through :attr:`replica`.
     :param on_arrival: called with the messages that have become readable, once per :meth:`commit_pending`.
     :param on_written: called after each write to the commit log, before messages become readable.
-    :param accelerator: compiled code for what has it; None for Python's own.
-    :param workers: run blocking work; threads by default.
+    :param accelerator: compiled functions for some of the work; None for Python functions only.
+    :param workers: runs blocking work; in threads by default.
     """
 
     def __init__(  # noqa: PLR0913 - what a store is made of
@@ -100,7 +100,7 @@ class MessageStore:
         self._on_written = on_written
         self._fs = fs or OsFileSystem()
         self.workers = workers or Workers()
-        """What runs blocking work on files of the store, or beside them."""
+        """Runs blocking work on files of the store, and other blocking work of the broker."""
         self._clock = clock
         self._is_batched = is_batched
         self._store_host = store_host
@@ -141,7 +141,7 @@ class MessageStore:
     def _check_log_place(self) -> None:
         """Refuse an empty log directory if the default directory has a commit log.
 
-        :raises StoreCorrupt: opening it would leave all messages behind.
+        :raises StoreCorrupt: without the log in the default directory, all its messages would be missing.
         """
         default, configured = self.layout.root / "commitlog", self.layout.commit_log
         if configured != default and self._fs.names(default) and not self._fs.names(configured):
@@ -151,7 +151,7 @@ class MessageStore:
             )
 
     def _mark_open(self) -> OSError | None:
-        """Write the abort file, which is there as long as the store is open; returns the error of a full disk."""
+        """Write the abort file, which exists while the store is open; return the error, such as of a full disk."""
         try:
             self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_SLAVE_MARK if self._is_slave else b""))
         except OSError as e:
@@ -197,7 +197,10 @@ class MessageStore:
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
     def close(self) -> None:
-        """Flush everything, remove the abort file and unlock the directory. Idempotent."""
+        """Flush everything, remove the abort file and unlock the directory. Idempotent.
+
+        If something cannot be written, that is logged, and the abort file stays: the next start recovers.
+        """
         if not self._is_open:
             return
         unwritten = self._commit_pending()
@@ -218,7 +221,7 @@ class MessageStore:
             self._lock.release()
 
     def _flush_everything(self) -> OSError | None:
-        """Flush everything and end the flush thread; returns the error, if any."""
+        """Flush everything and end the flush thread; return the error, None if there was none."""
         failure = None
         self._confirm_everything()
         try:
@@ -229,7 +232,7 @@ class MessageStore:
         return self._flusher.failure or failure
 
     def flush(self) -> bool:
-        """Flush the log and block until that is done, before a shutdown; True if it is on disk."""
+        """Flush the log, such as before a shutdown, and block until that is done; True if all of it is on disk."""
         unwritten = self._commit_pending()
         self._flusher.complete(self._commit_log.end)
         return unwritten is None and self._flusher.failure is None
@@ -266,14 +269,19 @@ class MessageStore:
     def append(self, record: NewRecord) -> Appended:
         """Append a message; it becomes readable with the next :meth:`commit_pending`.
 
-        :raises MessageIllegal: it is too large. :raises StoreNotWritable: the store refuses writes.
+        :raises MessageIllegal: the message is too large.
+        :raises StoreNotWritable: the store refuses writes.
         """
         return self._writer.append(record)
 
     def append_run(
         self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
     ) -> tuple[int, RunAnswers] | None:
-        """As :meth:`append`, for common sends of a run; see :meth:`Writer.append_run`."""
+        """Append sends of a run together, from index ``begin`` on; parameters and result of :meth:`Writer.append_run`.
+
+        The result is the index after the last appended send, and the answers; None if the first one must be appended by
+        itself.
+        """
         return self._writer.append_run(run, begin, kinds, born_host, suffix)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
@@ -288,7 +296,7 @@ class MessageStore:
         return self._writer.append_batch(batch)
 
     def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
-        """As :meth:`append_batch`, for uniform messages."""
+        """As :meth:`append_batch`, for messages that are already split into columns; see :class:`UniformMessages`."""
         return self._writer.append_uniform(batch)
 
     def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
@@ -309,7 +317,7 @@ class MessageStore:
             raise StoreNotWritable(f"the commit log cannot be written: {failure}") from failure
 
     def _commit_pending(self) -> OSError | None:
-        """As :meth:`commit_pending`, but returns the error, for reads."""
+        """As :meth:`commit_pending`, but return the error instead of raising it, so that reads can go on."""
         writer = self._writer
         touched = writer.touched
         if not touched and not writer.has_chunks:
@@ -360,7 +368,7 @@ class MessageStore:
             self._confirm()
 
     def _confirm(self) -> None:
-        """Make the messages readable that are on disk now."""
+        """Make the messages readable whose records have been flushed."""
         unconfirmed = self._unconfirmed
         parts = unconfirmed.take(self._flusher.flushed_offset) if unconfirmed is not None else []
         for end, timestamp, entries in parts:
@@ -381,7 +389,7 @@ class MessageStore:
         return Readable(self._whole_end(), self._writer.last_timestamp)
 
     def _whole_end(self) -> int:
-        """Offset after the last whole record of the log."""
+        """Offset after the last complete record of the log."""
         return self._commit_log.end if self._replica is None else self._replica.whole_end
 
     # -- reading
@@ -408,12 +416,12 @@ class MessageStore:
     ) -> GetResult:
         """Read messages of a queue from ``offset`` on, by Java's rules and limits.
 
-        :param accepts: returns by the tags code whether a message may match.
-        :param message_filter: returns by the bytes of the record whether it matches.
+        :param accepts: takes the tags code of a message and returns whether the message may match.
+        :param message_filter: takes the bytes of a record and returns whether it matches.
         :param allow_view: allows a view of the log as body instead of a copy; it keeps that part of the log mapped.
         :param bulk: limit the number of messages by ``max_count`` only, not by the settings; the limits on bytes apply.
-        :param residency: do not wait for the disk; the same one when the read begins again.
-        :raises NotInMemory: with ``residency``: :meth:`load` its parts, and read again.
+        :param residency: if given, do not wait for the disk; pass the same object when the read is repeated.
+        :raises NotInMemory: only with ``residency``: pass the error's parts to :meth:`load`, and repeat the read.
         """
         queue = self._queue(topic, queue_id)
         return self._reader.get(
@@ -437,17 +445,24 @@ class MessageStore:
         return list(self._queues.by_key)
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Minimum offset of a queue, and offset of the next message; (0, 0) for an unknown queue."""
+        """Minimum offset of a queue, and the offset after its last readable message; (0, 0) for an unknown queue."""
         queue = self._queue(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
     def min_offset_for_clients(self, topic: str, queue_id: int) -> int:
-        """Minimum offset of a queue as Java answers it: -1 for a batch queue that never had a message."""
+        """Return the minimum offset that clients get, as from a Java broker.
+
+        It is that of :meth:`queue_range`, but -1 for a batch queue that never had a message.
+        """
         first, end = self.queue_range(topic, queue_id)
         return -1 if end == 0 and self._is_batched(topic) else first
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
-        """Queue offset for a store timestamp: LOWER the first message not before it, UPPER the last not after it."""
+        """Return the queue offset for a store timestamp in milliseconds; 0 for an unknown queue.
+
+        LOWER: the first message stored at ``timestamp`` or later; the end of the queue if there is none. UPPER: the
+        last message stored at ``timestamp`` or earlier; 0 if there is none.
+        """
         queue = self._queue(topic, queue_id)
         return self._reader.offset_by_time(queue, timestamp, boundary) if queue is not None else 0
 
@@ -457,17 +472,20 @@ class MessageStore:
         return self._reader.store_time(queue, offset) if queue is not None else -1
 
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
-        """Store timestamp of the oldest message of a queue; -1 if it is empty."""
+        """Store timestamp of the oldest message of a queue, in milliseconds; -1 if the queue is empty or unknown."""
         queue = self._queue(topic, queue_id)
         return self._reader.store_time(queue, queue.min_offset) if queue is not None else -1
 
     def earliest_message_time(self) -> int:
-        """Store timestamp of the oldest message of the log; -1 if it is empty."""
+        """Store timestamp of the oldest message of the log, in milliseconds; -1 if the log is empty."""
         self._commit_pending()
         return self._commit_log.store_time(self._commit_log.min_offset)
 
     def message_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
-        """Record at an offset of the log; None if there is none."""
+        """Record at an offset of the log; None if there is none.
+
+        :param size: size of the record in bytes; None reads it from the record.
+        """
         if physical_offset >= self._commit_log.end:  # else the record is already in the log
             self._commit_pending()
         return self._reader.message_at(physical_offset, size)
@@ -497,12 +515,18 @@ class MessageStore:
         return queue is not None and self._reader.in_memory(queue, offset)
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """Records with a key, stored between ``begin`` and ``end``; may include other keys with the same hash."""
+        """Records with a key, stored between ``begin`` and ``end`` (inclusive, in milliseconds).
+
+        Keys are compared by hash, so that records with other keys may be included.
+        """
         self._commit_pending()
         return self._reader.query(topic, key, max_num, begin, end)
 
     def query_by_tag(self, topic: str, tag: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """Newest records with a tag, stored between ``begin`` and ``end``; compared by hash as in :meth:`query`."""
+        """Newest records with a tag, stored between ``begin`` and ``end`` (inclusive, in milliseconds).
+
+        Tags are compared by hash, so that records with other tags may be included.
+        """
         self._commit_pending()
         limit = min(max_num, self.config.max_msgs_num_batch)
         offsets = offsets_by_tag(self._reader, self._queues.of_topic(topic), tags_code(tag.encode()), limit, begin, end)
@@ -523,7 +547,7 @@ class MessageStore:
 
     @property
     def min_physical_offset(self) -> int:
-        """Begin of the commit log."""
+        """Offset at which the commit log begins."""
         return self._commit_log.min_offset
 
     @property
@@ -536,11 +560,11 @@ class MessageStore:
 
     @property
     def flushed_offset(self) -> int:
-        """Offset up to which the log is on disk."""
+        """Offset of the commit log up to which it is on disk."""
         return self._flusher.flushed_offset
 
     def flushed(self, physical_end: int) -> asyncio.Future[None] | None:
-        """Future of the running event loop, done when the log is on disk up to ``physical_end``; None if it already is.
+        """Return a future that is done when the log is on disk up to ``physical_end``; None if it already is.
 
         Under SYNC_FLUSH every :meth:`commit_pending` requests a flush, which covers all requests of one socket read;
         otherwise the future waits for the next scheduled flush. It raises :class:`StoreNotWritable` if a sync fails.
@@ -548,7 +572,10 @@ class MessageStore:
         return self._flusher.wait(physical_end)
 
     async def wait_flushed(self, physical_end: int) -> None:
-        """Request a flush and wait until the log is on disk up to ``physical_end``."""
+        """Request a flush and wait until the log is on disk up to ``physical_end``.
+
+        :raises StoreNotWritable: the log cannot be written or synced.
+        """
         self.commit_pending()
         self._flusher.request(self._commit_log.end)
         future = self.flushed(physical_end)
@@ -578,7 +605,7 @@ class MessageStore:
             self._accept()
 
     def _write_the_rest(self) -> None:
-        """Write what a full disk has refused.
+        """Write the abort file and the queue entries that could not be written to a full disk.
 
         :raises OSError: the disk is still full or fails.
         """

@@ -1,9 +1,9 @@
 """Recovery of a store when it is opened: makes log, consume queues and index agree.
 
-After a clean shutdown the queues tell where the log ends. After a crash (there is an ``abort`` file) only what the
-checkpoint confirms is trusted; later entries are rebuilt from the log. If all queues or the index are missing, they are
-rebuilt from the whole log. In each case the log is scanned to its last whole record and the rest is truncated. The
-rules are those of CommitLog.recoverNormally and recoverAbnormally.
+After a clean shutdown the end of the log is found from the queues. After a crash (there is an ``abort`` file) only what
+the checkpoint confirms is trusted; later entries are rebuilt from the log. If all queues or the index are missing, they
+are rebuilt from the whole log. In each case the log is scanned to its last complete record and the rest is truncated.
+The rules are those of CommitLog.recoverNormally and recoverAbnormally.
 """
 
 from __future__ import annotations
@@ -51,17 +51,18 @@ class Recovery:
         self.last_timestamp = 0
         """Store timestamp of the newest record scanned, 0 if there was none."""
         self.failure: OSError | None = None
-        """Why entries or keys could not be written, on a full disk for instance; they are kept in memory."""
+        """Error of the last failed write of entries or keys, such as of a full disk; they are kept in memory."""
 
     def run(self, *, clean: bool, torn_anywhere: bool = False) -> int:
         """Recover the store and return the end of the log.
 
         :param clean: whether the store was closed cleanly.
         :param torn_anywhere: whether the written part of the log can end at any byte, as in the store of a slave.
-        :raises StoreCorrupt: files contradict the configuration. :raises OSError: the disk fails.
+        :raises StoreCorrupt: files contradict the configuration.
+        :raises OSError: the disk fails.
         """
         self._log.load()
-        if self._checkpoint.end >= 0:  # otherwise another program has changed the store, and the ends can be old
+        if self._checkpoint.end >= 0:  # else another program has changed the store: the file may be old
             self._ends = self._ends_file.load()
         untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
         begin = self._begin_clean() if clean else self._begin_after_crash(trust_end=not untrusted)
@@ -88,7 +89,10 @@ class Recovery:
     # -- where to begin
 
     def _begin_clean(self) -> int:
-        """End of the newest message of the queues: only records without a queue entry follow."""
+        """Load the queues; return the end of their newest message, after which only records without an entry follow.
+
+        If no record begins there, the start of the newest file before it that begins with a record.
+        """
         end = self._queue_end = self._queues.load(self._log.min_offset, ends=self._ends)
         if self._log.min_offset <= end and self._is_boundary(end):
             return end
@@ -111,10 +115,10 @@ class Recovery:
         return self._log.min_offset
 
     def _begin_after_crash(self, *, trust_end: bool) -> int:
-        """Offset up to which, according to the checkpoint, queue entries and index keys are on disk.
+        """Load the queues; return the offset up to which queue entries and index keys are on disk by the checkpoint.
 
         If the checkpoint has no such offset, or an index file must be removed, the start of the newest file that the
-        checkpoint's timestamps confirm.
+        checkpoint's timestamps confirm. The begin of the log if there are no queues.
         """
         begin = self._checkpoint.end
         if begin < self._log.min_offset or not trust_end or not self._is_boundary(begin):
@@ -133,7 +137,7 @@ class Recovery:
         return next(confirmed, self._log.min_offset)
 
     def _begin_anew(self) -> int:
-        """Begin of the log; resets the checkpoint, because a crash can lose what is about to be rebuilt."""
+        """Reset the checkpoint, because a crash can lose what is about to be rebuilt; return the begin of the log."""
         self._checkpoint.reset()
         return self._log.min_offset
 
@@ -190,7 +194,7 @@ class Recovery:
             start = next((one for one in self._log.starts if one > scan.end), None)
 
     def _keep_ends(self) -> None:
-        """Let queues whose last messages the log has lost continue after them: no offset is given twice."""
+        """Let queues continue after messages that the log has lost, so that no queue offset is assigned twice."""
         for end in self._ends.queues if self._ends is not None else ():
             queue = self._queues.by_key.get((end.topic, end.queue_id))
             if queue is not None and queue.next_offset < end.next_offset:
@@ -221,7 +225,7 @@ class Recovery:
         self._write(self._index.commit_pending)
 
     def _write(self, write: Callable[[], None]) -> None:
-        """Write entries or keys; they are readable even if the disk is full."""
+        """Call ``write`` for entries or keys, and keep an error in ``failure``: they are readable even so."""
         try:
             write()
         except OSError as e:

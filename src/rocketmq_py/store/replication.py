@@ -1,6 +1,6 @@
 """Replication into a slave's store: bytes of the master's commit log are written at the same offsets.
 
-The bytes arrive in pieces whose boundaries are independent of records. Each piece is written as it is; a record is
+The bytes arrive in blocks whose boundaries are independent of records. Each block is written unchanged; a record is
 dispatched to queues and index when its last byte has been written.
 """
 
@@ -42,7 +42,7 @@ class Replica:
 
     @property
     def whole_end(self) -> int:
-        """Offset after the last whole record, or after the blank record of a file."""
+        """Offset after the last complete record, or after the blank record of a file."""
         return self._scan.end
 
     def append(self, offset: int, data: bytes | bytearray | memoryview) -> None:
@@ -50,7 +50,8 @@ class Replica:
 
         :param offset: their offset in the log: :attr:`end`, or the begin of any file if this log is empty.
         :param data: empty if the master has nothing new.
-        :raises ReplicaRefused: they do not continue this log. :raises StoreNotWritable: the disk is full or fails.
+        :raises ReplicaRefused: the bytes do not continue this log, or do not fit into one of its files.
+        :raises StoreNotWritable: the disk is full or fails.
         """
         log = self._log
         start = self._start_of(offset, len(data))
@@ -68,7 +69,7 @@ class Replica:
         log.end = offset + len(data)
 
     def _start_of(self, offset: int, size: int) -> int:
-        """Start of the file that the bytes belong to."""
+        """Return the start offset of the file that the bytes belong to; errors as of :meth:`append`."""
         log = self._log
         position = offset % log.file_size
         if offset != log.end if log.end else (position and size):

@@ -44,7 +44,7 @@ class _Round(NamedTuple):
 
 
 class FlushSchedule:
-    """Requests due flushes from the flush thread.
+    """Decides when to flush log, queues, index and checkpoint, and requests that from the flush thread.
 
     :param now: milliseconds since the epoch; the intervals start here.
     """
@@ -138,7 +138,7 @@ class FlushSchedule:
         self._flusher.request(self._log.end, sync_and_save)
 
     def _save_ends(self, ends: tuple[int, QueueEnds]) -> None:
-        """Write the ends of the queues. If that fails, the previous ones stay, which are lower."""
+        """Write the file ``queueends``. If that fails, the previous one stays, with lower ends."""
         try:
             self._ends.save(ends)
         except OSError as e:

@@ -133,12 +133,12 @@ class StoreConfig(msgspec.Struct, kw_only=True):
 
     @property
     def consume_queue_file_size(self) -> int:
-        """Configured size rounded up to whole entries, as Java rounds it."""
+        """Bytes of a consume queue file: the configured size, rounded up to a multiple of an entry as in Java."""
         return -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_ENTRY) * CONSUME_QUEUE_ENTRY
 
     @property
     def batch_queue_file_size(self) -> int:
-        """Configured size rounded up to whole units, as Java rounds it."""
+        """Bytes of a batch consume queue file: the configured size, rounded up to a multiple of a unit as in Java."""
         return -(-self.mapper_file_size_batch_consume_queue // BATCH_QUEUE_UNIT) * BATCH_QUEUE_UNIT
 
     @property

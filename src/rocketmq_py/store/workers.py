@@ -1,4 +1,4 @@
-"""Where blocking work on files runs: in threads of their own."""
+"""The threads in which a broker's blocking work on files runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from rocketmq_py.store.log.flusher import Flusher
 
 
 class Workers:
-    """The threads of a broker's store. A simulation overrides both methods to run the work in its event loop."""
+    """Creates the threads of a broker's store. A simulation overrides both methods to use its event loop instead."""
 
     def executor(self, name: str) -> Executor:
-        """An executor that does one job after the other.
+        """Return a new executor with one thread, which runs one job after the other.
 
         :param name: prefix of its thread's name.
         """
         return ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def flusher(self, sync: Callable[[int, int], None], flushed: int) -> Flusher:
-        """The flusher of a commit log; see :class:`~rocketmq_py.store.log.flusher.Flusher`."""
+        """Return a new flusher of a commit log; see :class:`~rocketmq_py.store.log.flusher.Flusher`."""
         return Flusher(sync, flushed)

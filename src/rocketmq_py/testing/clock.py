@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """A callable that returns the time in milliseconds since the epoch.
+    """A clock for tests: a callable that returns milliseconds since the epoch. Only :meth:`advance` moves it.
 
     :param now_ms: the initial time.
     """

@@ -32,13 +32,13 @@ _SMALL = {
     "max_hash_slot_num": 10_000,
     "max_index_num": 40_000,
 }
-"""Small store files, which are created and filled quickly."""
+"""Store settings for small files, which are created and filled quickly."""
 
 
 class Cluster:
     """A running cluster: ``with Cluster() as cluster`` or ``async with Cluster() as cluster``.
 
-    It runs in a thread of its own, so blocking and asyncio clients both work against it.
+    The servers run in a background thread, so that tests can use blocking and asyncio clients.
 
     :param brokers: number of masters, named broker-a, broker-b and so on.
     :param store_dir: directory of the stores; by default a temporary one, which is removed with the cluster.
@@ -162,13 +162,19 @@ class Cluster:
     # -- fault injection
 
     def stop_broker(self, number: int = 0) -> None:
-        """Shut down a broker and close its connections. No effect if it is stopped."""
+        """Shut down a broker and close its connections. No effect if it is stopped.
+
+        :param number: 0 for broker-a, 1 for broker-b and so on.
+        """
         broker = self._running.pop(self._names[number], None)
         if broker is not None:
             self._run(broker.stop())
 
     def start_broker(self, number: int = 0) -> None:
-        """Restart a stopped broker with the same store and port. No effect if it runs."""
+        """Restart a stopped broker with the same store and port. No effect if it runs.
+
+        :param number: 0 for broker-a, 1 for broker-b and so on.
+        """
         if self._names[number] not in self._running:
             self._run(self._start_broker(self._names[number]))
 

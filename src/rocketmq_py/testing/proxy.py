@@ -10,13 +10,13 @@ from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.remoting.portal import Portal
 
 _BACKLOG_SECONDS = 0.1
-"""Read-ahead of a rate-limited connection, in seconds at its rate."""
+"""A rate-limited connection reads at most as much data ahead as it forwards in this many seconds."""
 
 
 class TcpProxy:
     """Forwards connections to ``target``: ``with TcpProxy("127.0.0.1:10911") as proxy``.
 
-    It runs in a thread of its own. Its methods take effect before they return.
+    It runs in a background thread. Its methods take effect before they return.
 
     :param target: ``host:port`` to forward to.
     :param delay: delay of all data in each direction, in seconds.
@@ -29,7 +29,7 @@ class TcpProxy:
         if not host or not port.isdecimal():
             raise ConfigError(f"{target!r} is not an address: host:port is expected")
         self.delay = delay
-        """May be changed at any time, like ``bytes_per_second``; data already received keeps its schedule."""
+        """Delay in seconds. It and ``bytes_per_second`` may be changed at any time, for data received from then on."""
         self.bytes_per_second = bytes_per_second
         self._target = (host.strip("[]"), int(port))
         self._portal: Portal | None = None
@@ -69,7 +69,7 @@ class TcpProxy:
 
     @property
     def connections(self) -> int:
-        """Number of connections that are forwarded."""
+        """Number of connections that are open to both the client and the target."""
         return sum(not endpoint.is_lost for endpoint in self._endpoints) // 2
 
     # -- fault injection
@@ -151,10 +151,12 @@ class TcpProxy:
 
 
 class _Endpoint(asyncio.Protocol):
-    """One side of a forwarded connection; the accepted side opens the other one.
+    """One of the two sockets of a forwarded connection: accepted from a client, or opened to the target.
 
-    :param target: the address to connect to; None for the side towards the target.
-    :param other: the accepted side; None for the accepted side itself.
+    The accepted endpoint opens the other one.
+
+    :param target: host and port to connect to, for the accepted endpoint; None for the endpoint at the target.
+    :param other: the accepted endpoint, for the endpoint at the target; None for the accepted endpoint.
     """
 
     _transport: asyncio.Transport
@@ -167,7 +169,7 @@ class _Endpoint(asyncio.Protocol):
         self._due = 0.0
         self._sent_by = 0.0
         self.is_lost = False
-        """Whether the other side is closed while this one stays open (see ``half_open``)."""
+        """True if only the connection to the target is closed and this one, to the client, stays open."""
         self._held: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -211,19 +213,19 @@ class _Endpoint(asyncio.Protocol):
             loop.call_at(self._due, self._other.write, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc  # the other side is aborted whatever the error
+        del exc  # the other endpoint is aborted with or without an error
         self._proxy.closed(self)
         if self._other is not None and not self._other.is_lost:
             self._other.abort()
 
     def lose(self) -> None:
-        """Abort the other side and keep this one open; no effect on the side towards the target."""
+        """Abort the connection to the target and keep the client's open; no effect on the endpoint at the target."""
         if self._target is not None and self._other is not None:
             self.is_lost = True
             self._other.abort()
 
     def read(self, wanted: bool) -> None:
-        """Resume or pause reading from this side."""
+        """Read from this socket if ``wanted`` is true and the proxy is not silent; otherwise pause reading."""
         wanted = wanted and not self._proxy.silent
         if not self._transport.is_closing() and self._transport.is_reading() != wanted:
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()

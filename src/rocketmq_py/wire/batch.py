@@ -30,7 +30,7 @@ def encode_batch(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
 def decode_batch(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield ``(flag, body, properties)`` of each message of a batch.
 
-    :raises CorruptRecord: the lengths contradict each other.
+    :raises CorruptRecord: the data is cut off or its lengths are inconsistent.
     """
     position, end = 0, len(data)
     while position < end:
@@ -47,4 +47,4 @@ def decode_batch(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 unwrap_inner_batch = decode_batch
-"""Decode an inner batch record, whose body has the same layout."""
+"""Yield ``(flag, body, properties)`` of each message in the body of an inner batch, which has the same layout."""

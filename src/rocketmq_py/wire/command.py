@@ -1,7 +1,7 @@
 """Commands: encoding and decoding of request and response headers, as JSON and in the ROCKETMQ binary form.
 
-Layouts: RemotingCommand, RemotingSerializable and RocketMQSerializable of Apache RocketMQ. What a code means is defined
-in ``protocol``.
+Layouts: RemotingCommand, RemotingSerializable and RocketMQSerializable of Apache RocketMQ. The codes are defined in
+:mod:`rocketmq_py.protocol.codes`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ ONEWAY_FLAG = 2
 
 LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS",
              "RUST", "NODE_JS")  # fmt: skip
-"""LanguageCode names; the position is the code of the binary header."""
+"""Names of Java's LanguageCode; the index of a name is its code in the binary header."""
 
 VERSION = 513
-"""The version this package announces: 5.5.0 in Apache RocketMQ's numbering (MQVersion)."""
+"""The version that this package sends in headers: the ordinal of 5.5.0 in Apache RocketMQ's MQVersion."""
 
 
 class Command(msgspec.Struct, gc=False):
     """A decoded request or response.
 
-    ``ext`` are the header fields beyond the common ones, all strings; ``opaque`` pairs a response with its request on
-    one connection and in one direction.
+    ``ext`` has the header fields specific to the code (``extFields``), all strings. ``opaque`` is the request number
+    that a response repeats; the two sides of a connection number their requests independently.
     """
 
     code: int
@@ -63,13 +63,13 @@ class _JsonHeader(msgspec.Struct, gc=False):
 
 
 class _LooseHeader(_JsonHeader, gc=False):
-    """A header whose field values may be of any type, each kept as its own JSON text."""
+    """A header whose ``extFields`` may have values of any type; each value is kept as its JSON text."""
 
     extFields: dict[str, msgspec.Raw] | None = None  # type: ignore[assignment]  # noqa: N815
 
 
 _MAX_DIALECT = 64 * 1024
-"""Limit in bytes for a header that is not strict JSON: its reader takes about 2 µs per character."""
+"""Limit in bytes for a header that is not strict JSON, because parsing the dialect takes about 2 µs per character."""
 
 _decode_json = msgspec.json.Decoder(_JsonHeader, strict=False).decode
 _decode_loose = msgspec.json.Decoder(_LooseHeader, strict=False).decode
@@ -79,7 +79,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def encode_command(command: Command, serialize_type: int = JSON) -> bytes:
-    """Encode a command as a whole frame."""
+    """Encode a command as a frame, with the header in JSON or ROCKETMQ form."""
     header = encode_json_header(command) if serialize_type == JSON else encode_binary_header(command)
     return encode_frame(header, command.body, serialize_type)
 
@@ -100,7 +100,7 @@ def decode_command(frame: Frame) -> Command:
 
 
 def encode_json_header(command: Command) -> bytes:
-    """Encode a JSON header; absent members are left out."""
+    """Encode the header of a command as JSON; a remark of None is left out."""
     return _encode_json(
         {
             "code": command.code,
@@ -116,10 +116,12 @@ def encode_json_header(command: Command) -> bytes:
 
 
 def decode_json_header(header: bytes, body: bytes = b"") -> Command:
-    """Decode a JSON header as leniently as fastjson: numbers as field values, a language as its ordinal.
+    """Decode a JSON header as leniently as fastjson: field values may be numbers, the language may be its ordinal.
 
     Bytes that are not UTF-8 are read as U+FFFD, as fastjson 1 does; fastjson 2 refuses them in fields it reads. If a
     member occurs twice, the last one counts.
+
+    :raises CorruptFrame: the header is malformed.
     """
     try:
         raw = _decode_json(header)
@@ -131,7 +133,7 @@ def decode_json_header(header: bytes, body: bytes = b"") -> Command:
 
 
 def decode_ext(fields: bytes | msgspec.Raw) -> dict[str, str]:
-    """Decode the JSON text of ``extFields`` as :func:`decode_json_header` does.
+    """Decode the JSON text of ``extFields`` to strings, by the rules of :func:`decode_json_header`.
 
     :raises ValueError: the text is malformed.
     """
@@ -145,8 +147,8 @@ def decode_ext(fields: bytes | msgspec.Raw) -> dict[str, str]:
 def _decode_odd(header: bytes) -> _JsonHeader:
     """Decode a header with field values that are not strings, or with bytes that are not UTF-8.
 
-    Every header that a decoder with typed fields accepts is accepted here, too: both skip the same texts. Whatever that
-    decoder refuses is decided here, so the two never differ (see :mod:`rocketmq_py.protocol.requests`).
+    The hot path of :mod:`rocketmq_py.protocol.requests` must never accept a header that is refused here. Both let
+    msgspec skip the members they do not declare, so they accept the same JSON there.
     """
     text = header.decode("utf-8", "replace").encode()
     try:
@@ -158,25 +160,28 @@ def _decode_odd(header: bytes) -> _JsonHeader:
 
 
 def _texts(fields: dict[str, msgspec.Raw] | None) -> dict[str, str]:
-    """Convert the values of header fields to strings; null values are left out."""
+    """Convert the JSON values of header fields to strings; null values are left out."""
     raws = ((name, bytes(value)) for name, value in (fields or {}).items())
     return {name: _raw_text(raw) for name, raw in raws if raw != b"null"}
 
 
 def _raw_text(value: bytes) -> str:
-    """Return the characters of a string, the compact text of an object or list, and any other value as written."""
+    """Return a JSON value as a header field: a string decoded, an object or list as compact JSON, others as written."""
     if value[:1] == b'"':
         return str(_decode_value(value))
     if value[:1] not in (b"{", b"["):
         return value.decode()
     try:
         return fastjson.dumps(_decode_value(value)).decode()
-    except (msgspec.DecodeError, RecursionError):  # a number beyond all limits in it, or too deep
+    except (msgspec.DecodeError, RecursionError):  # it contains a number out of range, or is nested too deeply
         return value.decode()
 
 
 def _decode_dialect(header: bytes) -> _JsonHeader:
-    """Decode a header in fastjson's dialect; the slowest path."""
+    """Decode a header in fastjson's dialect; much slower than the other decoders.
+
+    :raises CorruptFrame: the header is malformed, or too long for a header that is not strict JSON.
+    """
     if len(header) > _MAX_DIALECT:
         raise CorruptFrame(f"a JSON header of {len(header)} bytes is not strict JSON")
     try:
@@ -213,7 +218,7 @@ _I16 = Struct(">h")
 
 
 def encode_binary_header(command: Command) -> bytes:
-    """Encode a ROCKETMQ header. As in Java, codes are cut to 16 bits: POP codes do not fit."""
+    """Encode a header in the ROCKETMQ form. As in Java, codes are cut to 16 bits, so POP requests need JSON headers."""
     remark = (command.remark or "").encode()
     entries = b"".join(
         _I16.pack(len(name)) + name + _I32.pack(len(value)) + value
@@ -226,7 +231,7 @@ def encode_binary_header(command: Command) -> bytes:
 
 
 def decode_binary_header(header: bytes, body: bytes = b"") -> Command:
-    """Decode a ROCKETMQ header.
+    """Decode a header in the ROCKETMQ form.
 
     :raises CorruptFrame: the header is malformed.
     """

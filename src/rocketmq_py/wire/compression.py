@@ -1,6 +1,6 @@
 """Compressed message bodies: zlib from the standard library, LZ4 (frame format) and zstd from optional packages.
 
-Bits 8-10 of the sysFlag name the type (CompressionType): 0 and 3 zlib, 1 LZ4, 2 zstd.
+Bits 8-10 of the sysFlag are the compression type: 0 and 3 zlib, 1 LZ4, 2 zstd.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rocketmq_py.errors import ConfigError, CorruptBody, DecompressionLimit
 TYPE_SHIFT = 8
 TYPE_MASK = 0x7 << TYPE_SHIFT
 _PIECE = 512
-"""Compressed bytes fed to zstd at a time; they decompress to 16 MiB at most."""
+"""Number of compressed bytes passed to zstd at a time; they decompress to at most 16 MiB."""
 
 MIB = 1024 * 1024
 
 
 class CompressionType(enum.IntEnum):
-    """Compression of a body, numbered as in the sysFlag."""
+    """Compression type of a message body, numbered as in the sysFlag."""
 
     LZ4 = 1
     ZSTD = 2
@@ -43,19 +43,19 @@ def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, level: i
 
 
 class DecompressionLimits(NamedTuple):
-    """Limits for decompressed bodies: a small body may stand for gigabytes.
+    """Limits for the size of decompressed bodies, because a small compressed body may expand to gigabytes.
 
-    :param max_body: bytes of one body.
-    :param max_total: bytes of all compressed bodies of one response together.
+    :param max_body: maximum bytes of one decompressed body.
+    :param max_total: maximum bytes of all decompressed bodies of one response together.
     """
 
     max_body: int = 128 * MIB
     max_total: int = 256 * MIB
 
     def check(self) -> DecompressionLimits:
-        """Return these limits.
+        """Return ``self``, after checking the values.
 
-        :raises ConfigError: one of them is below 1.
+        :raises ConfigError: a limit is below 1.
         """
         for name, limit in self._asdict().items():
             if limit < 1:
@@ -63,14 +63,14 @@ class DecompressionLimits(NamedTuple):
         return self
 
     def budget(self) -> DecompressionBudget:
-        """Return the budget of one response."""
+        """Return a new budget with these limits, for decompressing the bodies of one response."""
         return DecompressionBudget(self)
 
 
 class DecompressionBudget:
-    """What the compressed bodies of one response may still take.
+    """Number of bytes to which the remaining compressed bodies of one response may decompress.
 
-    :param limits: of one body, and of all of them.
+    :param limits: limits of one body and of all bodies together.
     """
 
     __slots__ = ("left", "limits")
@@ -81,29 +81,29 @@ class DecompressionBudget:
 
     @property
     def for_next(self) -> int:
-        """Bytes that the next body may have."""
+        """Maximum bytes of the next body after decompression."""
         return min(self.limits.max_body, self.left)
 
     @property
     def limits_next_alone(self) -> bool:
-        """True if the next body may have all that a body may have on its own.
+        """True if bodies before it do not reduce the limit of the next body.
 
-        If it is too large then, it is too large in any response.
+        A body that exceeds the limit then would exceed it in any response.
         """
         return self.left >= self.limits.max_body or self.left == self.limits.max_total
 
     def spend(self, size: int) -> None:
-        """Record the size of a decompressed body."""
+        """Subtract the size of a decompressed body from the budget."""
         self.left -= size
 
     def spend_attempt(self) -> None:
-        """Record a body that was too large on its own: to find that out took as much work as a body of that size."""
+        """Subtract ``max_body`` for a body that exceeds it: decompressing up to the limit took that much work."""
         self.left = max(0, self.left - self.limits.max_body)
 
     def exceeded(self, size: int) -> DecompressionLimit:
-        """Return the error for a body that has more bytes than :attr:`for_next`.
+        """Return the error for a body that decompresses to more than :attr:`for_next` bytes.
 
-        :param size: of the compressed body.
+        :param size: bytes of the compressed body.
         """
         max_body, max_total = self.limits
         if self.left >= max_body:
@@ -121,12 +121,13 @@ DEFAULT_LIMITS = DecompressionLimits()
 
 
 def decompress(body: bytes, sys_flag: int, budget: DecompressionBudget | None = None) -> bytes:
-    """Decompress a stored body.
+    """Decompress the body of a stored message.
 
-    :param sys_flag: of the record; it names the compression type.
-    :param budget: of the response the body came with; None applies the default limit of one body.
-    :raises DecompressionLimit: the body has more bytes than it may have.
-    :raises CorruptBody: the body does not decompress, or its type is unknown.
+    :param sys_flag: the message's sysFlag, which contains the compression type.
+    :param budget: budget of the response, from which the size is subtracted; None applies the default limit of one
+        body.
+    :raises DecompressionLimit: the body decompresses to more bytes than the budget allows.
+    :raises CorruptBody: the body does not decompress, or its compression type is unknown.
     :raises ConfigError: the package for its type is not installed.
     """
     kind = (sys_flag & TYPE_MASK) >> TYPE_SHIFT
@@ -140,14 +141,14 @@ def decompress(body: bytes, sys_flag: int, budget: DecompressionBudget | None = 
         raise
     except _TooLarge:
         raise budget.exceeded(len(body)) from None
-    except Exception as e:  # each library has an error class of its own
+    except Exception as e:  # each compression library raises another error class
         raise CorruptBody(f"a body of {len(body)} bytes does not decompress: {e}") from e
     budget.spend(len(plain))
     return plain
 
 
 class _TooLarge(Exception):
-    """A body has more bytes than it may have."""
+    """A body decompresses to more bytes than its limit."""
 
 
 def _inflate_zlib(body: bytes, limit: int) -> bytes:
@@ -161,8 +162,8 @@ def _inflate_lz4(body: bytes, limit: int) -> bytes:
 
 
 def _inflate_zstd(body: bytes, limit: int) -> bytes:
-    # A decompressobj, because Java's stream writer leaves out the content size that the one-shot call needs. It takes
-    # no limit, so it is fed in pieces: a small body must not fill the memory.
+    # The one-shot call needs the content size, which Java's stream writer leaves out; so a decompressobj is used. It
+    # has no size limit, so the body is passed in small parts and the size is checked after each.
     inflater = _package("zstandard").ZstdDecompressor().decompressobj()
     plain = bytearray()
     for at in range(0, len(body), _PIECE):
@@ -173,7 +174,10 @@ def _inflate_zstd(body: bytes, limit: int) -> bytes:
 
 
 def _whole(plain: bytes | bytearray, limit: int, ended: bool) -> bytes:
-    """Return ``plain`` if the stream ended within the limit."""
+    """Return a decompressed body.
+
+    :raises _TooLarge: it is longer than ``limit``. :raises ValueError: the compressed stream is incomplete.
+    """
     if len(plain) > limit:
         raise _TooLarge
     if not ended:

@@ -1,7 +1,7 @@
-"""Frames: cutting a byte stream into frames, and building them.
+"""Frames of the remoting protocol: splitting a byte stream into frames, and building frames.
 
-A frame is ``length 4 | serialize type 1 + header length 3 | header | body`` (big-endian; the length counts what follows
-it).
+A frame is ``length 4 | serialize type 1 + header length 3 | header | body`` (big-endian; the length is the number of
+bytes after the length field).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rocketmq_py.accelerator import Accelerator, SendRun
 from rocketmq_py.errors import CorruptFrame
 
 MAX_FRAME = 16 * 1024 * 1024
-"""Java's default limit for a whole frame, in bytes (``com.rocketmq.remoting.frameMaxLength``)."""
+"""Java's default limit for the length of a frame, in bytes (``com.rocketmq.remoting.frameMaxLength``)."""
 
 JSON = 0
 ROCKETMQ = 1
@@ -25,11 +25,11 @@ _LENGTHS = Struct(">II")
 _unpack_lengths = _LENGTHS.unpack_from
 pack_lengths = _LENGTHS.pack
 HEAD_SIZE = _LENGTHS.size
-"""Bytes of a frame before its header."""
+"""Number of bytes of a frame before its header."""
 
 
 class Frame(msgspec.Struct, gc=False):
-    """One frame: how its header is serialized (0 JSON, 1 ROCKETMQ), the header's bytes, the body's bytes."""
+    """One undecoded frame: serialize type of the header (0 JSON, 1 ROCKETMQ), header and body."""
 
     serialize_type: int
     header: bytes
@@ -46,7 +46,9 @@ Item = TypeVar("Item")
 
 
 class StreamDecoder(ABC, Generic[Item]):
-    """Splits the bytes read from a socket into items; an incomplete frame is kept for the next call.
+    """Base of decoders that split the bytes read from a socket into items, such as frames.
+
+    The bytes of an incomplete frame are kept for the next call.
 
     :param max_frame: limit in bytes of a frame after its length field. A larger length raises at once, before any
         memory is allocated for it.
@@ -61,11 +63,11 @@ class StreamDecoder(ABC, Generic[Item]):
 
     @property
     def buffered(self) -> int:
-        """Number of bytes kept of an incomplete frame."""
+        """Number of bytes of the incomplete frame at the end of the stream."""
         return len(self._kept)
 
     def feed(self, data: bytes) -> list[Item]:
-        """Return all items that ``data`` completes.
+        """Decode the next bytes of the stream; return the items completed by them, in order.
 
         :raises CorruptFrame: the stream is corrupt; close the connection.
         """
@@ -119,7 +121,7 @@ class FrameDecoder(StreamDecoder[Frame]):
 
 
 class RunDecoder(StreamDecoder[Frame | SendRun]):
-    """Splits a stream into frames and runs of plain sends, with the accelerator.
+    """Splits a stream into frames and :class:`~rocketmq_py.accelerator.SendRun`\\ s, with the accelerator.
 
     :param max_frame: see :class:`StreamDecoder`.
     """

@@ -1,6 +1,6 @@
-"""Message ids: the broker's (store address and log offset) and the client's unique keys.
+"""Message ids: the broker's ids (store address and commit log offset) and the clients' unique keys.
 
-Clock, address and process id are passed in.
+Clock, address and process id are arguments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _id_parts(host: int, count: int) -> Struct:
 
 
 def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
-    """Return address, port and commit log offset of a broker's id.
+    """Return IP address, port and commit log offset of a broker's message id.
 
     :raises ConfigError: the id has neither 32 (IPv4) nor 56 (IPv6) hexadecimal digits.
     """
@@ -50,13 +50,16 @@ def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
 
 
 def month_start_ms(now_ms: int) -> int:
-    """Local midnight of the first day of the month of ``now_ms``; unique keys count from there."""
+    """Return the start of the month of ``now_ms`` in local time, in milliseconds since the epoch.
+
+    Unique keys contain the time since then.
+    """
     local = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone()
     return int(datetime.datetime(local.year, local.month, 1).astimezone().timestamp() * 1000)
 
 
 def next_month_start_ms(now_ms: int) -> int:
-    """Local midnight of the first day of the month after ``now_ms``."""
+    """Return the start of the month after that of ``now_ms`` in local time, in milliseconds since the epoch."""
     local = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone()
     year, month = (local.year + 1, 1) if local.month == 12 else (local.year, local.month + 1)
     return int(datetime.datetime(year, month, 1).astimezone().timestamp() * 1000)
@@ -85,13 +88,14 @@ class UniqueKeys:
         at, stem = self._stem
         if at != now_ms:
             stem = self._new_stem(now_ms)
-            self._stem = now_ms, stem  # both at once: another thread may look in between
+            self._stem = now_ms, stem  # one assignment, so that other threads never see a time with another's stem
         return f"{stem}{next(self._counter) & 0xFFFF:04X}"
 
     def reserve(self, now_ms: int, count: int) -> tuple[str, int]:
-        """Reserve the next ``count`` keys, at most 65,536: their common prefix, and the number the first one ends with.
+        """Reserve the next ``count`` keys, at most 65,536; return their common prefix and the number of the first key.
 
-        Keys end with four hex digits, and 0000 follows FFFF. Not thread-safe with other calls.
+        A key is the prefix and its number as four hex digits; the numbers count up, and 0 follows 0xFFFF. Not
+        thread-safe.
         """
         first = next(self._counter)
         self._counter = itertools.count(first + count)

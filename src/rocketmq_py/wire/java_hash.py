@@ -1,4 +1,4 @@
-"""Java's ``String.hashCode``, which tag codes, index keys and heartbeat fingerprints are made of."""
+"""Java's ``String.hashCode``, the hash behind tag codes, index keys and heartbeat fingerprints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def string_hash(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: str | None) -> int:
-    """Return the code a consume queue stores for a message's tags: their hash, 0 for none.
+    """Return the tags code that consume queues store for a message: the hash of its tags, 0 without tags.
 
     Cached, because a topic has few tags and every message needs its code.
     """
@@ -28,6 +28,6 @@ def tags_code(tags: str | None) -> int:
 
 
 def index_hash(key: str) -> int:
-    """Return the non-negative hash an index file stores for ``topic#key`` (IndexFile.indexKeyHashMethod)."""
+    """Return the non-negative hash that an index file stores for a key ``topic#key`` (IndexFile.indexKeyHashMethod)."""
     value = abs(string_hash(key))
     return value if value <= 0x7FFFFFFF else 0

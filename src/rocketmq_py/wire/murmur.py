@@ -1,4 +1,4 @@
-"""MurmurHash3 (128 bits, x64), with which Java brokers hash the names of filtering groups."""
+"""MurmurHash3 (128 bits, x64), with which Java brokers hash group names for the bloom filters of SQL subscriptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ _MASK = (1 << 64) - 1
 
 
 def murmur3_64(data: bytes) -> int:
-    """Return the first 64 of the 128 bits, unsigned, seed 0 (Guava's ``murmur3_128().hashBytes(data).asLong()``)."""
+    """Return the first 64 bits of the hash with seed 0 as an unsigned number.
+
+    Guava's ``murmur3_128().hashBytes(data).asLong()`` returns the same bits as a signed one.
+    """
     one = two = 0
     whole = len(data) - len(data) % 16
     for at in range(0, whole, 16):

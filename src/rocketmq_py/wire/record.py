@@ -20,7 +20,7 @@ from rocketmq_py.wire.compression import DEFAULT_LIMITS, DecompressionBudget, De
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
 MAGIC_BLANK = -875286124
-"""Magic of the unused rest of a commit log file: ``size 4 | magic 4``, then nothing."""
+"""Magic of the record ``size 4 | magic 4`` that fills the unused rest of a commit log file."""
 
 COMPRESSED = 0x1
 BORN_HOST_V6 = 0x10
@@ -29,7 +29,7 @@ NEED_UNWRAP = 0x40
 INNER_BATCH = 0x80
 
 FIXED_SIZE = 88
-"""Bytes before the body of a record with two IPv4 hosts."""
+"""Number of bytes before the body in a record with two IPv4 hosts."""
 QUEUE_ID_AT = 12
 QUEUE_OFFSET_AT = 20
 PHYSICAL_OFFSET_AT = 28
@@ -51,14 +51,14 @@ MIN_SIZE = FIXED_SIZE + 1 + 2
 
 
 def head_struct(sys_flag: int) -> Struct:
-    """Return the layout of the fixed part for the host types in ``sys_flag``."""
+    """Return the layout of a record's fixed-length fields; its size depends on the IPv6 bits of ``sys_flag``."""
     return _HEADS[sys_flag & _V6_HOSTS]
 
 
 def relocate_records(body: bytes, queue_id: int, delta: int) -> bytes:
-    """Return the records of a pull body with another queue id, and queue offsets moved by ``delta``.
+    """Return the records of a pull body with their queue id replaced and ``delta`` added to their queue offsets.
 
-    :raises CorruptRecord: a record's size contradicts the body's.
+    :raises CorruptRecord: the size of a record is too small, or exceeds the body.
     """
     moved, position = bytearray(body), 0
     while position < len(moved):
@@ -73,12 +73,12 @@ def relocate_records(body: bytes, queue_id: int, delta: int) -> bytes:
 
 
 def body_crc(body: bytes | memoryview) -> int:
-    """Return the checksum that a record stores for its body."""
+    """Return the checksum that a record stores for its body: CRC-32 without the highest bit."""
     return crc32(body) & 0x7FFFFFFF
 
 
 def topic_part(topic: str) -> tuple[int, bytes]:
-    """Return magic and length-prefixed bytes of a topic: V1 up to 127 bytes, V2 beyond."""
+    """Return magic and length-prefixed topic of a record: layout V1 for topics up to 127 bytes, V2 for longer ones."""
     raw = topic.encode()
     if len(raw) <= 127:
         return MAGIC_V1, bytes((len(raw),)) + raw
@@ -86,7 +86,7 @@ def topic_part(topic: str) -> tuple[int, bytes]:
 
 
 def encode_record(head: RecordHead, topic: str, body: bytes, properties: bytes) -> bytes:
-    """Encode a whole record. Size, magic, checksum and body length are computed; the values in ``head`` are ignored."""
+    """Encode a record. Size, magic, checksum and body length are computed; their values in ``head`` are ignored."""
     magic, topic_bytes = topic_part(topic)
     layout = head_struct(head.sys_flag)
     size = layout.size + len(body) + len(topic_bytes) + 2 + len(properties)
@@ -95,14 +95,14 @@ def encode_record(head: RecordHead, topic: str, body: bytes, properties: bytes) 
 
 
 class BodyRules(NamedTuple):
-    """What a reader wants of the bodies of a response.
+    """How to decode the message bodies of a pull response.
 
-    :param limits: for compressed bodies, each and together.
-    :param read: False: leave bodies out.
-    :param decompress: False: leave bodies as they are stored, with the bit for "compressed" in ``sys_flag``. Inner
-        batches are decompressed whatever it says: their messages cannot be found otherwise.
-    :param check_crc: compare each body that is read, as it is stored, with its checksum.
-    :param accelerator: decodes plain records; None for Python's own code.
+    :param limits: limits for decompressed bodies.
+    :param read: False: the decoded messages have empty bodies.
+    :param decompress: False: bodies stay as they are stored, and ``sys_flag`` keeps its COMPRESSED bit. Inner batches
+        are always decompressed, because they contain the messages.
+    :param check_crc: True: compare each stored body with its checksum. Ignored if ``read`` is False.
+    :param accelerator: decodes plain records; None for the Python code.
     """
 
     limits: DecompressionLimits = DEFAULT_LIMITS
@@ -116,7 +116,7 @@ DEFAULT_RULES = BodyRules()
 
 
 class Origin(NamedTuple):
-    """Where the records of a response come from: one queue, and offsets from ``start`` to before ``stop``."""
+    """The queue, and the range of queue offsets, that the records of a response must be from; ``stop`` is exclusive."""
 
     topic: str
     queue_id: int
@@ -125,9 +125,10 @@ class Origin(NamedTuple):
 
 
 class UndecodedRecord(NamedTuple):
-    """A record whose body cannot be decoded, while the records around it can.
+    """A record whose body cannot be decoded; the other records of the response can.
 
     :ivar message: the message, with its body as it is stored.
+    :ivar error: why the body cannot be decoded.
     """
 
     message: MessageExt
@@ -135,13 +136,14 @@ class UndecodedRecord(NamedTuple):
 
 
 class DecodedRecords(NamedTuple):
-    """The messages of a response.
+    """The decoded messages of a pull response, and the records that could not be decoded.
 
-    :ivar undecoded: records that are not among ``messages`` because of their bodies.
-    :ivar postponed: records that are not decoded because the bodies before them took all that bodies may take together;
-        with their bodies as they are stored.
-    :ivar damage: why the records end before the response does; None if they do not. What follows is not decoded: the
-        lengths may be wrong.
+    :ivar messages: messages in the order of the response.
+    :ivar undecoded: records with bodies that cannot be decoded; they are not in ``messages``.
+    :ivar postponed: records at the end that were not decoded, because the bodies before them used up the limit for all
+        bodies together. Pull them again.
+    :ivar damage: the error of the first damaged record; it and all records after it are left out, because the lengths
+        may be wrong. None without damage.
     """
 
     messages: list[MessageExt]
@@ -153,10 +155,10 @@ class DecodedRecords(NamedTuple):
 def decode_record(
     buffer: bytes | memoryview, position: int = 0, broker_name: str = "", budget: DecompressionBudget | None = None
 ) -> MessageExt:
-    """Decode one record to a message with a decompressed body.
+    """Decode the record at ``position`` to a message with a decompressed body.
 
-    :param budget: what the compressed bodies of the response may still take; None for the default limit of one body.
-    :raises CorruptRecord: the bytes contradict themselves.
+    :param budget: limit for decompressed bodies of the response; None for the default limit of one body.
+    :raises CorruptRecord: the record cannot be decoded.
     """
     return _plain(_stored(buffer, position, broker_name), budget)
 
@@ -164,11 +166,11 @@ def decode_record(
 def decode_records(
     body: bytes, broker_name: str = "", limits: DecompressionLimits = DEFAULT_LIMITS
 ) -> list[MessageExt]:
-    """Decode the records of a pull body, and unwrap inner batches.
+    """Decode all records of a pull body to messages; an inner batch becomes its messages.
 
-    :param limits: for compressed bodies, each and together.
-    :raises DecompressionLimit: the bodies would take more memory.
-    :raises CorruptRecord: the bytes contradict themselves.
+    :param limits: limits for decompressed bodies.
+    :raises DecompressionLimit: the bodies exceed a limit.
+    :raises CorruptRecord: a record or its body cannot be decoded.
     """
     decoded = decode_response(body, broker_name, DEFAULT_RULES._replace(limits=limits))
     if decoded.damage is not None:
@@ -181,17 +183,19 @@ def decode_records(
 def decode_response(
     body: bytes, broker_name: str = "", rules: BodyRules = DEFAULT_RULES, origin: Origin | None = None
 ) -> DecodedRecords:
-    """Decode the records of a pull body up to the first damaged one, and unwrap inner batches; records with bad bodies
-    are kept apart.
+    """Decode the records of a pull body up to the first damaged one; an inner batch becomes its messages.
 
-    :param origin: records of another queue, or not in the order of offsets, are damage.
+    Problems are part of the result instead of exceptions.
+
+    :param origin: the queue and offsets that were pulled: a record from elsewhere, or out of order, counts as damaged.
+        None accepts records of any queue.
     """
     messages: list[MessageExt] = []
     unusual = _UnusualRecords(rules)
     try:
         _decode_all(body, broker_name, rules, _Places(origin), messages, unusual)
     except _Misplaced as e:
-        # The record before may be the one whose offset is wrong, if it is too high.
+        # The preceding record is left out, too: its offset, if it is too high, may be the wrong one.
         messages = [message for message in messages if message.queue_offset < e.suspect]
         undecoded = [record for record in unusual.undecoded if record.message.queue_offset < e.suspect]
         return DecodedRecords(messages, undecoded, (), e)
@@ -204,9 +208,9 @@ def _decode_all(
     body: bytes, broker_name: str, rules: BodyRules, places: _Places, messages: list[MessageExt],
     unusual: _UnusualRecords,
 ) -> None:  # fmt: skip
-    """Append the messages of all records to ``messages`` or ``unusual``.
+    """Append the messages of all records to ``messages``; records that cannot be decoded to ``unusual``.
 
-    :raises CorruptRecord: a record is damaged; those before it are there.
+    :raises CorruptRecord: a record is damaged; the messages before it have been appended.
     """
     position, end, unpack = 0, len(body), HEAD_V4.unpack_from
     reads, checks = rules.read, rules.read and rules.check_crc
@@ -217,7 +221,7 @@ def _decode_all(
         lowest = messages[-1].queue_offset + 1 if messages else lowest
         if position == end:
             return
-    topic, prefixed = "", b""  # almost always the same for a whole body: decoded when it changes
+    topic, prefixed = "", b""  # decoded only when it changes: a response rarely has several topics
     try:
         while position < end:
             head = unpack(body, position)
@@ -251,9 +255,9 @@ def _decode_all(
 
 
 class _Misplaced(CorruptRecord):
-    """A record that is not where it belongs.
+    """A record of another queue, or with a queue offset out of order or out of range.
 
-    :ivar suspect: the offset of the record before.
+    :ivar suspect: queue offset of the preceding record, which may be the wrong one.
     """
 
     def __init__(self, reason: str, suspect: int) -> None:
@@ -262,9 +266,9 @@ class _Misplaced(CorruptRecord):
 
 
 class _Places:
-    """Checks that records come from where they were asked for.
+    """Checks that records are from the queue and the offsets that were pulled.
 
-    :param origin: None: they may come from anywhere.
+    :param origin: the expected queue and offsets; None switches the checks off.
     """
 
     def __init__(self, origin: Origin | None) -> None:
@@ -276,15 +280,18 @@ class _Places:
     def check_topic(self, topic: str) -> None:
         """Check the topic of a record.
 
-        :raises CorruptRecord: it is another one.
+        :raises CorruptRecord: the topic is not the expected one.
         """
         if self.origin is not None and topic != self.origin.topic:
             raise CorruptRecord(f"a record of topic {topic!r} is where one of {self.origin.topic!r} belongs")
 
     def checked(self, record: MessageExt, lowest: int) -> MessageExt:
-        """Return the record if its place is right; an inner batch may begin before the offset that was asked for.
+        """Return the record, after checking its topic, queue and offset.
 
-        :raises CorruptRecord: it is of another queue, or not in order.
+        The first record may have a lower offset if it is an inner batch, which can begin before the pulled offset.
+
+        :param lowest: the lowest offset the record may have.
+        :raises CorruptRecord: the record is of another topic or queue, or its offset is out of order or range.
         """
         if self.stop is None:
             return record
@@ -296,7 +303,7 @@ class _Places:
         return record
 
     def misplaced(self, queue_id: int, offset: int, lowest: int) -> _Misplaced:
-        """The error of a record that is of another queue, or not in order."""
+        """Return the error for a record of another queue, or with an offset out of order or range."""
         return _Misplaced(
             f"a record of queue {queue_id} offset {offset} is where one of queue {self.queue_id} offset {lowest} or"
             f" more, below {self.stop}, belongs", lowest - 1
@@ -316,7 +323,10 @@ def _wrong_crc(offset: int, found: int, stored: int) -> CorruptRecord:
 
 
 class _UnusualRecords:
-    """Decodes the records of one response that are compressed, inner batches, or of another layout."""
+    """Decodes those records of one response that are compressed, inner batches, or in another layout than V1 with IPv4.
+
+    It collects records whose bodies cannot be decoded.
+    """
 
     def __init__(self, rules: BodyRules) -> None:
         self._rules = rules
@@ -325,7 +335,7 @@ class _UnusualRecords:
         self.postponed: list[UndecodedRecord] = []
 
     def decode(self, stored: MessageExt) -> list[MessageExt]:
-        """The messages of a record; none if it is undecoded or postponed.
+        """Return the messages of a record; none if it was added to ``undecoded`` or ``postponed`` instead.
 
         :raises CorruptRecord: the checksum of its body is wrong.
         """
@@ -351,12 +361,15 @@ class _UnusualRecords:
         return messages if self._rules.read else [_without_body(message) for message in messages]
 
     def postpone(self, stored: MessageExt) -> None:
-        """Leave out a record that follows one for which there was no room: they have to stay in order."""
+        """Add a record to ``postponed``. All records after a postponed one are postponed, to keep their order."""
         self.postponed.append(UndecodedRecord(stored, self.postponed[0].error))
 
 
 def _check(length: int, body: bytes | memoryview, at: int) -> None:
-    """Check that the properties' own length agrees with the record's size."""
+    """Check that the length field of the properties agrees with the record's size.
+
+    :raises CorruptRecord: it does not.
+    """
     if at + 2 > len(body) or _U16.unpack_from(body, at)[0] != length or at + 2 + length > len(body):
         raise _disagreeing(at)
 
@@ -366,9 +379,9 @@ def _disagreeing(at: int) -> CorruptRecord:
 
 
 def _stored(buffer: bytes | memoryview, position: int, broker_name: str) -> MessageExt:
-    """A record as a message whose body is as it is stored.
+    """Decode the record at ``position`` to a message with the body as it is stored.
 
-    :raises CorruptRecord: the bytes contradict themselves.
+    :raises CorruptRecord: the record cannot be decoded.
     """
     try:
         return _decode(memoryview(buffer), position, broker_name)
@@ -394,9 +407,9 @@ def _decode(view: memoryview, position: int, broker_name: str) -> MessageExt:
 
 
 def _plain(stored: MessageExt, budget: DecompressionBudget | None) -> MessageExt:
-    """The message with its body decompressed.
+    """Return the message with its body decompressed and the COMPRESSED bit cleared.
 
-    :raises CorruptBody: that is not possible, or takes too much memory.
+    :raises CorruptBody: the body cannot be decompressed, or exceeds the budget.
     """
     head = stored.head
     if not head.sys_flag & COMPRESSED:
@@ -414,9 +427,9 @@ def _changed(message: MessageExt, head: RecordHead, body: bytes) -> MessageExt:
 
 
 def unwrap(message: MessageExt) -> list[MessageExt]:
-    """Return the messages of an inner batch (one record for many), or the message itself.
+    """Return the messages of an inner batch (a record that contains several messages), or else the message itself.
 
-    :raises CorruptBody: the batch contradicts itself.
+    :raises CorruptBody: the batch is malformed.
     """
     if not message.sys_flag & NEED_UNWRAP:
         return [message]
@@ -438,9 +451,9 @@ def unwrap(message: MessageExt) -> list[MessageExt]:
 
 
 def record_properties(record: bytes) -> bytes:
-    """Return the stored properties of one whole record without decoding its other parts.
+    """Return the encoded properties of a record, without decoding the rest of it.
 
-    :raises CorruptRecord: the bytes contradict themselves.
+    :raises CorruptRecord: the lengths in the record are inconsistent.
     """
     try:
         layout = head_struct(_I32.unpack_from(record, SYS_FLAG_AT)[0])
@@ -457,9 +470,9 @@ def record_properties(record: bytes) -> bytes:
 
 
 def record_sizes(body: bytes) -> Iterator[tuple[int, int]]:
-    """Yield position and size of each record of a pull body without decoding it.
+    """Yield position and size in bytes of each record of a pull body, without decoding the records.
 
-    :raises CorruptRecord: a size contradicts the bytes.
+    :raises CorruptRecord: the size of a record is too small, or exceeds the body.
     """
     position, end = 0, len(body)
     while position < end:
@@ -473,6 +486,6 @@ def record_sizes(body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def pack_host(ip: str, port: int) -> bytes:
-    """Pack address and port as records store them: 8 bytes for IPv4, 20 for IPv6."""
+    """Pack an IP address and a port as records store them: 8 bytes for IPv4, 20 for IPv6."""
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     return socket.inet_pton(family, ip.strip("[]").partition("%")[0]) + _I32.pack(port)

@@ -27,8 +27,8 @@ class Credentials:
     """Access key and secret key of a client.
 
     :param access_key: the name of the user.
-    :param secret_key: signs the requests; never sent, never logged.
-    :param security_token: sent with temporary keys that come with one.
+    :param secret_key: the key that signs requests; it is never sent or logged.
+    :param security_token: the token that belongs to temporary keys, sent with each request; None for permanent keys.
     :raises ConfigError: a key is empty.
     """
 
@@ -41,37 +41,42 @@ class Credentials:
             raise ConfigError("credentials need an access key and a secret key")
 
     def fields(self) -> dict[str, str]:
-        """Return the header fields that identify the user."""
+        """Return the header fields that identify the user: the access key and, if there is one, the security token."""
         token = {SECURITY_TOKEN: self.security_token} if self.security_token else {}
         return {ACCESS_KEY: self.access_key, **token}
 
     def signed(self, ext: Mapping[str, str], body: bytes) -> dict[str, str]:
-        """Return the header fields of a request with those that sign it. Nothing may be added to them afterwards."""
+        """Return a copy of a request's header fields with access key, security token and signature added.
+
+        The signature is invalid if fields are added or changed afterwards.
+        """
         fields = {**ext, **self.fields()}
         fields[SIGNATURE] = sign(fields, body, self.secret_key)
         return fields
 
 
 def signed_content(ext: Mapping[str, str], body: bytes) -> bytes:
-    """Return the bytes a signature covers: all values of header fields in the order of their names, then the body."""
+    """Return the bytes a signature covers: the values of all header fields, sorted by field name, then the body."""
     return "".join([ext[name] for name in sorted(ext) if name != SIGNATURE]).encode() + body
 
 
 def sign(ext: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """Return the signature of a request with these header fields (``AccessKey`` among them) and body."""
+    """Return the signature of a request in base64.
+
+    :param ext: all its header fields, ``AccessKey`` included; a ``Signature`` is ignored.
+    """
     return signature(secret_key.encode(), signed_content(ext, body))
 
 
 def signature(secret: bytes, content: bytes) -> str:
-    """Return HMAC-SHA1 in base64."""
+    """Return the HMAC-SHA1 of ``content`` with the key ``secret``, in base64."""
     return _prepared(secret).sign(content).decode()
 
 
 class SigningKey:
-    """A secret prepared for many signatures: HMAC's two states are computed once, which halves the time of each
-    signature.
+    """An HMAC-SHA1 key for many signatures. Its two hash states are computed once, which halves the time per signature.
 
-    :param before: a prefix of everything that is signed.
+    :param before: bytes that precede the content of every signature.
     """
 
     __slots__ = ("_inner", "_outer")
@@ -82,7 +87,7 @@ class SigningKey:
         self._outer = _sha1(bytes(byte ^ 0x5C for byte in padded))
 
     def sign(self, content: bytes, body: bytes = b"") -> bytes:
-        """Return HMAC-SHA1 in base64 of the prefix, ``content`` and ``body``."""
+        """Return the HMAC-SHA1 of ``before``, ``content`` and ``body``, concatenated, in base64."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(content)
         inner.update(body)

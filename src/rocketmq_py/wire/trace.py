@@ -15,11 +15,11 @@ from rocketmq_py.errors import CorruptRecord
 _FIELD, _ENTRY = "\x01", "\x02"
 
 MESSAGE_TYPES = ("Normal_Msg", "Trans_Msg_Half", "Trans_msg_Commit", "Delay_Msg", "Order_Msg")
-"""Names of Java's MessageType; the position is what travels."""
+"""Names of Java's MessageType; traces contain the index of a name."""
 
 
 class TraceKind(enum.Enum):
-    """What an entry is about."""
+    """Kind of a trace entry: a send, the start or the end of a consumption, the end of a transaction, a recall."""
 
     PUB = "Pub"
     SUB_BEFORE = "SubBefore"
@@ -29,7 +29,7 @@ class TraceKind(enum.Enum):
 
 
 class TraceEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One entry of a trace; fields that its kind or its writer's version does not have are None.
+    """One entry of a trace; fields that its kind, or the version of its writer, does not have are None.
 
     ``timestamp`` is in milliseconds since the epoch, ``cost_ms`` how long sending or consuming took. ``request_id``
     pairs the two entries of one consumption; ``context_code`` is its outcome (ConsumeReturnType: 0 success, 1 timeout,
@@ -77,7 +77,7 @@ _KINDS = {kind.value: kind for kind in TraceKind}
 
 
 def decode_trace(body: bytes) -> list[TraceEntry]:
-    """Decode a message of the trace topic; unknown kinds are left out, as in Java.
+    """Decode the body of a message of the trace topic; entries of unknown kinds are skipped, as in Java.
 
     :raises CorruptRecord: the fields of an entry do not fit its kind.
     """
@@ -90,9 +90,9 @@ def decode_trace(body: bytes) -> list[TraceEntry]:
 
 
 def encode_trace(entries: Iterable[TraceEntry]) -> bytes:
-    """Encode the body of a message of the trace topic in the newest version.
+    """Encode the body of a message of the trace topic, in the newest layout.
 
-    Separators in names and keys are replaced with blanks: they would corrupt the whole message.
+    Separators inside values are replaced with blanks, because they would corrupt the body.
     """
     return "".join(map(_line, entries)).encode()
 
@@ -122,7 +122,7 @@ def _entry(kind: TraceKind, values: list[str]) -> TraceEntry:
 
 
 def _end_of_pub(count: int) -> tuple[str, ...]:
-    """Return the last fields of a sent message's entry; old versions write fewer of them."""
+    """Return the names of the last fields of a ``Pub`` entry with ``count`` values; old versions write fewer fields."""
     if count <= len(_PUB) + 1:
         return ("success",)
     return ("offset_msg_id", "success", "client_host")

@@ -25,6 +25,8 @@ from tests.unit.client.scripted import ScriptedNetwork, queue_of, route_answer, 
 TOPIC, RETRY, MOCK = "static", "%RETRY%g", "__syslo__global__"
 QUEUE = MessageQueue(TOPIC, MOCK, 3)
 PATIENCE = 30.0
+SOON: dict[str, Any] = {"first_pull_delay": 0.001, "pull_delay_after_error": 0.001}
+"""Seconds a consumer waits before pulls."""
 
 
 class Brokers:
@@ -192,7 +194,7 @@ def test_a_pull_follows_its_queue() -> None:
 def test_a_consumer_goes_on_at_the_next_broker() -> None:
     async def body(brokers: Brokers) -> None:
         seen: list[MessageExt] = []
-        made = PushConsumer("g", instance=brokers.instance, consume_from=ConsumeFromWhere.FIRST_OFFSET)
+        made = PushConsumer("g", instance=brokers.instance, consume_from=ConsumeFromWhere.FIRST_OFFSET, **SOON)
         made.subscribe(TOPIC, listener=seen.append)
         async with made:
             held = brokers.asked
@@ -216,7 +218,9 @@ def test_a_consumer_goes_on_at_the_next_broker() -> None:
 
 def test_an_orderly_consumer_takes_the_lock_at_the_next_broker_before_it_pulls_there() -> None:
     async def body(brokers: Brokers) -> None:
-        made = PushConsumer("g", instance=brokers.instance, consume_from=ConsumeFromWhere.FIRST_OFFSET, orderly=True)
+        made = PushConsumer(
+            "g", instance=brokers.instance, consume_from=ConsumeFromWhere.FIRST_OFFSET, **SOON, orderly=True
+        )
         made.subscribe(TOPIC, listener=lambda _: None)
         async with made:
             await brokers.until(lambda: brokers.asked(Code.PULL_MESSAGE, topic=TOPIC, queueId="3", queueOffset="2"))
@@ -235,7 +239,7 @@ def test_a_failed_message_goes_to_the_retry_topic_as_a_copy() -> None:
         def fail(message: MessageExt) -> None:
             raise ValueError(message.queue_offset)
 
-        made = PushConsumer("g", instance=brokers.instance, consume_from=ConsumeFromWhere.FIRST_OFFSET)
+        made = PushConsumer("g", instance=brokers.instance, consume_from=ConsumeFromWhere.FIRST_OFFSET, **SOON)
         made.subscribe(TOPIC, listener=fail)
         async with made:
             await brokers.until(lambda: len(brokers.network.sent()) == 2)

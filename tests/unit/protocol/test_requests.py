@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 
 import msgspec
@@ -63,6 +64,7 @@ def header_of(draw: st.DrawFn, cls: type[Header]) -> Header:
     return cls(**values)
 
 
+@functools.cache
 def _value(kind: object) -> st.SearchStrategy[object]:
     text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=9)
     described = msgspec.inspect.type_info(kind)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rocketmq_py.server.sliced_work import SlicedWork
+from rocketmq_py.server.sliced_work import SlicedWork, SpareTime
 
 
 class Loop:
@@ -113,3 +113,46 @@ def test_a_cancelled_coroutine_ends_its_job() -> None:
 
     asyncio.run(scenario())
     assert steps
+
+
+class Work:
+    """Work that takes some seconds of a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def take(self, seconds: float) -> str:
+        self.now += seconds
+        return "done"
+
+    def fail(self) -> None:
+        self.now += 5
+        raise ValueError("broken")
+
+
+def test_work_is_done_at_once_until_the_spare_time_is_used_up() -> None:
+    work = Work()
+    spare = SpareTime(3.0, lambda: work.now)
+    assert spare.use(lambda: work.take(4)) == "done"
+    assert spare  # four seconds have added two
+    spare.use(lambda: work.take(2))
+    assert not spare
+    work.now += 0.5
+    assert spare
+
+
+def test_spare_time_has_a_limit_however_long_nothing_is_done() -> None:
+    work = Work()
+    spare = SpareTime(3.0, lambda: work.now)
+    work.now += 1_000
+    assert spare
+    spare.use(lambda: work.take(8))
+    assert not spare, "3 - 8 + 4"
+
+
+def test_work_that_fails_takes_time_too() -> None:
+    work = Work()
+    spare = SpareTime(2.0, lambda: work.now)
+    with pytest.raises(ValueError, match="broken"):
+        spare.use(work.fail)
+    assert not spare

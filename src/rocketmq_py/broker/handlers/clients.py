@@ -47,7 +47,7 @@ class ClientHandlers:
         self._locks = locks
         self._clock = clock
 
-    @handles(Code.HEART_BEAT, lane="heartbeat")
+    @handles(Code.HEART_BEAT, lane="heartbeat", sliced=True)
     def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Register a client: its producer groups, its consumer groups and their subscriptions."""
         try:
@@ -80,7 +80,7 @@ class ClientHandlers:
             raise BrokerError.of(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(e)) from None
         return Reply()
 
-    @handles(Code.GET_CONSUMER_LIST_BY_GROUP, lane="consumer")
+    @handles(Code.GET_CONSUMER_LIST_BY_GROUP, lane="consumer", sliced=True)
     def consumer_list(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """List the client ids of a group's members, which share the queues."""
         del peer, body

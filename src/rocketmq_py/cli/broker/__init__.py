@@ -1,1 +1,1 @@
-"""``rocketmq broker``."""
+"""The command ``rocketmq broker``."""

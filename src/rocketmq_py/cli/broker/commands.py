@@ -81,9 +81,12 @@ def set_(broker: str, assignments: tuple[str, ...], target: Target) -> None:
 
 
 def ignored_setting(key: str, value: str, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """Why a setting did not change, or None if it did. Java brokers silently ignore unknown keys and invalid values.
+    """Return why a broker did not apply a setting; None if it did.
 
-    :param before: the broker's settings before the change. :param now: its settings after the change.
+    Java brokers silently ignore unknown keys and invalid values.
+
+    :param before: the broker's settings before the change.
+    :param now: the broker's settings after the change.
     """
     from rocketmq_py.core.java_config import unknown_key
 
@@ -95,7 +98,9 @@ def ignored_setting(key: str, value: str, before: Mapping[str, str], now: Mappin
 
 
 def address_of(info: ClusterInfo, broker: str) -> str:
-    """The address of a broker, given by name, by name and id, or by address.
+    """Return the address of a registered broker.
+
+    :param broker: its name (of a master), its name and id (``broker-a:1``), or its address.
 
     :raises CommandFailure: no such broker is registered; exit status 3.
     """

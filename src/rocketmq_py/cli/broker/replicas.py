@@ -42,7 +42,9 @@ def replicas(names: tuple[str, ...], target: Target, output: str) -> None:
 
 
 async def _replication(admin: Admin, names: Sequence[str]) -> list[tuple[str, str, int, HaStatus]]:
-    """Name, address, number of registered slaves and replication status of each master.
+    """Return name, address, number of registered slaves and replication status of each master.
+
+    :param names: broker names; empty for all masters.
 
     :raises CommandFailure: no master of a name is registered; exit status 3.
     """
@@ -59,7 +61,7 @@ async def _replication(admin: Admin, names: Sequence[str]) -> list[tuple[str, st
 
 
 def replica_rows(name: str, address: str, status: HaStatus) -> list[Row]:
-    """A row for each slave of a master; a single row without a slave if it has none."""
+    """Return an output row for each slave of a master; a single row without a slave if it has none."""
     master: Row = {"broker": name, "master": address, "slave": None, "logEnd": status.master_commit_log_max_offset,
                    "behind": None, "inSync": None, "bytesPerS": None}  # fmt: skip
     return [
@@ -70,9 +72,9 @@ def replica_rows(name: str, address: str, status: HaStatus) -> list[Row]:
 
 
 def missing_slaves(name: str, status: HaStatus, registered: int, *, at_least: int = 0) -> str | None:
-    """A message about missing slaves in sync, or None if there are enough.
+    """Return a message if a master has too few slaves in sync, else None.
 
-    :param registered: the number of registered slaves.
+    :param registered: the number of registered slaves, which must all be in sync.
     :param at_least: the number of slaves required even if fewer are registered.
     """
     wanted = max(registered, at_least)

@@ -1,1 +1,1 @@
-"""The cluster a command connects to: options, saved contexts and credentials."""
+"""Options, saved contexts and credentials for the cluster that a command connects to."""

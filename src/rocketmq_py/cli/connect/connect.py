@@ -33,7 +33,14 @@ PRODUCER_GROUP = "rocketmq-cli"
 
 
 class Target(NamedTuple):
-    """A cluster to connect to. ``origin`` describes where its address came from."""
+    """A cluster to connect to.
+
+    :ivar namesrv: addresses of the name servers.
+    :ivar origin: where the addresses come from, for errors: the option, variable or context.
+    :ivar address_map: reachable addresses by the addresses that brokers advertise.
+    :ivar timeout: timeout of a request in seconds.
+    :ivar security: TLS options and access key of the saved context.
+    """
 
     namesrv: str
     origin: str
@@ -44,15 +51,19 @@ class Target(NamedTuple):
     credentials: Credentials | None = None
 
     def secured(self, given: CliSecurity, environment: Mapping[str, str]) -> Target:
-        """A copy with TLS and credentials from the command line, the environment and the saved context.
+        """Return a copy with TLS and credentials from the command line, the environment and the saved context.
 
-        :raises click.UsageError: one of the two keys of the credentials is missing.
+        :param given: options of the command line, which override those of the saved context.
+        :raises click.UsageError: one of access key and secret key is missing.
         """
         security = given.over(self.security)
         return self._replace(tls=security.tls_options(), credentials=security.credentials(environment))
 
     def admin(self, *, skip_silent: bool = False) -> Admin:
-        """An administration client of the cluster."""
+        """Return a new administration client of the cluster, which is not started.
+
+        :param skip_silent: leave out brokers that do not answer, instead of failing.
+        """
         from rocketmq_py.client.admin.admin import Admin
 
         return Admin(
@@ -61,7 +72,7 @@ class Target(NamedTuple):
         )  # fmt: skip
 
     def producer(self, **options: Any) -> Producer:
-        """A producer for the cluster."""
+        """Return a new producer for the cluster, which is not started."""
         from rocketmq_py.client.producer.producer import Producer
 
         return Producer(
@@ -73,10 +84,10 @@ class Target(NamedTuple):
 def choose(
     namesrv: str | None, context: str | None, environment: Mapping[str, str], saved: Callable[[], Contexts]
 ) -> Target:
-    """The cluster that the options and the environment select.
+    """Return the cluster that options, environment and current context select, in this order.
 
     :param saved: reads the saved contexts; called only when needed.
-    :raises ConfigError: there is no such context.
+    :raises ConfigError: there is no context of this name.
     """
     if namesrv is not None:
         return Target(namesrv, "--namesrv")
@@ -92,7 +103,7 @@ def choose(
 
 
 def cluster_options(function: F) -> F:
-    """Options that select the cluster; the command gets a ``target``."""
+    """Add the options that select the cluster; the command gets it as a :class:`Target` in ``target``."""
 
     @functools.wraps(function)
     def command(
@@ -123,7 +134,7 @@ def cluster_options(function: F) -> F:
 
 
 def address_map(assignments: tuple[str, ...]) -> dict[str, str]:
-    """Reachable addresses by advertised address, from ``FROM=TO`` arguments.
+    """Parse ``FROM=TO`` arguments; return reachable addresses by advertised address.
 
     :raises click.BadParameter: an argument has another form.
     """
@@ -137,9 +148,11 @@ def address_map(assignments: tuple[str, ...]) -> dict[str, str]:
 
 
 def with_admin(target: Target, work: Callable[[Admin], Awaitable[T]], *, skip_silent: bool = False) -> T:
-    """Run ``work`` with an administration client of the cluster. Ctrl-C cancels it and closes the client.
+    """Run ``work`` with an administration client of the cluster, and return its result.
 
-    :param skip_silent: skip brokers that do not answer, as ``cli.output.listing`` does.
+    Ctrl-C cancels ``work`` and closes the client.
+
+    :param skip_silent: leave out brokers that do not answer, instead of failing.
     """
 
     async def run() -> T:
@@ -166,12 +179,12 @@ def _saved_names() -> list[str]:
 
 
 def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Topic names for shell completion, from the cluster that the command line selects so far."""
+    """Return topic names for shell completion, from the cluster that the incomplete command line selects."""
     return _complete(ctx, incomplete, _topics)
 
 
 def complete_group(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Consumer group names for shell completion."""
+    """Return names of consumer groups for shell completion, from the cluster that the command line selects."""
     return _complete(ctx, incomplete, _groups)
 
 

@@ -13,15 +13,15 @@ from rocketmq_py.cli.output.files import replaced
 from rocketmq_py.errors import ConfigError
 
 FILE_VARIABLE = "ROCKETMQ_CONTEXTS"
-"""The environment variable with the path of another file."""
+"""The environment variable that sets another path for the file with saved contexts."""
 
 
 class SavedCluster(msgspec.Struct, rename="camel", omit_defaults=True):
-    """How to connect to a cluster."""
+    """The connection settings of a cluster, as saved in a context."""
 
     namesrv: str
     address_map: dict[str, str] = {}
-    """Reachable addresses by advertised address."""
+    """Reachable addresses by the addresses that brokers advertise."""
     timeout: float | None = None
     """Timeout of a request in seconds; None for the default."""
     security: CliSecurity | None = None
@@ -29,15 +29,15 @@ class SavedCluster(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Contexts(msgspec.Struct, omit_defaults=True):
-    """Saved clusters by name."""
+    """The contents of the file: saved clusters by name, and the name of the current one (None if there is none)."""
 
     current: str | None = None
     contexts: dict[str, SavedCluster] = {}
 
     def get(self, name: str) -> SavedCluster:
-        """The cluster saved under a name.
+        """Return the cluster saved under a name.
 
-        :raises ConfigError: there is none.
+        :raises ConfigError: no cluster is saved under this name.
         """
         found = self.contexts.get(name)
         if found is None:
@@ -46,7 +46,7 @@ class Contexts(msgspec.Struct, omit_defaults=True):
         return found
 
     def put(self, name: str, cluster: SavedCluster) -> None:
-        """Save a cluster; the first one becomes the current one.
+        """Add or replace a cluster; it becomes the current one if there is none.
 
         :raises ConfigError: the name is empty or contains spaces.
         """
@@ -56,12 +56,18 @@ class Contexts(msgspec.Struct, omit_defaults=True):
         self.current = self.current or name
 
     def use(self, name: str) -> None:
-        """Make a saved cluster the current one. Errors as :meth:`get`."""
+        """Make a saved cluster the current one.
+
+        :raises ConfigError: no cluster is saved under this name.
+        """
         self.get(name)
         self.current = name
 
     def delete(self, name: str) -> None:
-        """Delete a saved cluster; if it was the current one, no context is current. Errors as :meth:`get`."""
+        """Delete a saved cluster; if it was the current one, no context is current.
+
+        :raises ConfigError: no cluster is saved under this name.
+        """
         self.get(name)
         del self.contexts[name]
         if self.current == name:
@@ -69,13 +75,16 @@ class Contexts(msgspec.Struct, omit_defaults=True):
 
 
 def file_path() -> Path:
-    """The file with saved contexts: from the environment, otherwise in the platform's configuration directory."""
+    """Return the path of the file with saved contexts.
+
+    It is in the platform's configuration directory, unless the environment variable ROCKETMQ_CONTEXTS sets another.
+    """
     named = os.environ.get(FILE_VARIABLE)
     return Path(named).expanduser() if named else Path(click.get_app_dir("rocketmq")) / "contexts.json"
 
 
 def load(path: Path) -> Contexts:
-    """The saved contexts; empty if the file does not exist.
+    """Read the saved contexts; return empty ones if the file does not exist.
 
     :raises ConfigError: the file cannot be read or parsed.
     """
@@ -90,7 +99,7 @@ def load(path: Path) -> Contexts:
 
 
 def save(contexts: Contexts, path: Path) -> None:
-    """Replace the file atomically.
+    """Write the contexts to the file, replacing it atomically.
 
     :raises ConfigError: the file cannot be written.
     """

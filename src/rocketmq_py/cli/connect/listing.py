@@ -1,4 +1,4 @@
-"""Listings that skip brokers that do not answer, show the answers of the others and name the silent brokers."""
+"""Queries of all brokers that leave out silent brokers, which do not answer, and report them at the end."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 
 class Listing:
-    """Queries the brokers of a cluster and skips those that do not answer."""
+    """Queries the brokers of a cluster and leaves out those that do not answer."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self.silent: dict[str, object] = {}
-        """Errors by broker that did not answer."""
+        """The error of each broker that did not answer, by broker."""
 
     def run(self, work: Callable[[Admin], Awaitable[T]]) -> T:
-        """The result of ``work``, from the brokers that answer."""
+        """Run ``work`` with an administration client that leaves out silent brokers; return its result."""
 
         async def recorded(admin: Admin) -> T:
             try:
@@ -39,9 +39,10 @@ class Listing:
 
 @contextmanager
 def listing(target: Target) -> Iterator[Listing]:
-    """A listing; on exit it names silent brokers, and the exit status is UNHEALTHY if there are any.
+    """Context manager with a :class:`Listing`; at the end, prints brokers that did not answer to standard error.
 
-    NOT_FOUND then becomes UNHEALTHY too, because a silent broker may have the missing item.
+    If there are any, the command exits with status UNHEALTHY, also instead of NOT_FOUND, because such a broker may have
+    the missing item.
     """
     query = Listing(target)
     try:
@@ -57,6 +58,9 @@ def listing(target: Target) -> Iterator[Listing]:
 
 
 def name_silent(silent: Mapping[str, object]) -> None:
-    """Print the errors of silent brokers on standard error."""
+    """Print the errors of brokers that did not answer to standard error.
+
+    :param silent: the errors, by broker.
+    """
     for broker, error in sorted(silent.items()):
         click.echo(f"broker {broker}: {error}", err=True)

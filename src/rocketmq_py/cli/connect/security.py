@@ -1,7 +1,7 @@
-"""TLS and credentials of a command: from options, the environment and saved contexts, in this order.
+"""TLS options and credentials of a command, from its options, the environment and the saved context.
 
 The secret key comes only from the environment: other users of the machine can see a command line, and a saved context
-is a plain file.
+is an unencrypted file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ TOKEN_VARIABLE = "ROCKETMQ_SECURITY_TOKEN"  # noqa: S105
 
 
 class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """TLS options and access key, of a command line or a saved context.
+    """TLS options and access key from a command line or a saved context.
 
-    :param tls: whether to use TLS; None leaves it to the other source.
-    :param insecure: accept any certificate.
+    :param tls: use TLS or not; None if it is not specified: then the other options decide.
+    :param ca: file with the authority to trust, PEM.
+    :param cert: file with the client certificate, PEM.
+    :param key: file with its private key, PEM.
+    :param insecure: use TLS and accept any certificate.
     """
 
     tls: bool | None = None
@@ -38,24 +41,29 @@ class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     insecure: bool = False
     access_key: str | None = None
 
+    @property
+    def _has_tls_options(self) -> bool:
+        return bool(self.ca or self.cert or self.key or self.insecure)
+
     def over(self, other: CliSecurity) -> CliSecurity:
-        """These options, completed by those of ``other``."""
-        if self.tls is None and not (self.ca or self.cert or self.insecure):
+        """Return these options with precedence over ``other``: its TLS options apply only if none is given here."""
+        if self.tls is None and not self._has_tls_options:
             return msgspec.structs.replace(other, access_key=self.access_key or other.access_key)
         return msgspec.structs.replace(self, access_key=self.access_key or other.access_key)
 
     def tls_options(self) -> Tls:
-        """The clients' option ``tls``."""
+        """Return the value for the clients' option ``tls``; None for connections without TLS."""
         from rocketmq_py.tls import TlsOptions
 
-        if self.tls is False or not (self.tls or self.ca or self.cert or self.insecure):
+        if self.tls is False or not (self.tls or self._has_tls_options):
             return None
         return TlsOptions(ca=self.ca, cert=self.cert, key=self.key, verify=not self.insecure)
 
     def credentials(self, environment: Mapping[str, str]) -> Credentials | None:
-        """The clients' option ``credentials``.
+        """Return the value for the clients' option ``credentials``; None to leave requests unsigned.
 
-        :raises click.UsageError: one of the two keys is missing.
+        :param environment: environment variables, which contain the secret key.
+        :raises click.UsageError: one of access key and secret key is missing.
         """
         from rocketmq_py.wire.signing import Credentials
 
@@ -73,7 +81,7 @@ class CliSecurity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 def security_options(function: F) -> F:
-    """Options for TLS and access control; the command gets them as ``security``."""
+    """Add the options for TLS and signing; the command gets them as a :class:`CliSecurity` in ``security``."""
 
     @functools.wraps(function)
     def command(

@@ -1,1 +1,1 @@
-"""``rocketmq dlq``."""
+"""The command ``rocketmq dlq``."""

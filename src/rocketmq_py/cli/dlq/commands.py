@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocketmq_py.model import MessageExt, MessageQueue
 
 MAX_CONCURRENT_TOPICS = 16
-"""How many dead-letter topics one command queries at the same time."""
+"""Maximum number of dead-letter topics that one command queries at the same time."""
 COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "origin", "tags", "keys", "reconsumeTimes", "body")
 
 
@@ -97,7 +97,10 @@ def show(group: str, last: int, encoding: str, target: Target, output: str) -> N
 
 
 def dead_row(message: MessageExt, encoding: str) -> Row:
-    """The row of a dead letter, with the topic it came from as ``origin``."""
+    """Return the output row of a dead letter, with its original topic as ``origin``.
+
+    :param encoding: encoding of the body, as for :func:`message_row`.
+    """
     return {**message_row(message, encoding), "origin": origin_of(message)}
 
 
@@ -141,9 +144,9 @@ def export(group: str, file: Path, since: int | None, until: int | None, encodin
 async def _between(
     admin: Admin, extents: dict[MessageQueue, tuple[int, int]], since: int | None, until: int | None
 ) -> dict[MessageQueue, tuple[int, int]]:
-    """The offset range of each queue that was stored between two times.
+    """Return for each queue the range of offsets (start, exclusive stop) of messages stored between two times.
 
-    :param extents: first offset and end of each queue.
+    :param extents: first offset and exclusive end of each queue.
     :param since: milliseconds since the epoch, inclusive; None for no bound.
     :param until: milliseconds since the epoch, exclusive; None for no bound.
     """

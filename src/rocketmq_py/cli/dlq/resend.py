@@ -34,11 +34,16 @@ if TYPE_CHECKING:
 TOPIC, GROUP = "topic", "group"
 
 OffsetRanges = dict["MessageQueue", tuple[int, int]]
-"""First offset and end of the dead letters to send, by queue."""
+"""First offset and exclusive end of the dead letters to send, by queue."""
 
 
 class ResendPlan(NamedTuple):
-    """What a run sends. ``origins`` counts messages by original topic; the key None counts those without one."""
+    """The dead letters that a run sends.
+
+    :ivar ranges: first offset and exclusive end, by queue.
+    :ivar origins: number of messages by original topic; key None counts messages whose topic is unknown.
+    :ivar from_start: messages that were resent before are included.
+    """
 
     ranges: OffsetRanges
     origins: Counter[str | None]
@@ -85,10 +90,10 @@ def resend(
 
 
 async def make_plan(admin: Admin, group: str, limit: int | None, *, from_start: bool) -> ResendPlan:
-    """The dead letters to send. Reads each of them to find its original topic.
+    """Return the dead letters to send; reads each of them to find its original topic.
 
-    :param limit: of messages, over all queues; None for no limit.
-    :param from_start: also those that were resent before.
+    :param limit: maximum number of messages over all queues; None for no limit.
+    :param from_start: include messages that were resent before.
     """
     ranges: OffsetRanges = {}
     origins: Counter[str | None] = Counter()
@@ -107,7 +112,7 @@ async def make_plan(admin: Admin, group: str, limit: int | None, *, from_start: 
 
 
 def plan_rows(plan: ResendPlan, group: str, receiver: str) -> list[Row]:
-    """The number of messages for each target topic, as rows."""
+    """Return an output row for each original topic: the topic to send to, and the number of messages."""
     return [
         {"origin": origin, "to": retry_topic(group) if receiver == GROUP else origin, "messages": count}
         for origin, count in sorted(plan.origins.items(), key=lambda item: item[0] or "")
@@ -115,7 +120,10 @@ def plan_rows(plan: ResendPlan, group: str, receiver: str) -> list[Row]:
 
 
 def message_to_resend(message: MessageExt, group: str, receiver: str) -> Message:
-    """The message to send for a dead letter. It keeps its unique id, so that consumers can detect duplicates."""
+    """Return the message to send for a dead letter, with its unique id, so that consumers can detect duplicates.
+
+    :param receiver: ``topic`` to send to the original topic, ``group`` to send to the retry topic of ``group``.
+    """
     from rocketmq_py.model import Message
 
     origin = origin_of(message) or ""
@@ -170,7 +178,10 @@ async def _resend(target: Target, admin: Admin, plan: ResendPlan, group: str, re
 
 
 async def _start_offset(admin: Admin, plan: ResendPlan, queue: MessageQueue, start: int) -> int:
-    """The first offset to send of a queue, read under the lock: another run may have advanced it since the plan."""
+    """Return the first offset to send of a queue: ``start``, or a later one if another run has resent more since.
+
+    Call it while the lock is held, so that no other run changes it any more.
+    """
     return start if plan.from_start else max(start, await resent_to(admin, queue) or 0)
 
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from rocketmq_py.model import MessageQueue
 
 RENEW_SECONDS = 20.0
+"""Interval at which the locks are renewed."""
 
 
 class ResendLock:
-    """Queue locks of dead-letter queues.
+    """The brokers' locks of some dead-letter queues, held by one run.
 
     :param clock: monotonic clock, in seconds.
     """
@@ -37,7 +38,7 @@ class ResendLock:
         self._since = 0.0
 
     async def acquire(self) -> None:
-        """Take the locks, or renew them every ``RENEW_SECONDS``.
+        """Take the locks; if they are held, renew them when ``RENEW_SECONDS`` have passed.
 
         :raises CommandFailure: another run holds a lock.
         """

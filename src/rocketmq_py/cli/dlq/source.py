@@ -1,7 +1,7 @@
-"""Dead letters, their original topics, and which of them have been resent.
+"""Look up dead letters, their original topics, and which of them have been resent.
 
-The cluster stores the progress of ``rocketmq dlq resend``: the offset of the group TOOLS_CONSUMER in the dead-letter
-topic. No other program commits that offset.
+The progress of ``rocketmq dlq resend`` is stored in the cluster, as the committed offset of the group TOOLS_CONSUMER in
+the dead-letter topic. No other program commits that offset.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def dead_letters(admin: Admin, group: str) -> dict[MessageQueue, tuple[int, int]]:
-    """The queues of a group's dead-letter topic, each with its first offset and its end.
+    """Return the first offset and exclusive end of each queue of a group's dead-letter topic.
 
     :raises CommandFailure: the group has no dead letters (exit status 3), or their topic is not readable.
     """
@@ -44,20 +44,20 @@ async def _extent(admin: Admin, queue: MessageQueue) -> tuple[int, int]:
 
 
 def origin_of(message: MessageExt) -> str | None:
-    """The original topic of a dead letter; None if its properties do not contain it."""
+    """Return the original topic of a dead letter; None if its properties do not contain it."""
     properties = message.properties
     return properties.get(Property.RETRY_TOPIC) or properties.get(Property.DLQ_ORIGIN_TOPIC)
 
 
 async def resent_to(admin: Admin, queue: MessageQueue) -> int | None:
-    """The offset after the last resent dead letter of a queue; None if none was resent."""
+    """Return the offset after the last resent dead letter of a queue; None if none was resent."""
     from rocketmq_py.protocol.names import TOOLS_GROUP
 
     return await admin.group_offset(TOOLS_GROUP, queue)
 
 
 async def mark_resent(admin: Admin, queue: MessageQueue, offset: int) -> None:
-    """Record that the dead letters before ``offset`` have been resent."""
+    """Store in the cluster that the dead letters of a queue before ``offset`` have been resent."""
     from rocketmq_py.protocol.names import TOOLS_GROUP
 
     await admin.set_group_offset(TOOLS_GROUP, queue, offset)

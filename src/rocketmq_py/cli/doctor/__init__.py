@@ -1,1 +1,1 @@
-"""``rocketmq doctor``."""
+"""The command ``rocketmq doctor``."""

@@ -1,4 +1,4 @@
-"""The checks of ``rocketmq doctor``, computed from the answers of servers. No input or output happens here."""
+"""The checks of ``rocketmq doctor``, computed from the answers of servers. No IO."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ _RUNTIME = re.compile(r"(\d+) days?, (\d+) hours?, (\d+) minutes?, (\d+) seconds
 
 
 class Check(NamedTuple):
-    """The result of one check. ``advice`` says how to fix a problem."""
+    """The result of one check.
+
+    :ivar check: what was checked, such as ``disk``.
+    :ivar target: the server, topic or group that was checked.
+    :ivar status: ``ok``, ``warn`` or ``fail``.
+    :ivar advice: how to fix a problem; empty if there is none.
+    """
 
     check: str
     target: str
@@ -38,7 +44,9 @@ class Check(NamedTuple):
 def name_server(address: str, info: ClusterInfo | None, error: str | None, millis: float) -> Check:
     """Check that a name server answers and has registered brokers.
 
-    :param millis: how long the answer took.
+    :param info: its answer; None if it does not answer.
+    :param error: why it does not answer.
+    :param millis: how long the answer took, in milliseconds.
     """
     if info is None:
         return Check(
@@ -56,7 +64,10 @@ def name_server(address: str, info: ClusterInfo | None, error: str | None, milli
 
 
 def agreement(infos: Mapping[str, ClusterInfo]) -> list[Check]:
-    """Check that all name servers have the same brokers; no result for a single name server."""
+    """Check that all name servers have the same brokers; return no check for a single name server.
+
+    :param infos: the answers of name servers, by address.
+    """
     tables = {address: info.broker_addr_table for address, info in infos.items()}
     if len(tables) < 2:
         return []
@@ -69,7 +80,11 @@ def agreement(infos: Mapping[str, ClusterInfo]) -> list[Check]:
 
 
 def reachable(name: str, address: str, error: str | None, millis: float) -> Check:
-    """Check that the advertised address of a broker can be reached from this machine."""
+    """Check that the advertised address of a broker can be reached from this machine.
+
+    :param error: why it cannot be reached; None if it can.
+    :param millis: how long the answer took, in milliseconds.
+    """
     if error is None:
         return Check("broker", name, OK, f"reachable at {address}, {millis:.0f} ms")
     advice = (
@@ -80,10 +95,11 @@ def reachable(name: str, address: str, error: str | None, millis: float) -> Chec
 
 
 def clock(name: str, state: Mapping[str, str], now_ms: int, took_ms: float = 0.0) -> Check:
-    """Check that the broker's clock agrees with the local one. The broker reports its start time and its uptime.
+    """Check that the broker's clock agrees with the local one, from the start time and uptime that the broker reports.
 
+    :param state: the broker's runtime information.
     :param now_ms: local time when the answer arrived, in milliseconds since the epoch.
-    :param took_ms: how long the answer took; the broker read its clock within that time.
+    :param took_ms: how long the answer took, in milliseconds; the broker read its clock within that time.
     """
     found = _RUNTIME.search(state.get("runtime", ""))
     if found is None or "bootTimestamp" not in state:
@@ -102,6 +118,7 @@ def clock(name: str, state: Mapping[str, str], now_ms: int, took_ms: float = 0.0
 def version(name: str, state: Mapping[str, str], others: Collection[str]) -> Check:
     """Check that all brokers have the same version.
 
+    :param state: the runtime information of the broker ``name``.
     :param others: the versions of all brokers.
     """
     own = state.get("brokerVersionDesc", "unknown")
@@ -111,7 +128,7 @@ def version(name: str, state: Mapping[str, str], others: Collection[str]) -> Che
 
 
 def disk(name: str, state: Mapping[str, str]) -> Check:
-    """Check the disk usage of a broker."""
+    """Check that a broker's disk is not so full that it deletes messages early (warn) or refuses messages (fail)."""
     text = state.get("commitLogDiskRatio")
     if text is None:
         return Check("disk", name, WARN, "the broker does not report it")
@@ -125,7 +142,11 @@ def disk(name: str, state: Mapping[str, str]) -> Check:
 
 
 def broker_permission(name: str, config: Mapping[str, str] | None, error: str | None) -> Check:
-    """Check that the broker's permission allows reads and writes."""
+    """Check that the broker's permission allows reads and writes.
+
+    :param config: the broker's settings; None if they are unknown.
+    :param error: why they are unknown.
+    """
     if config is None:
         return Check("permission", name, WARN, f"unknown: {error}")
     perm = int(config.get("brokerPermission", "6"))
@@ -138,7 +159,10 @@ def broker_permission(name: str, config: Mapping[str, str] | None, error: str | 
 
 
 def without_master(name: str, ids: Collection[int]) -> Check | None:
-    """A failed check if no master of a broker name is registered; otherwise None."""
+    """Return a failed check if no master of a broker name is registered; otherwise None.
+
+    :param ids: ids of the registered brokers of this name; 0 is the master.
+    """
     if MASTER_ID in ids:
         return None
     detail = f"no master is registered, only slaves {', '.join(map(str, sorted(ids)))}: it accepts no messages"
@@ -146,7 +170,11 @@ def without_master(name: str, ids: Collection[int]) -> Check | None:
 
 
 def replication(name: str, in_sync: int, registered: int) -> Check:
-    """Check that the registered slaves are in sync with their master."""
+    """Check that the registered slaves are in sync with their master.
+
+    :param in_sync: number of slaves in sync.
+    :param registered: number of registered slaves.
+    """
     detail = f"{in_sync} of {registered} slave{'s' * (registered > 1)} in sync"
     if in_sync >= registered:
         return Check("replication", name, OK, detail)
@@ -155,7 +183,7 @@ def replication(name: str, in_sync: int, registered: int) -> Check:
 
 
 def topic(name: str, route: TopicRoute) -> list[Check]:
-    """Check that a topic has readable and writable queues, and masters."""
+    """Check that a topic has readable queues, writable queues, and a master for each of its brokers."""
     checks = []
     for verb, queues in (("read", route.read_queues), ("write", route.write_queues)):
         brokers = sorted({queue.broker_name for queue in queues})
@@ -173,7 +201,12 @@ def topic(name: str, route: TopicRoute) -> list[Check]:
 def group(
     name: str, configs: Mapping[str, SubscriptionGroupConfig], members: ConsumerConnection | None, lag: int
 ) -> list[Check]:
-    """Check that a consumer group may consume and has members, and report its lag."""
+    """Check that a consumer group may consume and has members, and report its lag.
+
+    :param configs: the group's configuration, by broker name.
+    :param members: the connected members; None if there are none.
+    :param lag: the group's lag in messages.
+    """
     off = sorted(broker for broker, config in configs.items() if not config.consume_enable)
     checks = []
     if off:

@@ -1,4 +1,4 @@
-"""``rocketmq doctor``: check whether a cluster can be used from this machine, and how to fix it if not."""
+"""``rocketmq doctor``: check whether a cluster can be used from this machine, and advise how to fix problems."""
 
 from __future__ import annotations
 

@@ -19,7 +19,14 @@ from rocketmq_py.protocol.bodies.route import ClusterInfo
 
 
 class _BrokerAnswers(NamedTuple):
-    """The answers of one broker; ``answered_at`` is in milliseconds since the epoch."""
+    """The answers of one broker.
+
+    :ivar state: its runtime information; empty if it does not answer.
+    :ivar config: its settings; None if it does not report them.
+    :ivar error: why it does not answer; None if it does.
+    :ivar millis: how long the first answer took, in milliseconds.
+    :ivar answered_at: when the first answer arrived, in milliseconds since the epoch.
+    """
 
     name: str
     address: str
@@ -31,9 +38,12 @@ class _BrokerAnswers(NamedTuple):
 
 
 async def examine(target: Target, topic: str | None, group: str | None) -> list[Check]:
-    """All checks of a cluster, in the order in which a client depends on them.
+    """Query a cluster and return all checks: name servers first, then brokers, topic and group.
 
-    :param topic: also check this topic. :param group: also check this consumer group.
+    If no name server answers, there are only the checks of name servers.
+
+    :param topic: also check this topic.
+    :param group: also check this consumer group.
     """
     servers = name_servers(target.namesrv)
     answers = await asyncio.gather(*(_name_server(target, server) for server in servers))
@@ -78,7 +88,10 @@ async def _brokers(admin: Admin, info: ClusterInfo) -> list[Check]:
 
 
 async def _replication(admin: Admin, name: str, ids: Mapping[int, str]) -> Check:
-    """Check the slaves of a master."""
+    """Check that the slaves of a master are in sync.
+
+    :param ids: addresses of the brokers of this name, by broker id.
+    """
     try:
         status = await admin.replication(ids[MASTER_ID])
     except RocketMQError as e:

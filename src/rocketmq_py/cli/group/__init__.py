@@ -1,1 +1,1 @@
-"""``rocketmq group``."""
+"""The command ``rocketmq group``."""

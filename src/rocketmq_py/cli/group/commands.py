@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 
 MAX_CONCURRENT_GROUPS = 16
-"""How many groups one command queries at the same time."""
+"""Maximum number of groups that one command queries at the same time."""
 
 _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 _MODELS = {"CLUSTERING": "clustering", "BROADCASTING": "broadcasting", "LITE_SELECTIVE": "lite"}
@@ -59,10 +59,10 @@ def list_(pattern: str | None, everything: bool, target: Target, output: str) ->
 
 
 def is_listed(name: str, pattern: str | None, everything: bool) -> bool:
-    """Whether ``group ls`` shows a group.
+    """Return whether ``group ls`` shows a group.
 
     :param pattern: shell pattern of the name; None for every name.
-    :param everything: also system groups.
+    :param everything: show system groups, too.
     """
     from rocketmq_py.protocol.names import is_system_group
 
@@ -84,7 +84,10 @@ async def _row(admin: Admin, group: str, limit: asyncio.Semaphore) -> Row:
 
 
 def consumption(members: ConsumerConnection | None) -> Row:
-    """How the members of a group consume; None where no member is connected."""
+    """Return how the members of a group consume, as fields ``type`` (push, pull, pop) and ``model``.
+
+    Both are None if no member is connected.
+    """
     if members is None:
         return {"type": None, "model": None}
     kind, model = members.consume_type or "", members.message_model or ""
@@ -122,7 +125,10 @@ def _echo_description(found: Row) -> None:
 
 
 async def description(admin: Admin, group: str) -> Row:
-    """Settings, members, subscriptions and lag of a group."""
+    """Return settings, members, subscriptions and lag of a group, as ``group describe`` shows them.
+
+    :raises CommandFailure: no broker has the group; exit status 3.
+    """
     configs = await existing_group(admin, group)
     members, progress = await asyncio.gather(admin.members(group), admin.progress(group))
     lag_by_topic: dict[str, int] = {}
@@ -141,7 +147,7 @@ async def description(admin: Admin, group: str) -> Row:
 
 
 def config_row(broker: str, config: SubscriptionGroupConfig) -> Row:
-    """The settings of a group on one broker."""
+    """Return an output row with the settings of a group on one broker."""
     return {
         "broker": broker,
         "consumeEnable": config.consume_enable,
@@ -153,7 +159,7 @@ def config_row(broker: str, config: SubscriptionGroupConfig) -> Row:
 
 
 def member_rows(members: ConsumerConnection | None) -> list[Row]:
-    """A row for each connected member."""
+    """Return an output row for each connected member."""
     from rocketmq_py.protocol.codes import version_name
 
     return [
@@ -168,7 +174,7 @@ def member_rows(members: ConsumerConnection | None) -> list[Row]:
 
 
 def subscription_rows(members: ConsumerConnection | None) -> list[Row]:
-    """A row for each subscription of the members."""
+    """Return an output row for each topic that the members subscribe to, with its filter."""
     table = members.subscription_table if members else {}
     return [
         {"topic": topic, "filter": subscription.sub_string, "filterType": subscription.expression_type}

@@ -28,7 +28,10 @@ _CLEAR = "\x1b[2J\x1b[H"
 
 
 class LagSnapshot(NamedTuple):
-    """The progress of a group; ``at`` is in seconds of the monotonic clock."""
+    """The progress of a group in each queue at one time.
+
+    :ivar at: the time, in seconds of the monotonic clock.
+    """
 
     at: float
     queues: Mapping[MessageQueue, OffsetWrapper]
@@ -79,7 +82,7 @@ def lag(
 
 
 async def _snapshot(admin: Admin, group: str, topic: str | None, before: LagSnapshot | None) -> LagSnapshot | None:
-    """The group's progress now; None after a network error, which does not end a watch that has a first result."""
+    """Query the group's progress; return None after a network error, which only ends a watch without a first result."""
     from rocketmq_py.errors import NetworkError
 
     try:
@@ -103,7 +106,7 @@ async def _check_exists(admin: Admin, group: str, topic: str | None) -> None:
 
 
 def lag_rows(now: LagSnapshot, before: LagSnapshot | None) -> list[Row]:
-    """A row for each queue; rates are None without an earlier snapshot."""
+    """Return an output row for each queue, with rates since the snapshot ``before``; rates are None without one."""
     return [
         {
             "topic": queue.topic,
@@ -132,7 +135,10 @@ def _rates(now: LagSnapshot, before: LagSnapshot | None, queue: MessageQueue) ->
 
 
 def summary(group: str, rows: Sequence[Row]) -> str:
-    """The whole group in one line: its lag, its rates, and the estimated time until the lag is consumed."""
+    """Describe a group in one line: its lag, its rates, and the estimated time until the lag is consumed.
+
+    :param rows: the rows of :func:`lag_rows`.
+    """
     total = sum(row["lag"] for row in rows)
     text = f"{group}: {total} messages wait in {len(rows)} queues"
     if not rows or any(row["outPerS"] is None for row in rows):

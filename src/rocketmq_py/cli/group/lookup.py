@@ -1,4 +1,4 @@
-"""Looking up the consumer group that a command names."""
+"""Look up the consumer group that a command names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def existing_group(admin: Admin, group: str) -> dict[str, SubscriptionGroupConfig]:
-    """The configuration of a consumer group by broker name.
+    """Return the configuration of a consumer group, by broker name.
 
     :raises CommandFailure: no broker has the group; exit status 3.
     """

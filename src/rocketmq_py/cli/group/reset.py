@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from rocketmq_py.model import MessageQueue
 
 OffsetChoice = Callable[["Admin", "MessageQueue", int, int, int], Awaitable[int]]
-"""Chooses the new offset of a queue from the committed offset, the minimum offset and the maximum offset."""
+"""A function that returns the new offset of a queue.
+
+It gets the administration client, the queue, the committed offset (minimum if none), the minimum and maximum offset.
+"""
 
 
 @click.command("reset")
@@ -75,7 +78,7 @@ def reset(  # noqa: PLR0913 - one for each option
 def offset_choice(
     earliest: bool, latest: bool, to_time: int | None, to_offset: int | None, shift_by: int | None
 ) -> OffsetChoice:
-    """The choice of offsets that the options ask for.
+    """Return the function that chooses new offsets as the options of ``group reset`` say.
 
     :raises click.UsageError: not exactly one option is given.
     """
@@ -121,8 +124,9 @@ def _shifted(by: int) -> OffsetChoice:
 
 
 async def plan(admin: Admin, group: str, topic: str, only: set[tuple[str, int]], choose: OffsetChoice) -> list[Row]:
-    """A row for each queue with the committed and the new offset.
+    """Return an output row for each queue with its committed offset (``from``, may be None) and new offset (``to``).
 
+    :param only: broker name and id of the queues; empty for all queues of the topic.
     :raises click.UsageError: ``only`` names a queue that the topic does not have.
     """
     queues = await admin.queues(topic)

@@ -1,1 +1,1 @@
-"""``rocketmq message``."""
+"""The command ``rocketmq message``."""

@@ -1,4 +1,4 @@
-"""Looking up a message by its id."""
+"""Look up a message by its id."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 async def find(admin: Admin, msg_id: str, topic: str | None) -> MessageExt:
-    """The message with a unique id in a topic, or with an offset message id, which needs no topic.
+    """Return the message with an id.
 
+    :param msg_id: unique id of a message in ``topic``, or an offset message id.
+    :param topic: topic of the message; may be None for an offset message id.
     :raises click.UsageError: the id is no offset message id and there is no topic.
     :raises CommandFailure: there is no such message; exit status 3.
     """

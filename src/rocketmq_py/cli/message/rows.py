@@ -1,4 +1,4 @@
-"""Messages as rows: the form in which every command prints them and ``message send --jsonl`` reads them."""
+"""Convert messages to rows, which all commands print, and back, for ``message send --jsonl``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AUTO, TEXT, BASE64, HEX = "auto", "text", "base64", "hex"
 COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "tags", "keys", "body")
 
 _TABLE_BODY_CHARS = 80
-"""How many characters of a body a table shows."""
+"""Number of characters of a body that a table shows."""
 
 SYSTEM_PROPERTIES = frozenset(
     value for name, value in vars(Property).items() if name.isupper() and isinstance(value, str)
@@ -31,7 +31,7 @@ SYSTEM_PROPERTIES = frozenset(
 
 
 def body_option(function: F) -> F:
-    """``--body``: how bodies are printed."""
+    """Add the option ``--body``, which says how bodies are printed; the command gets it as ``encoding``."""
     return click.option(
         "--body", "encoding", type=click.Choice((AUTO, TEXT, BASE64, HEX)), default=AUTO, show_default=True,
         help="How to print bodies; auto is text for valid UTF-8, otherwise base64.",
@@ -39,9 +39,9 @@ def body_option(function: F) -> F:
 
 
 def message_row(message: MessageExt, encoding: str = AUTO) -> Row:
-    """All fields of a message; times are milliseconds since the epoch.
+    """Return a row with all fields of a message; times are milliseconds since the epoch.
 
-    :param encoding: of the body: auto, text, base64 or hex.
+    :param encoding: encoding of the body: auto, text, base64 or hex.
     """
     used, body = encode_body(message.body, encoding)
     return {
@@ -67,7 +67,10 @@ def message_row(message: MessageExt, encoding: str = AUTO) -> Row:
 
 
 def encode_body(body: bytes, encoding: str) -> tuple[str, str]:
-    """The encoding that was used and the encoded body; text replaces invalid UTF-8 with replacement characters."""
+    """Encode a body as text; return the encoding that was used and the text.
+
+    :param encoding: auto (text for valid UTF-8, else base64), text (invalid UTF-8 is replaced), base64 or hex.
+    """
     if encoding in (AUTO, TEXT):
         try:
             return TEXT, body.decode()
@@ -80,9 +83,9 @@ def encode_body(body: bytes, encoding: str) -> tuple[str, str]:
 
 
 def decode_body(row: Mapping[str, Any]) -> bytes:
-    """The body of a row.
+    """Return the body of a row, decoded as its field ``bodyEncoding`` says (default text).
 
-    :raises ValueError: the body is not valid in the encoding that the row names.
+    :raises ValueError: the body is not valid in this encoding, or the encoding is unknown.
     """
     body, encoding = row.get("body", ""), row.get("bodyEncoding", TEXT)
     if not isinstance(body, str):
@@ -100,23 +103,23 @@ def decode_body(row: Mapping[str, Any]) -> bytes:
 
 
 def in_short(row: Row) -> Row:
-    """A row for a table: local times, the body shortened to one line."""
+    """Return a copy of a row for a table: with local times, and the body shortened to one line."""
     return {**row, "stored": show_time(row["stored"]), "born": show_time(row["born"]), "body": one_line(row["body"])}
 
 
 def in_full(row: Row) -> Row:
-    """A row for the display of one message: local times, the whole body."""
+    """Return a copy of a row for the display of a single message: with local times, and the complete body."""
     return {**row, "stored": show_time(row["stored"]), "born": show_time(row["born"])}
 
 
 def one_line(text: str, width: int = _TABLE_BODY_CHARS) -> str:
-    """Text with unprintable characters escaped, shortened to a width."""
+    """Return ``text`` shortened to ``width`` characters, with unprintable characters escaped."""
     cut = text[:width] + ("…" if len(text) > width else "")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
 def tail_line(row: Row) -> str:
-    """A message as one line of ``topic tail``."""
+    """Return the line that ``topic tail`` prints for the row of a message."""
     place = f"{row['broker']}:{row['queue']}+{row['offset']}"
     return f"{show_time(row['stored'])}  {place}  {row['tags'] or '-'}  {row['keys'] or '-'}  " + one_line(
         row["body"], width=10_000
@@ -124,14 +127,14 @@ def tail_line(row: Row) -> str:
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that the application set, without those that clients and brokers set."""
+    """Return the properties that the application set, without those that clients and brokers set."""
     return {name: value for name, value in properties.items() if name not in SYSTEM_PROPERTIES}
 
 
 def message_of_row(topic: str, row: Mapping[str, Any]) -> Message:
-    """A message for ``topic`` with the body, tag, keys, sharding key and application properties of a row.
+    """Return a message to ``topic`` with the body, tag, keys, sharding key and application properties of a row.
 
-    :raises ValueError: the row does not have the form of :func:`message_row`.
+    :raises ValueError: body or properties of the row are not as :func:`message_row` returns them.
     """
     from rocketmq_py.model import Message
 
@@ -150,7 +153,7 @@ def message_of_row(topic: str, row: Mapping[str, Any]) -> Message:
 
 
 def parse_properties(assignments: tuple[str, ...]) -> dict[str, str]:
-    """The properties of ``NAME=VALUE`` arguments.
+    """Parse ``NAME=VALUE`` arguments into properties of a message.
 
     :raises click.BadParameter: an argument has another form, or names a property that clients and brokers set.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocketmq_py.model import Message, MessageQueue, SendResult
 
 MAX_PENDING_SENDS = 64
-"""How many sends may be in progress at the same time if order does not matter."""
+"""Maximum number of concurrent sends if order does not matter."""
 
 
 @click.command("send")
@@ -79,7 +79,7 @@ def _message(topic: str, body: bytes, fields: dict[str, Any]) -> Message:
 
 
 def _message_of_json(topic: str, line: bytes) -> Message:
-    """The message of a line of JSON.
+    """Return the message to ``topic`` that a line of JSON describes.
 
     :raises ValueError: the line is not a message.
     """
@@ -109,7 +109,7 @@ def _queue(topic: str, text: str | None) -> MessageQueue | None:
 
 
 def sent_row(result: SendResult) -> Row:
-    """The result of a send as a row."""
+    """Return the output row of the result of a send."""
     return {
         "topic": result.queue.topic,
         "broker": result.queue.broker_name,
@@ -123,7 +123,7 @@ def sent_row(result: SendResult) -> Row:
 
 
 def connect(target: Target) -> Producer:
-    """A blocking producer without retries, with the timeout of the command line."""
+    """Return a blocking producer without retries, with the timeout of the command line; it is not started."""
     from rocketmq_py.client.producer.blocking import Producer
 
     return Producer(
@@ -167,8 +167,9 @@ def _send_many(
 
 
 def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tuple[int, Message]]:
-    """The messages of the lines that are not empty, with line numbers.
+    """Yield line number (from 1) and message of each line of ``source`` that is not empty.
 
+    :param make: converts a line to a message.
     :raises CommandFailure: a line is not a message.
     """
     for number, line in enumerate(source, 1):
@@ -182,19 +183,19 @@ def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tu
 
 
 class _LineSender:
-    """Sends the messages of lines and records which lines are stored.
+    """Sends one message per line, and records the lines whose messages are stored.
 
     :param queue: the queue to send to; None lets the producer choose.
     """
 
     def __init__(self, queue: MessageQueue | None) -> None:
         self.sent: list[int] = []
-        """Numbers of the lines whose messages are stored."""
+        """Numbers of the lines whose messages are stored, in the order of completion."""
         self._queue = queue
         self._pending_line: int | None = None
 
     def interrupted_send(self) -> str:
-        """A note about a line whose send was interrupted; empty if there is none."""
+        """Return a note about the line whose send was interrupted; empty if there is none."""
         if self._pending_line is None:
             return ""
         return f"; the send of line {self._pending_line} was interrupted, and the message may have been stored"
@@ -264,7 +265,7 @@ def _await_results(
 
 
 def _failed(failures: Mapping[int, RocketMQError], last: int) -> CommandFailure:
-    """The error for lines that were not sent, or may not have been sent.
+    """Return the error that lists the lines that were not sent, and those that may have been stored.
 
     :param failures: errors by line number.
     :param last: the last line whose send was started.

@@ -1,7 +1,7 @@
-"""``rocketmq message trace``: show where a message is, which groups have consumed it, and its trace.
+"""``rocketmq message trace``: show where a message is stored, which groups have consumed it, and its trace.
 
-Most of this follows from committed offsets, members' subscriptions, and copies in retry and dead-letter topics. Clients
-with tracing enabled add entries in the trace topic.
+The status in a group follows from committed offsets, members' subscriptions, and copies in retry and dead-letter
+topics. Trace entries come from the trace topic, to which clients with tracing enabled write.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ def _readable(row: Row) -> Row:
 
 
 async def gather(admin: Admin, msg_id: str, topic: str | None, trace_topic: str) -> Row:
-    """A message, its status in each consumer group, and its trace entries."""
+    """Return a message, its status in each consumer group, and its trace entries, as ``message trace`` shows them.
+
+    :raises CommandFailure: there is no such message; exit status 3.
+    """
     message = await find(admin, msg_id, topic)
     groups = await admin.topic_groups(message.topic)
     consumers = await asyncio.gather(*(_consumer(admin, message, group) for group in groups))
@@ -111,8 +114,10 @@ def status(
     retries: list[MessageExt],
     dead: list[MessageExt],
 ) -> str:
-    """The status of a message in one group.
+    """Return the status of a message in one group: consumed, waiting, filtered, retrying, dead or broadcast.
 
+    :param members: the connected members; None if there are none.
+    :param progress: the group's progress in each queue, also in its retry topic.
     :param retries: its copies in the group's retry topic, oldest first.
     :param dead: its copies in the group's dead-letter topic.
     """
@@ -135,7 +140,7 @@ def _is_past(message: MessageExt, progress: Mapping[MessageQueue, OffsetWrapper]
 
 
 async def _copies(admin: Admin, topic: str, msg_id: str) -> list[MessageExt]:
-    """The messages of a topic with a unique id; empty if the topic does not exist."""
+    """Return the messages of a topic with a unique id; empty if the topic does not exist."""
     from rocketmq_py.errors import NoRouteError
 
     try:
@@ -145,7 +150,7 @@ async def _copies(admin: Admin, topic: str, msg_id: str) -> list[MessageExt]:
 
 
 async def _entries(admin: Admin, trace_topic: str, msg_id: str) -> list[TraceEntry]:
-    """The trace entries of a message, ordered by timestamp; entries without a timestamp come first."""
+    """Return the trace entries of a message, ordered by timestamp; entries without a timestamp come first."""
     from rocketmq_py.errors import CorruptRecord, NoRouteError
     from rocketmq_py.wire.trace import decode_trace
 
@@ -163,7 +168,7 @@ async def _entries(admin: Admin, trace_topic: str, msg_id: str) -> list[TraceEnt
 
 
 def trace_row(entry: TraceEntry) -> Row:
-    """A trace entry as a row: common fields as columns, and all fields under ``fields``."""
+    """Return the output row of a trace entry: common fields as columns, and all fields in ``fields``."""
     fields: dict[str, Any] = msgspec.to_builtins(entry)
     return {
         "at": entry.timestamp,

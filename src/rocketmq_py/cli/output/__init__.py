@@ -1,1 +1,1 @@
-"""Tables, times, prompts, files and exit statuses of commands."""
+"""Output of commands: tables, times, prompts, files and exit statuses."""

@@ -1,4 +1,4 @@
-"""Exit statuses of commands, and errors as one line on standard error."""
+"""Exit statuses of commands, and the error that is printed as one line on standard error."""
 
 from __future__ import annotations
 
@@ -46,20 +46,21 @@ class CommandFailure(click.ClickException):
 
 
 def missing(what: str, hint: str = "") -> CommandFailure:
-    """A failure with status NOT_FOUND.
+    """Return a failure with status NOT_FOUND.
 
-    :param what: the error, without a full stop. :param hint: how to fix it.
+    :param what: the error, without a full stop.
+    :param hint: how to fix it; empty for no hint.
     """
     return CommandFailure(what + (f". {hint}" if hint else ""), Status.NOT_FOUND)
 
 
 def failure_of(error: RocketMQError) -> CommandFailure:
-    """The failure of a command for an error of the package."""
+    """Convert an error of the package to the failure of a command, with the matching exit status."""
     return CommandFailure(str(error), status_of(error))
 
 
 def status_of(error: RocketMQError) -> Status:
-    """The exit status of an error."""
+    """Return the exit status of a command that fails with ``error``."""
     if isinstance(error, ConfigError | StoreError):
         return Status.USAGE
     if isinstance(error, NoRouteError | NotFound | TopicNotExist | GroupNotExist | ConsumerNotOnline):

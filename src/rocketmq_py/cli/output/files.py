@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file that replaces ``path`` if the block succeeds; after an exception ``path`` is unchanged.
+    """Context manager with a temporary file, which replaces ``path`` if the block succeeds; otherwise it is deleted.
 
     :raises OSError: the file cannot be written.
     """

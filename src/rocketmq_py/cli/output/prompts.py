@@ -13,18 +13,20 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 PLAIN_SECONDS = 5.0
-"""Interval of progress lines without a terminal."""
+"""Interval of the progress lines that are printed without a terminal."""
 
 
 def yes_option(function: F) -> F:
-    """``-y, --yes``."""
+    """Add the option ``-y, --yes`` to a command."""
     return click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Return if the user confirms; without a terminal, ``--yes`` is required.
+    """Ask the user to confirm, and return if the answer is yes.
 
-    :raises click.Abort: the user declines. :raises click.UsageError: there is no terminal and no ``--yes``.
+    :param yes: option ``--yes``: do not ask.
+    :raises click.Abort: the user declines.
+    :raises click.UsageError: there is no terminal to ask at, and ``--yes`` is not given.
     """
     if yes:
         return
@@ -38,6 +40,9 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
     """Show progress on standard error: a bar on a terminal (by rich if installed), otherwise a line every few seconds.
 
     Yields a function to call with the number of newly completed items.
+
+    :param what: label of the bar or line.
+    :param total: number of all items; None if unknown, which shows lines.
     """
     if total is None or not sys.stderr.isatty():
         yield _ProgressLines(what, total, time.monotonic).add
@@ -56,7 +61,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 
 class _ProgressLines:
-    """Prints progress as lines."""
+    """Prints progress as lines on standard error, one every few seconds."""
 
     def __init__(self, what: str, total: int | None, clock: Callable[[], float]) -> None:
         self._what = what

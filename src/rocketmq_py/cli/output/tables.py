@@ -1,4 +1,4 @@
-"""Printing rows: as a table, as one JSON document, or as one JSON line per row."""
+"""Print rows as a table, as one JSON document, or as one JSON line per row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TABLE, JSON, JSONL = "table", "json", "jsonl"
 
 
 def output_option(function: F) -> F:
-    """``-o table|json|jsonl``."""
+    """Add the option ``-o table|json|jsonl`` to a command, which gets it as ``output``."""
     option = click.option(
         "-o", "--output", type=click.Choice((TABLE, JSON, JSONL)), default=TABLE, show_default=True,
         help="Print a table, one JSON document, or one JSON line per row.",
@@ -68,7 +68,7 @@ def _is_number(value: Any) -> bool:
 
 
 def table_text(rows: Sequence[Row], columns: Sequence[str] | None = None) -> str:
-    """The text of a table with a bold header.
+    """Return the text of a table with a bold header.
 
     :param columns: the columns to show; None for all, in the order of their first occurrence.
     """

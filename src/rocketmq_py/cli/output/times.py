@@ -1,4 +1,4 @@
-"""Parsing and formatting of times and time spans. Values are milliseconds; times count from the epoch."""
+"""Parse and format times (milliseconds since the epoch) and time spans (milliseconds)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ _EPOCH_MS = re.compile(r"\d{11,}")
 
 
 def now_ms() -> int:
-    """The current time in milliseconds since the epoch."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def parse_time(text: str, now: int) -> int:
-    """Parse a time: ``2026-01-31``, ``2026-01-31T12:30`` (local, or with an offset), milliseconds since the
-    epoch, ``now``, or a span before ``now`` (``10m``, ``1h30m``, ``2d``).
+    """Parse a time; return milliseconds since the epoch.
+
+    Forms: ``2026-01-31``, ``2026-01-31T12:30`` (local, or with an offset from UTC), milliseconds since the epoch,
+    ``now``, or a span before ``now`` (``10m``, ``1h30m``, ``2d``).
 
     :param now: the current time in milliseconds since the epoch.
     :raises ValueError: the text has none of these forms.
@@ -46,7 +48,7 @@ def parse_span(text: str) -> int | None:
 
 
 def show_time(milliseconds: int | None) -> str | None:
-    """Local date and time with milliseconds; None for None and for values up to 0."""
+    """Format a time (milliseconds since the epoch) in local time; None for None and for values of 0 or less."""
     if milliseconds is None or milliseconds <= 0:
         return None
     local = datetime.datetime.fromtimestamp(milliseconds / 1000).astimezone()
@@ -54,7 +56,7 @@ def show_time(milliseconds: int | None) -> str | None:
 
 
 def show_span(milliseconds: float) -> str:
-    """A span in its two largest units: ``350ms``, ``12s``, ``3m05s``, ``2h10m``, ``4d06h``."""
+    """Format a span in its two largest units: ``350ms``, ``12s``, ``3m05s``, ``2h10m``, ``4d06h``."""
     seconds = int(milliseconds // 1000)
     if milliseconds < 1000:
         return f"{int(milliseconds)}ms"
@@ -68,7 +70,7 @@ def show_span(milliseconds: float) -> str:
 
 
 class Time(click.ParamType):  # type: ignore[type-arg]
-    """Type of an option whose value is a time."""
+    """Type of a click option whose value is a time; the command gets milliseconds since the epoch."""
 
     name = "time"
 

@@ -1,1 +1,1 @@
-"""``rocketmq serve`` and ``rocketmq namesrv``, their settings and logs."""
+"""The commands ``rocketmq serve`` and ``rocketmq namesrv``, and the options for settings and logs."""

@@ -1,7 +1,7 @@
-"""Which brokers ``rocketmq serve --brokers N`` runs: names, ports and directories.
+"""Names, ports and directories of the brokers that ``rocketmq serve --brokers N`` runs.
 
-The first broker is the one that ``serve`` runs without ``--brokers``, with the same directory and port, so a broker can
-get siblings later. The others have directories below it.
+The first broker is the one that ``serve`` runs without ``--brokers``, with the same directory and port, so that others
+can be added later. Their directories are inside the directory of the first one.
 """
 
 from __future__ import annotations
@@ -14,21 +14,26 @@ from typing import NamedTuple
 from rocketmq_py.errors import ConfigError
 
 MOST = 26
-"""Brokers of one supervisor at most: one for each letter of the alphabet."""
+"""Maximum number of brokers of one ``serve``: one for each letter of the alphabet."""
 
 PORT_STEP = 10
-"""Between the ports of two brokers. A broker takes its own port and, for its slaves, the next one."""
+"""Difference between the ports of consecutive brokers: each also listens on the next port, for its slaves."""
 
 AUTO = "auto"
 
 _ONE_DIRECTORY = (
     "storePathCommitLog", "storePathConsumeQueue", "storePathIndex", "storeCheckpoint", "abortFile", "brokerConfigPath",
 )  # fmt: skip
-"""Settings that name one place, which several brokers cannot share."""
+"""Settings that name a single file or directory, which several brokers cannot share."""
 
 
 class PlannedBroker(NamedTuple):
-    """One broker of the supervisor. ``port`` and ``ha_port`` are 0 for any free one."""
+    """A broker that ``serve`` runs.
+
+    :ivar store: its directory.
+    :ivar port: port for clients; 0 for any free port.
+    :ivar ha_port: port for its slaves; 0 for any free port.
+    """
 
     name: str
     store: Path
@@ -37,9 +42,9 @@ class PlannedBroker(NamedTuple):
 
 
 def broker_count(text: str) -> int:
-    """The number of brokers that ``--brokers`` asks for; ``auto`` is one for each core this process may use.
+    """Parse option ``--brokers``; ``auto`` means one broker for each core that this process may use, at most 26.
 
-    :raises ConfigError: it is neither ``auto`` nor a number from 1 to 26.
+    :raises ConfigError: the text is neither ``auto`` nor a number from 1 to 26.
     """
     if text == AUTO:
         return min(available_cores(), MOST)
@@ -49,14 +54,14 @@ def broker_count(text: str) -> int:
 
 
 def available_cores() -> int:
-    """The number of cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def plan(count: int, first: PlannedBroker) -> list[PlannedBroker]:
-    """The first ``count`` brokers."""
+    """Return ``first`` and the ``count - 1`` brokers beside it, with their names, ports and directories."""
     return [_sibling(first, number) for number in range(count)]
 
 
@@ -74,7 +79,7 @@ def _shifted(port: int, number: int) -> int:
 def check_settings(settings: Mapping[str, str]) -> None:
     """Refuse settings that several brokers cannot share.
 
-    :raises ConfigError: one of them names a single file or directory, or a slave is asked for.
+    :raises ConfigError: a setting names a single file or directory, or the role is SLAVE.
     """
     for key in _ONE_DIRECTORY:
         if key in settings:
@@ -87,10 +92,11 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 
 def check_left_out(first: PlannedBroker, count: int, has_messages: Callable[[Path], bool]) -> None:
-    """Refuse to leave out a broker whose store has messages.
+    """Refuse to run with fewer brokers than before if the store of a broker left out has messages.
 
-    :param has_messages: whether the store in a directory has messages.
-    :raises ConfigError: a store with messages would not be served.
+    :param count: the number of brokers to run.
+    :param has_messages: returns whether the store in a directory has messages.
+    :raises ConfigError: no broker would serve a store that has messages.
     """
     for left in _left_out(first, count):
         if has_messages(left.store):

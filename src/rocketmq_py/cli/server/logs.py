@@ -1,4 +1,4 @@
-"""The log of a server: text lines or one JSON object per line. Repeated lines are limited."""
+"""The log of a server: text lines or one JSON object per line, without lines that repeat too often."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGE_PREFIX = "rocketmq_py."
 
 
 def logging_options(function: F) -> F:
-    """``--log-level`` and ``--log-format``."""
+    """Add the options ``--log-level`` and ``--log-format`` to a command."""
     by_level = click.option(
         "--log-level", type=click.Choice(LEVELS), help="What to log to standard error.  [default: warning]"
     )
@@ -31,11 +31,11 @@ def logging_options(function: F) -> F:
 
 
 def log_as(level: str | None, form: str, server: str = "") -> None:
-    """Log to standard error in a format; repeated lines are suppressed by :class:`LogLimiter`.
+    """Set up logging to standard error; :class:`LogLimiter` suppresses lines that repeat too often.
 
     :param level: one of LEVELS; None keeps the level that ``-v`` set.
     :param form: one of FORMATS.
-    :param server: name of the server in each line, where several write to one log.
+    :param server: name of the server for each line, if several servers write to one log.
     """
     root = logging.getLogger()
     before = [handler for handler in root.handlers if type(handler) is logging.StreamHandler]
@@ -60,14 +60,14 @@ class RepeatFilter(logging.Filter):
         self._limiter = limiter
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is written."""
+        """Return whether the record is written, and set its attribute ``suppressed``."""
         verdict = self._limiter.judge((record.name, record.levelno, str(record.msg)), record.created)
         record.suppressed = verdict.suppressed
         return verdict.emit
 
 
 class TextLines(logging.Formatter):
-    """``2026-01-31 12:00:00.123 WARNING broker.registration: cannot register …``.
+    """Formats records as text: ``2026-01-31 12:00:00.123 WARNING broker.registration: cannot register …``.
 
     :param server: name of the server, which follows the level; empty for none.
     """
@@ -77,7 +77,7 @@ class TextLines(logging.Formatter):
         self._server = f"{server} " if server else ""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line, followed by the traceback if there is one."""
+        """Return the record as a line, followed by the traceback if there is one."""
         when = datetime.fromtimestamp(record.created).astimezone()
         text = f"{when:%Y-%m-%d %H:%M:%S}.{int(record.msecs):03} {record.levelname:<7} {self._server}{_name(record)}: "
         text += record.getMessage().replace("\n", " ")
@@ -89,7 +89,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: ``time``, ``level``, ``logger``, ``message``, and its format string as ``event``.
+    """Formats records as JSON: ``time``, ``level``, ``logger``, ``message``, and its format string as ``event``.
 
     ``event`` is the same for all lines of a kind, so it serves as a search key. Optional fields are ``values`` (the
     arguments of the format string), ``more`` (the number of similar lines that were suppressed) and ``traceback``.
@@ -102,7 +102,7 @@ class JsonLines(logging.Formatter):
         self._server = {"server": server} if server else {}
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line of JSON."""
+        """Return the record as a line of JSON."""
         when = datetime.fromtimestamp(record.created).astimezone()
         fields: dict[str, Any] = {
             "time": when.isoformat(timespec="milliseconds"),

@@ -1,4 +1,4 @@
-"""``rocketmq namesrv``: a name server on its own."""
+"""``rocketmq namesrv``: run a name server without a broker."""
 
 from __future__ import annotations
 

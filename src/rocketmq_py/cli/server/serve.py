@@ -96,7 +96,7 @@ def command(
     \b
     Common settings for --set and the file, with their defaults:
       autoCreateTopicEnable=true           a send creates its topic
-      defaultTopicQueueNums=8              most queues of such a topic
+      defaultTopicQueueNums=8              maximum queues of such a topic
       autoCreateSubscriptionGroup=true     a consumer creates its group
       flushDiskType=ASYNC_FLUSH            SYNC_FLUSH: reply after the flush
       fileReservedTime=72                  hours messages are kept
@@ -145,7 +145,7 @@ def command(
 
 
 def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig | None) -> None:
-    """Refuse settings that cannot work, and warn of a broker without access control.
+    """Refuse contradictory settings, and log a warning about a broker that is reachable without access control.
 
     :raises ConfigError: the broker could not register at its own name server, or would never find its master.
     """
@@ -172,9 +172,13 @@ def _is_loopback(host: str) -> bool:
 
 
 def _from_file(config_file: Path | None, given: dict[str, str], *, shared: bool) -> dict[str, str]:
-    """The settings of the named file, otherwise of the file in the store that keeps changes by administrators.
+    """Return the settings of ``config_file``, or, without one, of the file in the store directory.
 
-    :param shared: several brokers read the named file. It stays as it is; each keeps changes in its own store.
+    Changes by administrators are written to the file that was read.
+
+    :param given: settings from the command line, which may name the store directory.
+    :param shared: several brokers read ``config_file``: it is not written; each broker writes changes to the file in
+        its store, whose settings override those of ``config_file``.
     """
     from rocketmq_py.broker.config.broker_config import DEFAULT_STORE
     from rocketmq_py.broker.config.live_settings import kept_in
@@ -188,21 +192,21 @@ def _from_file(config_file: Path | None, given: dict[str, str], *, shared: bool)
 
 
 def _read(path: Path) -> dict[str, str]:
-    """The settings in a file; none if there is no file."""
+    """Return the settings in a file; empty if there is no file."""
     from rocketmq_py.core.java_config import decode_text, read_properties, split_lines
 
     return read_properties(split_lines(decode_text(path.read_bytes())[0])) if path.exists() else {}
 
 
 def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
-    """The options that were given, as broker settings."""
+    """Return the options that were given on the command line as broker settings, by Java's keys."""
     keys = {"store": "storePathRootDir", "port": "listenPort", "name": "brokerName", "cluster": "brokerClusterName",
             "namesrv": "namesrvAddr", "role": "brokerRole", "id": "brokerId"}  # fmt: skip
     return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
 
 
 def _is_known(key: str) -> bool:
-    """True if a broker or a name server, of Apache RocketMQ or of this project, has a setting of that name."""
+    """Return True if a broker or name server, of Apache RocketMQ or of this project, has a setting of that name."""
     from rocketmq_py.broker.config import broker_config
     from rocketmq_py.namesrv.config import NamesrvConfig
     from rocketmq_py.server import tls
@@ -212,9 +216,12 @@ def _is_known(key: str) -> bool:
 
 
 def _addresses(settings: dict[str, str], host: str | int | None, advertised: str | int | None = None) -> dict[str, str]:
-    """The address to listen on and the one to announce to clients: the same unless the settings give both.
+    """Return settings for the address to listen on and the address to announce to clients.
 
-    :param advertised: the address to announce, whatever else is set.
+    They are the same unless the settings have both; for all interfaces, this machine's address is announced.
+
+    :param host: option ``--host``, which overrides both settings.
+    :param advertised: option ``--advertise``, which overrides the address to announce.
     """
     announced = settings.get("brokerIP1")
     bind = str(host) if host else settings.get("bindAddress") or (ANY[0] if announced else LOOPBACK)
@@ -230,7 +237,7 @@ def _own_address() -> str:
 
 
 def _configure(settings: dict[str, str], namesrv_port: int) -> tuple[NamesrvConfig | None, BrokerConfig, StoreConfig]:
-    """The configurations of name server, broker and store; no name server if the broker joins existing ones."""
+    """Return the configurations of name server (None if the broker joins existing ones), broker and store."""
     from rocketmq_py.broker.config.broker_config import configure
     from rocketmq_py.namesrv.config import NamesrvConfig
 
@@ -246,7 +253,7 @@ def _configure(settings: dict[str, str], namesrv_port: int) -> tuple[NamesrvConf
 
 
 def _namesrv_keys() -> frozenset[str]:
-    """Keys that a name server has and a broker does not."""
+    """Return the keys of settings that a name server has and a broker does not have."""
     from rocketmq_py.broker.config.broker_config import own_keys
     from rocketmq_py.broker.config.java_keys import JAVA_DEFAULTS as BROKER_DEFAULTS
     from rocketmq_py.namesrv.config import NamesrvConfig
@@ -284,7 +291,7 @@ async def _serve(
 
 
 def _child_command(config_file: Path | None, given: dict[str, str], log_format: str) -> list[str]:
-    """The command line of a broker of the supervisor, without what differs between the brokers."""
+    """Return the part of the child processes' command line that is the same for all brokers."""
     command = [*python_command(), "serve", "--supervised", "--log-format", log_format]
     command += ["--log-level", logging.getLevelName(logging.getLogger().level).lower()]
     if config_file is not None:
@@ -297,10 +304,11 @@ def _child_command(config_file: Path | None, given: dict[str, str], log_format: 
 
 
 class Child:
-    """A broker of the supervisor. Later starts use the port of the first one.
+    """A broker that runs as a child process; restarts use the port that the first start got.
 
-    :param command: the start of its command line.
-    :param namesrv: name servers it joins.
+    :param command: the part of the command line that is the same for all brokers.
+    :param namesrv: addresses of the name servers at which it registers.
+    :ivar address: ``host:port`` of the broker; empty before its first start.
     """
 
     def __init__(self, planned: PlannedBroker, command: list[str], namesrv: str) -> None:
@@ -330,7 +338,11 @@ async def _supervise(
     tls: TlsSettings,
     access: FollowedAccess,
 ) -> None:
-    """Run brokers as processes, and a name server here unless ``others`` names some."""
+    """Run brokers as child processes, and a name server in this process if ``namesrv`` is given.
+
+    :param others: addresses of existing name servers, if ``namesrv`` is None.
+    :param command: the part of the command line that is the same for all brokers.
+    """
     from rocketmq_py.broker.metadata.sibling_tables import copy_tables
     from rocketmq_py.namesrv import NameServer
     from rocketmq_py.server.garbage import LongCollections

@@ -1,4 +1,4 @@
-"""Options that several commands share: settings by key, settings files, TLS and drain."""
+"""Options of the server commands for settings by key, settings files, TLS and drain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def settings_options(what: str) -> Callable[[F], F]:
-    """``-c FILE`` and ``--set KEY=VALUE`` for the settings of ``what``."""
+    """Return a decorator that adds ``-c FILE`` and ``--set KEY=VALUE`` to a command.
+
+    :param what: the server, for the help text.
+    """
 
     def decorate(function: F) -> F:
         by_key = click.option(
@@ -44,7 +47,7 @@ _TLS = {
 
 
 def tls_options(function: F) -> F:
-    """Options for common TLS settings; the command gets them as ``tls_assignments`` by key."""
+    """Add the options for common TLS settings; the command gets the settings by key in ``tls_assignments``."""
 
     @functools.wraps(function)
     def command(*args: Any, **options: Any) -> Any:
@@ -71,7 +74,7 @@ def tls_options(function: F) -> F:
 
 
 def drain_option(function: F) -> F:
-    """``--drain SECONDS`` of a broker; the command gets its settings as ``drain_assignments`` by key."""
+    """Add the option ``--drain SECONDS``; the command gets the broker's settings by key in ``drain_assignments``."""
 
     @functools.wraps(function)
     def command(*args: Any, drain: int | None, **options: Any) -> Any:
@@ -90,7 +93,7 @@ def drain_option(function: F) -> F:
 
 
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
-    """The settings of ``KEY=VALUE`` arguments.
+    """Parse ``KEY=VALUE`` arguments; of a key that is given twice, the last value counts.
 
     :raises click.BadParameter: an argument has another form.
     """
@@ -104,7 +107,7 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def without_unknown(settings: dict[str, str], is_known: Callable[[str], bool]) -> dict[str, str]:
-    """The settings of a file without unknown keys, which one warning lists.
+    """Return the settings of a file without unknown keys, and log one warning that lists these.
 
     Java's servers ignore unknown keys silently, so old files contain some. On the command line they are errors.
     """
@@ -115,5 +118,5 @@ def without_unknown(settings: dict[str, str], is_known: Callable[[str], bool]) -
 
 
 def ready(**addresses: str) -> None:
-    """Print the READY line with the addresses of the servers, by which programs detect the end of the start-up."""
+    """Print the READY line with the addresses of the servers, from which programs see that they have started."""
     click.echo("READY " + " ".join(f"{name}={address}" for name, address in addresses.items()))

@@ -1,1 +1,1 @@
-"""``rocketmq topic``."""
+"""The command ``rocketmq topic``."""

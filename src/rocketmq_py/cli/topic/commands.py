@@ -56,7 +56,7 @@ def list_(pattern: str | None, everything: bool, target: Target, output: str) ->
 
 
 def is_listed(name: str, pattern: str | None, system: Collection[str]) -> bool:
-    """Whether ``topic ls`` shows a topic.
+    """Return whether ``topic ls`` shows a topic: system, retry and dead-letter topics only if ``pattern`` names them.
 
     :param pattern: shell pattern of the name; None for every name.
     :param system: system topics as the brokers report them; if empty, no topic is hidden.
@@ -71,7 +71,10 @@ def is_listed(name: str, pattern: str | None, system: Collection[str]) -> bool:
 
 
 def topic_row(name: str, by_broker: dict[str, TopicConfig]) -> Row:
-    """A row of ``topic ls``; queues are summed over all brokers."""
+    """Return the output row of ``topic ls`` for a topic; numbers of queues are sums over all brokers.
+
+    :param by_broker: the topic's configuration by broker name.
+    """
     configs = list(by_broker.values())
     return {
         "topic": name,
@@ -84,12 +87,12 @@ def topic_row(name: str, by_broker: dict[str, TopicConfig]) -> Row:
 
 
 def permission(perm: int) -> str:
-    """``rw``, ``r``, ``w`` or ``none``."""
+    """Return a permission number as ``rw``, ``r``, ``w`` or ``none``."""
     return ("r" if perm & 4 else "") + ("w" if perm & 2 else "") or "none"
 
 
 def message_type(config: TopicConfig) -> str:
-    """The message type that a topic declares."""
+    """Return the message type that a topic's attributes declare; NORMAL if they declare none."""
     return config.attributes.get("message.type", "NORMAL")
 
 
@@ -113,7 +116,7 @@ def _attributes(function: Any) -> Any:
 
 
 def parse_attributes(kind: str | None, assignments: tuple[str, ...]) -> dict[str, str | None]:
-    """The topic attributes of the options; the value None removes an attribute.
+    """Return topic attributes from the options ``--type`` and ``--attribute``; the value None removes an attribute.
 
     :raises click.BadParameter: an argument has no name or no ``=``.
     """
@@ -235,7 +238,10 @@ def _echo_description(found: Row) -> None:
 
 
 async def description(admin: Admin, topic: str) -> Row:
-    """Brokers, queues and consumer groups of a topic."""
+    """Return brokers, queues and consumer groups of a topic, as ``topic describe`` shows them.
+
+    :raises CommandFailure: there is no such topic; exit status 3.
+    """
     configs = await _existing(admin, topic)
     stats, groups, route = await asyncio.gather(admin.topic_stats(topic), admin.topic_groups(topic), admin.route(topic))
     queues: list[Row] = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rocketmq_py.model import MessageExt, MessageQueue
 
 POLL_TIMEOUT_SECONDS = 15.0
-"""How long a broker may hold a long poll before it answers that there is no message."""
+"""How long a broker may hold a pull request before it answers that there is no message."""
 RETRY_SECONDS = 1.0
 """Delay before a failed poll is retried."""
 ROUTE_SECONDS = 10.0
@@ -88,7 +88,7 @@ async def follow(
 
 
 class _Follower:
-    """Merges long polls of all queues of a topic into one stream."""
+    """Polls all queues of a topic, and merges their messages into one stream."""
 
     def __init__(self, admin: Admin, topic: str, tags: str, sql: str | None) -> None:
         self._admin = admin
@@ -99,13 +99,13 @@ class _Follower:
         self._tasks: dict[object, asyncio.Task[None]] = {}
 
     def add(self, queues: dict[MessageQueue, int]) -> None:
-        """Start polling queues from these offsets."""
+        """Start polling queues from the given offsets, and watching the topic for new queues; call it once."""
         self._start(None, self._watch())
         for queue, offset in queues.items():
             self._start(queue, self._poll(queue, offset))
 
     async def next(self) -> MessageExt:
-        """The next message to arrive.
+        """Wait for the next message of any queue.
 
         :raises Exception: a poll failed with an error that is not retried.
         """
@@ -123,7 +123,7 @@ class _Follower:
         self._tasks[key] = asyncio.ensure_future(self._report(coroutine))
 
     async def _report(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Pass an exception of a poll on to :meth:`next`."""
+        """Run a coroutine; an exception of it is raised by :meth:`next`."""
         try:
             await coroutine
         except Exception as e:  # noqa: BLE001 - next() raises it
@@ -150,7 +150,7 @@ class _Follower:
             offset = pulled.next_offset
 
     async def _watch(self) -> None:
-        """Start a poll for every queue that is added to the topic."""
+        """Look for new queues of the topic every ten seconds, and start polling them from offset 0."""
         from rocketmq_py.errors import NetworkError, NoRouteError
 
         while True:
@@ -158,7 +158,7 @@ class _Follower:
             try:
                 queues = await self._admin.queues(self._topic)
             except (NetworkError, NoRouteError):
-                continue  # the polls report it
+                continue  # the polls of the queues report the error
             for queue in queues:
                 if queue not in self._tasks:
                     self._start(queue, self._poll(queue, 0))

@@ -1,6 +1,7 @@
-"""Administration of users and permissions, with the requests of mqadmin's createUser, updateAcl and so on.
+"""Administration of users and permissions (ACL), with the requests of mqadmin's createUser, updateAcl and so on.
 
-Every broker has its own list, slaves included: changes go to all brokers of a cluster, queries to one of them.
+Every broker, slaves included, stores its own users and permissions: changes go to all brokers of a cluster, queries to
+one of its masters.
 """
 
 from __future__ import annotations
@@ -24,27 +25,34 @@ _CUSTOM = "Custom"
 
 
 class AccessAdmin(TransactionAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about access control."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for users and permissions."""
 
     # -- users
 
     async def users(self, name: str = "", *, cluster: str | None = None) -> list[UserInfo]:
-        """The users whose names contain ``name``, from the first broker of the cluster, or of all."""
+        """Ask one broker for the users whose names contain ``name``.
+
+        :param cluster: ask a broker of this cluster; None: of any.
+        """
         answer = await self._ask(await self._one(cluster), RequestCode.AUTH_LIST_USER, ListUsers(filter=name))
         return _each(answer.body, UserInfo)
 
     async def user(self, name: str, *, cluster: str | None = None) -> UserInfo | None:
-        """A user, from the first broker of the cluster, or of all; None if there is none."""
+        """Ask one broker for a user; None if there is no such user.
+
+        :param cluster: ask a broker of this cluster; None: of any.
+        """
         answer = await self._ask(await self._one(cluster), RequestCode.AUTH_GET_USER, UserHeader(username=name))
         return UserInfo.decode(answer.body) if answer.body else None
 
     async def create_user(
         self, name: str, password: str, *, is_super: bool = False, cluster: str | None = None
     ) -> None:
-        """Add a user to every broker of a cluster, or of all.
+        """Add a user to every broker.
 
-        :param is_super: allowed everything; only a super user can create one.
-        :raises BrokerError: a broker has a user of this name, or refuses; other brokers may have added it.
+        :param is_super: make a super user, who may do everything; only a super user can create one.
+        :param cluster: only on brokers of this cluster.
+        :raises BrokerError: a broker already has a user of this name, or refuses; other brokers may have added it.
         """
         info = UserInfo(username=name, password=password, user_type=_type(is_super))
         await self._change(cluster, RequestCode.AUTH_CREATE_USER, UserHeader(username=name), info)
@@ -53,10 +61,12 @@ class AccessAdmin(TransactionAdmin):
         self, name: str, *, password: str | None = None, is_super: bool | None = None, enabled: bool | None = None,
         cluster: str | None = None,
     ) -> None:  # fmt: skip
-        """Change a user; parameters that are None stay as they are.
+        """Change a user on every broker; parameters that are None leave their setting unchanged.
 
         :param enabled: False blocks the user.
-        :raises ConfigError: all parameters are None. :raises BrokerError: a broker has no such user, or refuses.
+        :param cluster: only on brokers of this cluster.
+        :raises ConfigError: no change is given.
+        :raises BrokerError: a broker has no such user, or refuses.
         """
         if password is None and is_super is None and enabled is None:
             raise ConfigError(f"no change given for user {name!r}: give password, is_super or enabled")
@@ -67,19 +77,29 @@ class AccessAdmin(TransactionAdmin):
         await self._change(cluster, RequestCode.AUTH_UPDATE_USER, UserHeader(username=name), info)
 
     async def delete_user(self, name: str, *, cluster: str | None = None) -> None:
-        """Remove a user and its permissions; does nothing if there is no such user."""
+        """Remove a user and its permissions from every broker; does nothing if there is no such user.
+
+        :param cluster: only from brokers of this cluster.
+        """
         await self._change(cluster, RequestCode.AUTH_DELETE_USER, UserHeader(username=name))
 
     # -- permissions
 
     async def acls(self, user: str = "", resource: str = "", *, cluster: str | None = None) -> list[AclInfo]:
-        """The permissions of users and for resources whose names contain these texts, from one broker."""
+        """Ask one broker for the permissions of users whose names contain ``user``.
+
+        :param resource: only permissions for resources whose names contain this text.
+        :param cluster: ask a broker of this cluster; None: of any.
+        """
         header = ListAcls(subject_filter=user, resource_filter=resource)
         answer = await self._ask(await self._one(cluster), RequestCode.AUTH_LIST_ACL, header)
         return _each(answer.body, AclInfo)
 
     async def acl(self, user: str, *, cluster: str | None = None) -> AclInfo | None:
-        """The permissions of a user, from one broker; None if it has none."""
+        """Ask one broker for the permissions of a user; None if the user has none.
+
+        :param cluster: ask a broker of this cluster; None: of any.
+        """
         header = SubjectHeader(subject=_subject(user))
         answer = await self._ask(await self._one(cluster), RequestCode.AUTH_GET_ACL, header)
         return AclInfo.decode(answer.body) if answer.body else None
@@ -88,11 +108,14 @@ class AccessAdmin(TransactionAdmin):
         self, user: str, resources: Sequence[str], actions: Sequence[str], *, allow: bool = True,
         source_ips: Sequence[str] = (), cluster: str | None = None,
     ) -> None:  # fmt: skip
-        """Allow or deny a user actions on resources; replaces its permissions for the same resources.
+        """Allow or deny a user actions on resources, on every broker; replaces its permissions for these resources.
 
-        :param resources: ``Topic:NAME``, ``Group:NAME``, ``Cluster:NAME``, each also as ``NAME*`` or ``*``; or ``*``.
-        :param actions: of Pub, Sub, Create, Update, Delete, Get, List and All.
-        :param source_ips: addresses and networks that the permission applies to; none means all.
+        :param resources: ``Topic:NAME``, ``Group:NAME`` or ``Cluster:NAME``, where NAME may end in ``*`` for a prefix
+            or be ``*`` for all; or ``*`` for all resources.
+        :param actions: some of Pub, Sub, Create, Update, Delete, Get, List and All.
+        :param allow: False denies the actions.
+        :param source_ips: client addresses and networks that the permission applies to; empty means all.
+        :param cluster: only on brokers of this cluster.
         :raises ConfigError: an illegal resource or action.
         :raises BrokerError: a broker has no such user, or refuses.
         """
@@ -110,8 +133,10 @@ class AccessAdmin(TransactionAdmin):
         await self._change(cluster, RequestCode.AUTH_UPDATE_ACL, SubjectHeader(subject=_subject(user)), info)
 
     async def delete_acl(self, user: str, resource: str | None = None, *, cluster: str | None = None) -> None:
-        """Remove the permissions of a user for a resource, or all of them.
+        """Remove permissions of a user from every broker.
 
+        :param resource: only the permission for this resource; None: all permissions of the user.
+        :param cluster: only from brokers of this cluster.
         :raises BrokerError: a broker has no such user, or refuses.
         """
         header = DeleteAcl(subject=_subject(user), policy_type=_CUSTOM if resource else None, resource=resource)

@@ -1,4 +1,4 @@
-"""What all parts of the administration share: start, close, and the brokers and name servers that requests go to."""
+"""The base class of the administration: start, close, and the choice of brokers that a request goes to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Refusals = tuple[type[BrokerError], ...]
 
 
 class AdminBase(AsyncLifetime):
-    """Connections and the choice of brokers. See :class:`~rocketmq_py.client.admin.admin.Admin`."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: connections, and the choice of brokers for requests."""
 
     def __init__(
         self,
@@ -50,20 +50,20 @@ class AdminBase(AsyncLifetime):
 
     @property
     def silent(self) -> dict[str, NetworkError]:
-        """Brokers that were left out because they do not answer: the error by broker name."""
+        """The brokers that ``skip_silent`` skips because they did not answer: by broker name, with the error."""
         return dict(self._silent)
 
     async def start(self) -> None:
-        """Get ready. May be called more than once."""
+        """Check that this object is not closed; connections are made by the first requests. May be repeated."""
         self._instance.connections.check_usable()
 
     async def close(self) -> None:
-        """Close the connections. May be called more than once."""
+        """Close the connections, unless they belong to a shared ``instance``. May be called more than once."""
         if self._own_instance:
             await self._instance.stop()
 
     async def cluster(self) -> ClusterInfo:
-        """The registered brokers, by name and by cluster."""
+        """Ask a name server for all registered brokers: their addresses by broker name, and their names by cluster."""
         answer = await self._instance.name_servers.invoke(RequestCode.GET_BROKER_CLUSTER_INFO)
         return ClusterInfo.decode(answer.body)
 
@@ -75,7 +75,7 @@ class AdminBase(AsyncLifetime):
     async def _ask_owner(
         self, queue: MessageQueue, code: RequestCode, header: Header | None, body: bytes = b""
     ) -> Command:
-        """The answer of the broker that serves a queue."""
+        """Send a request to the broker that serves a queue; returns the answer."""
         return await ask_about_queue(self._instance, queue, code, header, body, timeout=self._timeout)
 
     async def _ask_all(
@@ -91,10 +91,11 @@ class AdminBase(AsyncLifetime):
         *,
         without: Refusals = (),
     ) -> dict[str, Command]:
-        """The answers by broker name.
+        """Send a request to several brokers; returns the answers by broker name.
 
-        :param without: leave out brokers that refuse with one of these errors.
-        :raises NetworkError: a broker does not answer; with ``skip_silent``: none does.
+        :param brokers: addresses by broker name.
+        :param without: leave out the answers of brokers that refuse with one of these errors.
+        :raises NetworkError: a broker does not answer; with ``skip_silent``: no broker answers.
         """
         asked = [name for name in brokers if name not in self._silent]
         answers = await asyncio.gather(
@@ -105,7 +106,7 @@ class AdminBase(AsyncLifetime):
         return {name: answer for name, answer in zip(asked, answers, strict=True) if answer is not None}
 
     async def _or_left_out(self, broker: str, answer: Awaitable[T]) -> T | None:
-        """The answer of a broker; None if it does not answer and ``skip_silent`` is on."""
+        """Await the answer of a broker; None if it does not answer and ``skip_silent`` is on."""
         try:
             return await answer
         except NetworkError as e:
@@ -113,7 +114,7 @@ class AdminBase(AsyncLifetime):
             return None
 
     def _leave_out(self, broker: str, error: NetworkError) -> None:
-        """Note that a broker does not answer, so that it is not asked again.
+        """Add a broker that does not answer to :attr:`silent`, so that it is not asked again.
 
         :raises NetworkError: ``error``, if ``skip_silent`` is off.
         """
@@ -130,11 +131,14 @@ class AdminBase(AsyncLifetime):
             return None
 
     async def _brokers(self, cluster: str | None = None) -> dict[str, str]:
-        """The address of each broker of a cluster, or of all: its master, or a slave if it has no master."""
+        """The addresses of all brokers by broker name: of the master, or of a slave if there is no master.
+
+        :param cluster: only brokers of this cluster.
+        """
         return _addresses(await self.cluster(), cluster)
 
     async def _brokers_of(self, topic: str) -> dict[str, str]:
-        """The address of each broker that holds a topic, as :meth:`_brokers`.
+        """The addresses of the brokers that have a topic, by broker name: of the master, or else of a slave.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -143,9 +147,11 @@ class AdminBase(AsyncLifetime):
         return {name: address for name, address in found.items() if address is not None}
 
     async def _masters(self, cluster: str | None, brokers: Collection[str] | None = None) -> list[str]:
-        """The address of each master of a cluster, or of all; only of the named ``brokers``, if they are given.
+        """The addresses of all masters.
 
-        :raises ConfigError: there is none, or a named one is unknown.
+        :param cluster: only masters of this cluster.
+        :param brokers: only masters of these brokers, by name.
+        :raises ConfigError: there is no master, or one of ``brokers`` is not registered.
         """
         info = await self.cluster()
         names = _names(info, cluster)
@@ -164,7 +170,7 @@ class AdminBase(AsyncLifetime):
         return found
 
     async def _masters_and_slaves(self, cluster: str | None) -> list[str]:
-        """The address of each broker of a cluster, or of all. Errors as :meth:`_masters`."""
+        """The addresses of all masters, then of all slaves, sorted. Parameters and errors as of :meth:`_masters`."""
         masters = await self._masters(cluster)
         info = await self.cluster()
         slaves = {
@@ -177,7 +183,7 @@ class AdminBase(AsyncLifetime):
 
 
 def _names(info: ClusterInfo, cluster: str | None) -> list[str]:
-    """The names of a cluster's brokers, or of all."""
+    """The names of the registered brokers of a cluster, sorted; None means of all clusters."""
     wanted = info.broker_addr_table if cluster is None else info.cluster_addr_table.get(cluster, ())
     return sorted(name for name in wanted if name in info.broker_addr_table)
 

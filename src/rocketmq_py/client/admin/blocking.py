@@ -27,16 +27,16 @@ from rocketmq_py.wire.signing import Credentials
 
 
 class Admin(BlockingFacade[AioSource]):
-    """Manages a cluster and looks into it: ``with Admin("127.0.0.1:9876") as admin``.
+    """Manages and inspects a cluster: ``with Admin("127.0.0.1:9876") as admin``.
 
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param timeout: seconds to wait for each answer.
     :param instance: share this client's connections; its owner starts and stops it.
-    :param address_map: connect elsewhere than brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext: speak TLS with every server.
-    :param credentials: sign requests, for servers with access control.
-    :param skip_silent: in calls that ask several brokers, leave out brokers that do not answer, in this and later
-        calls; see :attr:`silent`. By default such a call fails if one broker does not answer.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
+    :param credentials: sign requests with these, for servers with access control.
+    :param skip_silent: skip brokers that do not answer, in calls that ask several brokers: their results lack these
+        brokers, which later calls do not ask again; see :attr:`silent`. By default such a call raises NetworkError.
 
     Every method may raise NetworkError (no answer) and BrokerError (the server refused).
 
@@ -69,37 +69,37 @@ class Admin(BlockingFacade[AioSource]):
 
     @property
     def silent(self) -> dict[str, NetworkError]:
-        """Brokers that were left out because they do not answer: the error by broker name."""
+        """The brokers that ``skip_silent`` skips because they did not answer: by broker name, with the error."""
         return self._aio.silent
 
     def cluster(self) -> ClusterInfo:
-        """The registered brokers, by name and by cluster."""
+        """Ask a name server for all registered brokers: their addresses by broker name, and their names by cluster."""
         return self._run(self._aio.cluster())
 
     def broker_state(self, address: str) -> dict[str, str]:
-        """The runtime state of a broker under Java's names: version, rates, disk, boot time and more."""
+        """The runtime state of a broker, by Java's keys: version, message rates, disk usage, boot time and more."""
         return self._run(self._aio.broker_state(address))
 
     def broker_config(self, address: str) -> dict[str, str]:
-        """The configuration of a broker, by keys of broker.conf."""
+        """The configuration of a broker: values as text, by the keys of broker.conf."""
         return self._run(self._aio.broker_config(address))
 
     def update_broker_config(self, address: str, changes: Mapping[str, str]) -> str:
-        """Change the configuration of a running broker, which writes it to its file.
+        """Change the configuration of a running broker, which also writes it to its configuration file.
 
-        A broker of this project refuses all of ``changes`` if one key is unknown or one value illegal; an Apache
-        RocketMQ broker ignores that one silently.
+        A broker of this project refuses all of ``changes`` if one key is unknown or one value illegal; a broker of
+        Apache RocketMQ silently ignores such a key.
 
-        :param changes: values by keys of broker.conf.
-        :returns: the remark of the broker, empty if there is none: a broker of this project names keys that take effect
-            at its next start.
+        :param changes: new values, by the keys of broker.conf.
+        :returns: the remark in the broker's answer, or an empty text. A broker of this project lists there the keys
+            that take effect only after a restart.
         :raises MessageRefused: an unknown key or an illegal value.
         :raises PermissionDenied: a key that may not be changed remotely.
         """
         return self._run(self._aio.update_broker_config(address, changes))
 
     def replication(self, address: str) -> HaStatus:
-        """The replication state of a master with its slaves, or of a slave."""
+        """The replication (HA) state of a broker: of a master with all its slaves, or of a slave."""
         return self._run(self._aio.replication(address))
 
     def topics(self) -> list[str]:
@@ -107,25 +107,25 @@ class Admin(BlockingFacade[AioSource]):
         return self._run(self._aio.topics())
 
     def system_topics(self) -> list[str]:
-        """The names of the topics that brokers use themselves, sorted."""
+        """The names of the brokers' internal topics, sorted."""
         return self._run(self._aio.system_topics())
 
     def topic_configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
-        """The configuration of every topic: by topic, then by broker name.
+        """The configurations of all topics: by topic, then by broker name.
 
         :param cluster: only on brokers of this cluster.
         """
         return self._run(self._aio.topic_configs(cluster))
 
     def topic_config(self, topic: str) -> dict[str, TopicConfig]:
-        """The configuration of a topic, by broker name.
+        """The configurations of a topic by broker name, which may differ between brokers.
 
         :raises NoRouteError: the name server does not know the topic.
         """
         return self._run(self._aio.topic_config(topic))
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
-        """The smallest and largest offset of each queue of a topic.
+        """The min offset, max offset and last store time of each queue of a topic.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -139,14 +139,14 @@ class Admin(BlockingFacade[AioSource]):
         return self._run(self._aio.topic_groups(topic))
 
     def route(self, topic: str) -> TopicRoute:
-        """The current route of a topic: where its queues are.
+        """Fetch the route of a topic from a name server: its brokers, their addresses and its queues.
 
         :raises NoRouteError: the name server does not know the topic.
         """
         return self._run(self._aio.route(topic))
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of a topic.
+        """The readable queues of a topic, by its current route.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -167,11 +167,14 @@ class Admin(BlockingFacade[AioSource]):
     ) -> None:
         """Create a topic, or change it, on every master.
 
-        :param queues: queues on each broker, unless ``read_queues`` or ``write_queues`` says otherwise.
-        :param perm: 4 read, 2 write, 6 both.
-        :param attributes: to set, for example ``{"message.type": "FIFO"}``; the value None removes an attribute.
-        :param cluster: only on brokers of this cluster.
-        :param brokers: only on these brokers.
+        :param queues: the number of queues on each broker, for reading and writing.
+        :param perm: the permission: 4 read, 2 write, 6 both.
+        :param read_queues: the number of readable queues, instead of ``queues``.
+        :param write_queues: the number of writable queues, instead of ``queues``.
+        :param order: the order flag of the topic's configuration.
+        :param attributes: attributes to set, for example ``{"message.type": "FIFO"}``; the value None removes one.
+        :param cluster: only on masters of this cluster.
+        :param brokers: only on the masters of these brokers, by name.
         :raises ConfigError: an illegal name, or no such cluster or broker.
         """
         self._run(
@@ -189,7 +192,10 @@ class Admin(BlockingFacade[AioSource]):
         )
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic from all masters, and its route from all name servers."""
+        """Delete a topic from all masters, and its route from all name servers.
+
+        :param cluster: only from masters of this cluster, and only their part of the route.
+        """
         self._run(self._aio.delete_topic(topic, cluster=cluster))
 
     def min_offset(self, queue: MessageQueue) -> int:
@@ -197,15 +203,18 @@ class Admin(BlockingFacade[AioSource]):
         return self._run(self._aio.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue gets."""
+        """The offset that the next message of a queue will get."""
         return self._run(self._aio.max_offset(queue))
 
     def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at ``timestamp_ms`` or later; the queue's end if there is none."""
+        """The offset of the first message of a queue stored at or after a time; without one, the queue's max offset.
+
+        :param timestamp_ms: milliseconds since the epoch.
+        """
         return self._run(self._aio.offset_at(queue, timestamp_ms))
 
     def groups(self, cluster: str | None = None) -> dict[str, dict[str, SubscriptionGroupConfig]]:
-        """The configuration of every consumer group: by group, then by broker name.
+        """The configurations of all consumer groups: by group, then by broker name.
 
         :param cluster: only on brokers of this cluster.
         """
@@ -216,8 +225,9 @@ class Admin(BlockingFacade[AioSource]):
     ) -> None:
         """Create a consumer group, or change it, on every master.
 
-        :param group: its name, or its whole configuration, which replaces the other parameters.
-        :param retry_max_times: deliveries of a failed message after the first, before it goes to the dead-letter topic.
+        :param group: the name of the group, or its configuration; ``retry_max_times`` is ignored with the latter.
+        :param retry_max_times: redeliveries of a failed message before it goes to the dead-letter topic.
+        :param cluster: only on masters of this cluster.
         :raises ConfigError: an illegal name, or no such cluster.
         """
         self._run(self._aio.create_group(group, retry_max_times=retry_max_times, cluster=cluster))
@@ -225,18 +235,21 @@ class Admin(BlockingFacade[AioSource]):
     def delete_group(self, group: str, *, clean_offsets: bool = False, cluster: str | None = None) -> None:
         """Delete a consumer group from every master.
 
-        :param clean_offsets: also delete its offsets.
+        :param clean_offsets: also delete its committed offsets.
+        :param cluster: only from masters of this cluster.
         """
         self._run(self._aio.delete_group(group, clean_offsets=clean_offsets, cluster=cluster))
 
     def set_request_mode(
         self, group: str, topic: str, mode: str, *, share: int = 0, cluster: str | None = None
     ) -> None:
-        """Set whether the members of a group pull or pop a topic, if brokers assign its queues
-        (``client_rebalance=False``). Members follow a change within 20 s.
+        """Set whether the members of a group pull or pop a topic.
 
-        :param mode: ``"PULL"``: each queue belongs to one member; ``"POP"``: members pop from shared queues.
-        :param share: in mode POP, the number of other members' queues that each member pops from, too; 0: all queues.
+        It applies to members whose queues brokers assign (``client_rebalance=False``), within 20 s.
+
+        :param mode: ``"PULL"``: each queue belongs to one member; ``"POP"``: several members pop from each queue.
+        :param share: in mode POP, the number of other members whose queues each member also pops; 0: all queues.
+        :param cluster: only on masters of this cluster.
         :raises ConfigError: there is no such mode, or no such cluster.
         :raises TopicNotExist: a broker does not have the topic.
         :raises GroupNotExist: a broker does not have the group.
@@ -244,7 +257,7 @@ class Admin(BlockingFacade[AioSource]):
         self._run(self._aio.set_request_mode(group, topic, mode, share=share, cluster=cluster))
 
     def members(self, group: str) -> ConsumerConnection | None:
-        """The connected members of a group and their subscriptions; None if there are none."""
+        """The connected members of a group and their subscriptions; None if no member is connected."""
         return self._run(self._aio.members(group))
 
     def group_topics(self, group: str) -> list[str]:
@@ -252,29 +265,35 @@ class Admin(BlockingFacade[AioSource]):
         return self._run(self._aio.group_topics(group))
 
     def progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetWrapper]:
-        """The progress of a group in each queue of a topic, or of all topics for which it has committed offsets."""
+        """The consume progress of a group by queue: max offset, committed offset, time of the last consumed message.
+
+        :param topic: only queues of this topic; None: of all topics for which the group has committed offsets.
+        """
         return self._run(self._aio.progress(group, topic))
 
     def group_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The committed offset of a group for a queue: what it consumes next; None if there is none."""
+        """The committed offset of a group in a queue: that of the next message to consume; None if there is none."""
         return self._run(self._aio.group_offset(group, queue))
 
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The committed offsets of a group by queue; queues without one are left out.
+        """The committed offsets of a group by queue of a topic; queues without a committed offset are left out.
 
         :raises NoRouteError: the name server does not know the topic.
         """
         return self._run(self._aio.group_offsets(group, topic))
 
     def set_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the committed offset of a group for a queue. Running members overwrite it with theirs."""
+        """Set the committed offset of a group in a queue. Running members overwrite it with their own offsets.
+
+        With running members use :meth:`reset_group_offset`.
+        """
         self._run(self._aio.set_group_offset(group, queue, offset))
 
     def reset_group_offset(self, group: str, queue: MessageQueue, offset: int) -> int:
-        """Make a group, running members included, consume a queue from ``offset`` on; returns its offset now.
+        """Make a group, running members included, consume a queue from ``offset`` on; returns the offset that is set.
 
-        Members learn of it immediately; with a Java broker at their next pull, at most 15 s later. Needs brokers of
-        version 5.0 or later.
+        Running members follow immediately; with a Java broker at their next pull, at most 15 s later. Needs a broker
+        of version 5.0 or later.
 
         :raises BrokerError: ``offset`` is outside of the queue, or there is no such group or topic.
         :raises ConfigError: the broker is too old to set a single queue.
@@ -282,9 +301,9 @@ class Admin(BlockingFacade[AioSource]):
         return self._run(self._aio.reset_group_offset(group, queue, offset))
 
     def lock_queue(self, group: str, queue: MessageQueue) -> bool:
-        """Take or renew the lock of a queue, as orderly consumers do; True if this client holds it now.
+        """Acquire or renew the lock of a queue for a group, as orderly consumers do.
 
-        It expires 60 seconds after the last renewal.
+        :returns: True if this client holds the lock now; it expires after 60 seconds. False if another client holds it.
         """
         return self._run(self._aio.lock_queue(group, queue))
 
@@ -293,22 +312,23 @@ class Admin(BlockingFacade[AioSource]):
         self._run(self._aio.unlock_queue(group, queue))
 
     def lags(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The number of messages that a group has not committed yet, by queue; all of them if it has committed none.
+        """The number of messages after a group's committed offset, by queue of a topic.
 
-        :raises NoRouteError: the name server does not know the topic. A retry topic that does not exist yet has no
-            queues.
+        A queue without a committed offset counts all its messages. Empty for a retry topic that does not exist yet.
+
+        :raises NoRouteError: the name server does not know the topic.
         """
         return self._run(self._aio.lags(group, topic))
 
     def lag(self, group: str, topic: str) -> int:
-        """The number of messages of a topic that a group has not committed yet. See :meth:`lags`."""
+        """The number of messages of a topic after a group's committed offsets: the sum of :meth:`lags`."""
         return self._run(self._aio.lag(group, topic))
 
     def message(self, offset_msg_id: str) -> MessageExt:
-        """The message with an offset message id, which holds the broker's address and the offset in its commit log.
+        """Read the message with an offset message id, which encodes the broker's address and the commit log offset.
 
-        :raises ConfigError: it is not such an id, or its broker is not in this cluster.
-        :raises BrokerError: the broker has no message there.
+        :raises ConfigError: it is not an offset message id, or its broker is not in this cluster.
+        :raises BrokerError: the broker has no message at that offset.
         """
         return self._run(self._aio.message(offset_msg_id))
 
@@ -322,13 +342,15 @@ class Admin(BlockingFacade[AioSource]):
         end_ms: int = FOREVER,
         unique: bool = False,
     ) -> list[MessageExt]:
-        """Messages of a topic with a key, oldest first. They come from the index, which lags a moment behind.
+        """Find the messages of a topic with a key, oldest first, in the brokers' index of keys.
+
+        The index lags slightly: messages of the last moment may be missing.
 
         :param key: one of the message's keys, or its unique key.
-        :param max_messages: limit for each broker; the newest are returned if there are more.
-        :param begin_ms: stored at this time or later, in milliseconds since the epoch.
-        :param end_ms: stored at this time or earlier.
-        :param unique: look for the unique key only, which a producer sets in every message.
+        :param max_messages: maximum number of messages per broker; the newest ones if there are more.
+        :param begin_ms: only messages stored at or after this time, in milliseconds since the epoch.
+        :param end_ms: only messages stored at or before this time, in milliseconds since the epoch.
+        :param unique: compare ``key`` only with the unique key, which producers set in every message.
         :raises NoRouteError: the name server does not know the topic.
         """
         return self._run(
@@ -347,14 +369,15 @@ class Admin(BlockingFacade[AioSource]):
         sql: str | None = None,
         wait: float = 0.0,
     ) -> Pulled:
-        """Pull messages of a queue from ``offset`` on; commits nothing.
+        """Pull messages of a queue from ``offset`` on; commits no offset.
 
-        :param max_messages: limit; brokers have limits of their own (32 messages, 256 KiB).
+        :param max_messages: maximum number of messages; brokers also have a limit (by default 32 messages and 256 KiB).
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
-        :param sql: an SQL92 expression over message properties instead; brokers need ``enablePropertyFilter=true``.
-        :param wait: seconds that the broker waits for a message if there is none yet.
+        :param sql: an SQL92 expression over message properties instead of tags; brokers need
+            ``enablePropertyFilter=true``.
+        :param wait: seconds that the broker may hold the pull until a message arrives (long polling).
         :raises ConfigError: an illegal expression.
-        :raises NoRouteError: the queue's broker is unknown.
+        :raises NoRouteError: the name servers do not know the queue's broker.
         """
         return self._run(self._aio.pull(queue, offset, max_messages=max_messages, tags=tags, sql=sql, wait=wait))
 
@@ -367,58 +390,68 @@ class Admin(BlockingFacade[AioSource]):
         tags: str = "*",
         sql: str | None = None,
     ) -> Iterator[MessageExt]:
-        """Iterate over the messages of a queue; parameters and errors as :meth:`pull`.
+        """Iterate over the messages of a queue from ``start`` to before ``stop``, in offset order.
 
-        :param start: the first offset; the oldest message by default, or if the offset is deleted already.
-        :param stop: the offset to end before; the present end of the queue by default.
+        Other parameters and errors as of :meth:`pull`.
+
+        :param start: the first offset; None, or an offset whose message is deleted, means the oldest message.
+        :param stop: the offset after the last one; None means the end of the queue at the time of the call.
         """
         return self._iterate(self._aio.read(queue, start, stop, tags=tags, sql=sql))
 
     def newest(
         self, topic: str, count: int, *, tags: str = "*", sql: str | None = None
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """The newest ``count`` messages of a topic that match the filter, oldest first.
+        """Read the newest ``count`` messages of a topic that match the filter, oldest first.
 
-        :returns: the messages, and the end of each queue when it was read.
-        Parameters and errors as :meth:`pull`.
+        :returns: the messages, and the max offset of each queue at the start of the call.
+
+        Other parameters and errors as of :meth:`pull`.
         """
         return self._run(self._aio.newest(topic, count, tags=tags, sql=sql))
 
     def open_transactions(self) -> list[MessageExt]:
-        """The half messages of transactions that have not ended, oldest first.
+        """The half messages of transactions that are neither committed nor rolled back, oldest first.
 
-        ``properties`` hold the real topic (REAL_TOPIC), the producer group (PGROUP) and the number of checks
-        (TRANSACTION_CHECK_TIMES). Transactions that ended in the last seconds may still be listed: brokers record ends
-        in batches (transactionOpBatchInterval).
+        Their ``properties`` have the original topic (REAL_TOPIC), the producer group (PGROUP) and the number of checks
+        (TRANSACTION_CHECK_TIMES). Transactions that ended in the last seconds may still be listed: brokers record
+        commits and rollbacks in batches (transactionOpBatchInterval).
         """
         return self._run(self._aio.open_transactions())
 
     def given_up_transactions(self) -> Iterator[MessageExt]:
-        """The half messages of transactions that brokers have stopped checking (TRANS_CHECK_MAX_TIME_TOPIC)."""
+        """Iterate over the half messages of transactions that brokers no longer check (TRANS_CHECK_MAX_TIME_TOPIC)."""
         return self._iterate(self._aio.given_up_transactions())
 
     def resume_transaction(self, offset_msg_id: str) -> None:
-        """Make a broker check a transaction again that it has stopped checking.
+        """Make a broker check a transaction again that it no longer checks.
 
-        :param offset_msg_id: of its message in TRANS_CHECK_MAX_TIME_TOPIC.
-        :raises ConfigError: it is not such an id, or its broker is not in this cluster.
-        :raises BrokerError: the broker has no such message there.
+        :param offset_msg_id: the offset message id of its half message, from :meth:`given_up_transactions`.
+        :raises ConfigError: it is not an offset message id, or its broker is not in this cluster.
+        :raises BrokerError: the broker has no message at that offset.
         """
         self._run(self._aio.resume_transaction(offset_msg_id))
 
     def users(self, name: str = "", *, cluster: str | None = None) -> list[UserInfo]:
-        """The users whose names contain ``name``, from the first broker of the cluster, or of all."""
+        """Ask one broker for the users whose names contain ``name``.
+
+        :param cluster: ask a broker of this cluster; None: of any.
+        """
         return self._run(self._aio.users(name, cluster=cluster))
 
     def user(self, name: str, *, cluster: str | None = None) -> UserInfo | None:
-        """A user, from the first broker of the cluster, or of all; None if there is none."""
+        """Ask one broker for a user; None if there is no such user.
+
+        :param cluster: ask a broker of this cluster; None: of any.
+        """
         return self._run(self._aio.user(name, cluster=cluster))
 
     def create_user(self, name: str, password: str, *, is_super: bool = False, cluster: str | None = None) -> None:
-        """Add a user to every broker of a cluster, or of all.
+        """Add a user to every broker.
 
-        :param is_super: allowed everything; only a super user can create one.
-        :raises BrokerError: a broker has a user of this name, or refuses; other brokers may have added it.
+        :param is_super: make a super user, who may do everything; only a super user can create one.
+        :param cluster: only on brokers of this cluster.
+        :raises BrokerError: a broker already has a user of this name, or refuses; other brokers may have added it.
         """
         self._run(self._aio.create_user(name, password, is_super=is_super, cluster=cluster))
 
@@ -431,23 +464,35 @@ class Admin(BlockingFacade[AioSource]):
         enabled: bool | None = None,
         cluster: str | None = None,
     ) -> None:
-        """Change a user; parameters that are None stay as they are.
+        """Change a user on every broker; parameters that are None leave their setting unchanged.
 
         :param enabled: False blocks the user.
-        :raises ConfigError: all parameters are None. :raises BrokerError: a broker has no such user, or refuses.
+        :param cluster: only on brokers of this cluster.
+        :raises ConfigError: no change is given.
+        :raises BrokerError: a broker has no such user, or refuses.
         """
         self._run(self._aio.update_user(name, password=password, is_super=is_super, enabled=enabled, cluster=cluster))
 
     def delete_user(self, name: str, *, cluster: str | None = None) -> None:
-        """Remove a user and its permissions; does nothing if there is no such user."""
+        """Remove a user and its permissions from every broker; does nothing if there is no such user.
+
+        :param cluster: only from brokers of this cluster.
+        """
         self._run(self._aio.delete_user(name, cluster=cluster))
 
     def acls(self, user: str = "", resource: str = "", *, cluster: str | None = None) -> list[AclInfo]:
-        """The permissions of users and for resources whose names contain these texts, from one broker."""
+        """Ask one broker for the permissions of users whose names contain ``user``.
+
+        :param resource: only permissions for resources whose names contain this text.
+        :param cluster: ask a broker of this cluster; None: of any.
+        """
         return self._run(self._aio.acls(user, resource, cluster=cluster))
 
     def acl(self, user: str, *, cluster: str | None = None) -> AclInfo | None:
-        """The permissions of a user, from one broker; None if it has none."""
+        """Ask one broker for the permissions of a user; None if the user has none.
+
+        :param cluster: ask a broker of this cluster; None: of any.
+        """
         return self._run(self._aio.acl(user, cluster=cluster))
 
     def set_acl(
@@ -460,19 +505,24 @@ class Admin(BlockingFacade[AioSource]):
         source_ips: Sequence[str] = (),
         cluster: str | None = None,
     ) -> None:
-        """Allow or deny a user actions on resources; replaces its permissions for the same resources.
+        """Allow or deny a user actions on resources, on every broker; replaces its permissions for these resources.
 
-        :param resources: ``Topic:NAME``, ``Group:NAME``, ``Cluster:NAME``, each also as ``NAME*`` or ``*``; or ``*``.
-        :param actions: of Pub, Sub, Create, Update, Delete, Get, List and All.
-        :param source_ips: addresses and networks that the permission applies to; none means all.
+        :param resources: ``Topic:NAME``, ``Group:NAME`` or ``Cluster:NAME``, where NAME may end in ``*`` for a prefix
+            or be ``*`` for all; or ``*`` for all resources.
+        :param actions: some of Pub, Sub, Create, Update, Delete, Get, List and All.
+        :param allow: False denies the actions.
+        :param source_ips: client addresses and networks that the permission applies to; empty means all.
+        :param cluster: only on brokers of this cluster.
         :raises ConfigError: an illegal resource or action.
         :raises BrokerError: a broker has no such user, or refuses.
         """
         self._run(self._aio.set_acl(user, resources, actions, allow=allow, source_ips=source_ips, cluster=cluster))
 
     def delete_acl(self, user: str, resource: str | None = None, *, cluster: str | None = None) -> None:
-        """Remove the permissions of a user for a resource, or all of them.
+        """Remove permissions of a user from every broker.
 
+        :param resource: only the permission for this resource; None: all permissions of the user.
+        :param cluster: only from brokers of this cluster.
         :raises BrokerError: a broker has no such user, or refuses.
         """
         self._run(self._aio.delete_acl(user, resource, cluster=cluster))

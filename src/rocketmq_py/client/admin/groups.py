@@ -1,4 +1,4 @@
-"""Administration of consumer groups: configuration, members, progress, offsets, locks, lag."""
+"""Administration of consumer groups: configuration, members, consume progress, offsets, queue locks, lag."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rocketmq_py.protocol.headers.offset import GetMaxOffset, QueryConsumerOffse
 
 
 class GroupAdmin(TopicAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about consumer groups."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for consumer groups."""
 
     async def groups(self, cluster: str | None = None) -> dict[str, dict[str, SubscriptionGroupConfig]]:
-        """The configuration of every consumer group: by group, then by broker name.
+        """The configurations of all consumer groups: by group, then by broker name.
 
         :param cluster: only on brokers of this cluster.
         """
@@ -38,8 +38,9 @@ class GroupAdmin(TopicAdmin):
     ) -> None:
         """Create a consumer group, or change it, on every master.
 
-        :param group: its name, or its whole configuration, which replaces the other parameters.
-        :param retry_max_times: deliveries of a failed message after the first, before it goes to the dead-letter topic.
+        :param group: the name of the group, or its configuration; ``retry_max_times`` is ignored with the latter.
+        :param retry_max_times: redeliveries of a failed message before it goes to the dead-letter topic.
+        :param cluster: only on masters of this cluster.
         :raises ConfigError: an illegal name, or no such cluster.
         """
         if isinstance(group, str):
@@ -51,7 +52,8 @@ class GroupAdmin(TopicAdmin):
     async def delete_group(self, group: str, *, clean_offsets: bool = False, cluster: str | None = None) -> None:
         """Delete a consumer group from every master.
 
-        :param clean_offsets: also delete its offsets.
+        :param clean_offsets: also delete its committed offsets.
+        :param cluster: only from masters of this cluster.
         """
         header = DeleteGroup(group_name=group, clean_offset=clean_offsets)
         await self._ask_all(await self._masters(cluster), RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
@@ -59,11 +61,13 @@ class GroupAdmin(TopicAdmin):
     async def set_request_mode(
         self, group: str, topic: str, mode: str, *, share: int = 0, cluster: str | None = None
     ) -> None:
-        """Set whether the members of a group pull or pop a topic, if brokers assign its queues
-        (``client_rebalance=False``). Members follow a change within 20 s.
+        """Set whether the members of a group pull or pop a topic.
 
-        :param mode: ``"PULL"``: each queue belongs to one member; ``"POP"``: members pop from shared queues.
-        :param share: in mode POP, the number of other members' queues that each member pops from, too; 0: all queues.
+        It applies to members whose queues brokers assign (``client_rebalance=False``), within 20 s.
+
+        :param mode: ``"PULL"``: each queue belongs to one member; ``"POP"``: several members pop from each queue.
+        :param share: in mode POP, the number of other members whose queues each member also pops; 0: all queues.
+        :param cluster: only on masters of this cluster.
         :raises ConfigError: there is no such mode, or no such cluster.
         :raises TopicNotExist: a broker does not have the topic.
         :raises GroupNotExist: a broker does not have the group.
@@ -74,7 +78,7 @@ class GroupAdmin(TopicAdmin):
         await self._ask_all(await self._masters(cluster), RequestCode.SET_MESSAGE_REQUEST_MODE, None, body.encode())
 
     async def members(self, group: str) -> ConsumerConnection | None:
-        """The connected members of a group and their subscriptions; None if there are none."""
+        """The connected members of a group and their subscriptions; None if no member is connected."""
         header = GroupHeader(consumer_group=group)
         code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         answers = await self._ask_each(await self._brokers(), code, header, without=(ConsumerNotOnline,))
@@ -92,7 +96,10 @@ class GroupAdmin(TopicAdmin):
         return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
 
     async def progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, OffsetWrapper]:
-        """The progress of a group in each queue of a topic, or of all topics for which it has committed offsets."""
+        """The consume progress of a group by queue: max offset, committed offset, time of the last consumed message.
+
+        :param topic: only queues of this topic; None: of all topics for which the group has committed offsets.
+        """
         header = GetConsumeStats(consumer_group=group, topic=topic)
         answers = await self._ask_each(await self._brokers(), RequestCode.GET_CONSUME_STATS, header)
         tables = [ConsumeStatsTable.read(answer.body).queues() for answer in answers.values()]
@@ -101,7 +108,7 @@ class GroupAdmin(TopicAdmin):
     # -- offsets
 
     async def group_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The committed offset of a group for a queue: what it consumes next; None if there is none."""
+        """The committed offset of a group in a queue: that of the next message to consume; None if there is none."""
         header = QueryConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False,
             bname=queue.broker_name,
@@ -112,7 +119,7 @@ class GroupAdmin(TopicAdmin):
             return None
 
     async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The committed offsets of a group by queue; queues without one are left out.
+        """The committed offsets of a group by queue of a topic; queues without a committed offset are left out.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -121,7 +128,10 @@ class GroupAdmin(TopicAdmin):
         return {queue: offset for queue, offset in zip(queues, offsets, strict=True) if offset is not None}
 
     async def set_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the committed offset of a group for a queue. Running members overwrite it with theirs."""
+        """Set the committed offset of a group in a queue. Running members overwrite it with their own offsets.
+
+        With running members use :meth:`reset_group_offset`.
+        """
         header = UpdateConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset,
             bname=queue.broker_name,
@@ -129,17 +139,17 @@ class GroupAdmin(TopicAdmin):
         await self._ask_owner(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def reset_group_offset(self, group: str, queue: MessageQueue, offset: int) -> int:
-        """Make a group, running members included, consume a queue from ``offset`` on; returns its offset now.
+        """Make a group, running members included, consume a queue from ``offset`` on; returns the offset that is set.
 
-        Members learn of it immediately; with a Java broker at their next pull, at most 15 s later. Needs brokers of
-        version 5.0 or later.
+        Running members follow immediately; with a Java broker at their next pull, at most 15 s later. Needs a broker
+        of version 5.0 or later.
 
         :raises BrokerError: ``offset`` is outside of the queue, or there is no such group or topic.
         :raises ConfigError: the broker is too old to set a single queue.
         """
         probe = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         version = (await self._ask_owner(queue, RequestCode.GET_MAX_OFFSET, probe)).version
-        if version < Version.V5_0_0:  # older brokers ignore queue and offset: they reset the whole topic by time
+        if version < Version.V5_0_0:  # older brokers ignore queue and offset and reset all queues by time
             raise ConfigError(
                 f"broker {queue.broker_name} is of version {version_name(version)}: setting a group back needs 5.0; "
                 "stop the group's consumers and set the offset itself (set_group_offset)"
@@ -150,7 +160,7 @@ class GroupAdmin(TopicAdmin):
         )  # fmt: skip
         try:
             answer = await self._ask_owner(queue, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
-        except (ConsumerNotOnline, RequestNotSupported):  # such a broker only passes the request on to running members
+        except (ConsumerNotOnline, RequestNotSupported):  # such a broker only forwards the request to running members
             await self.set_group_offset(group, queue, offset)
             return offset
         return ResetOffsetTable.read(answer.body).queues().get(queue, offset)
@@ -158,9 +168,9 @@ class GroupAdmin(TopicAdmin):
     # -- locks
 
     async def lock_queue(self, group: str, queue: MessageQueue) -> bool:
-        """Take or renew the lock of a queue, as orderly consumers do; True if this client holds it now.
+        """Acquire or renew the lock of a queue for a group, as orderly consumers do.
 
-        It expires 60 seconds after the last renewal.
+        :returns: True if this client holds the lock now; it expires after 60 seconds. False if another client holds it.
         """
         body = await self._ask_lock(RequestCode.LOCK_BATCH_MQ, group, queue)
         held = LockBatchResponse.decode(body).lock_ok_mq_set
@@ -178,19 +188,20 @@ class GroupAdmin(TopicAdmin):
     # -- lag
 
     async def lags(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The number of messages that a group has not committed yet, by queue; all of them if it has committed none.
+        """The number of messages after a group's committed offset, by queue of a topic.
 
-        :raises NoRouteError: the name server does not know the topic. A retry topic that does not exist yet has no
-            queues.
+        A queue without a committed offset counts all its messages. Empty for a retry topic that does not exist yet.
+
+        :raises NoRouteError: the name server does not know the topic.
         """
         queues = await self._readable(topic)
         return dict(zip(queues, await asyncio.gather(*(self._lag(group, queue) for queue in queues)), strict=True))
 
     async def lag(self, group: str, topic: str) -> int:
-        """The number of messages of a topic that a group has not committed yet. See :meth:`lags`."""
+        """The number of messages of a topic after a group's committed offsets: the sum of :meth:`lags`."""
         return sum((await self.lags(group, topic)).values())
 
     async def _lag(self, group: str, queue: MessageQueue) -> int:
         done, first = await asyncio.gather(self.group_offset(group, queue), self.min_offset(queue))
-        # The end is asked for last: messages consumed meanwhile must not make the lag negative.
+        # Read the end of the queue last: messages consumed in between must not make the lag negative.
         return max(0, await self.max_offset(queue) - max(done or 0, first))

@@ -1,6 +1,6 @@
-"""Reading messages without being a consumer: by id, by key, or a queue from an offset on.
+"""Reads messages without consuming them: by id, by key, or from an offset of a queue on.
 
-Reads in the consumer group that brokers reserve for tools, commits nothing and joins no group.
+Pulls as the consumer group that brokers reserve for tools, commits no offset and joins no group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _PULLED = (
 class Pulled(NamedTuple):
     """The result of one pull.
 
-    ``next_offset`` is the offset to pull next: it is after the messages returned and those that the filter left out.
+    :ivar next_offset: the offset to pull next, after the returned messages and those that the filter excluded.
+    :ivar min_offset: the offset of the queue's oldest message.
+    :ivar max_offset: the offset that the queue's next message will get.
     """
 
     messages: list[MessageExt]
@@ -46,13 +48,13 @@ class Pulled(NamedTuple):
 
 
 class MessageAdmin(GroupAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about messages."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for messages."""
 
     async def message(self, offset_msg_id: str) -> MessageExt:
-        """The message with an offset message id, which holds the broker's address and the offset in its commit log.
+        """Read the message with an offset message id, which encodes the broker's address and the commit log offset.
 
-        :raises ConfigError: it is not such an id, or its broker is not in this cluster.
-        :raises BrokerError: the broker has no message there.
+        :raises ConfigError: it is not an offset message id, or its broker is not in this cluster.
+        :raises BrokerError: the broker has no message at that offset.
         """
         ip, port, offset = parse_offset_msg_id(offset_msg_id)
         address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
@@ -75,13 +77,15 @@ class MessageAdmin(GroupAdmin):
         end_ms: int = FOREVER,
         unique: bool = False,
     ) -> list[MessageExt]:
-        """Messages of a topic with a key, oldest first. They come from the index, which lags a moment behind.
+        """Find the messages of a topic with a key, oldest first, in the brokers' index of keys.
+
+        The index lags slightly: messages of the last moment may be missing.
 
         :param key: one of the message's keys, or its unique key.
-        :param max_messages: limit for each broker; the newest are returned if there are more.
-        :param begin_ms: stored at this time or later, in milliseconds since the epoch.
-        :param end_ms: stored at this time or earlier.
-        :param unique: look for the unique key only, which a producer sets in every message.
+        :param max_messages: maximum number of messages per broker; the newest ones if there are more.
+        :param begin_ms: only messages stored at or after this time, in milliseconds since the epoch.
+        :param end_ms: only messages stored at or before this time, in milliseconds since the epoch.
+        :param unique: compare ``key`` only with the unique key, which producers set in every message.
         :raises NoRouteError: the name server does not know the topic.
         """
         header = QueryMessage(
@@ -91,7 +95,7 @@ class MessageAdmin(GroupAdmin):
         brokers = await self._brokers_of(topic)
         answers = await self._ask_each(brokers, RequestCode.QUERY_MESSAGE, header, without=(NotFound,))
         found = [message for name, answer in answers.items() for message in decode_records(answer.body, name)]
-        # An index entry is a hash: drop messages whose key only has the same hash.
+        # The index has hashes of keys: drop messages of which a different key has the same hash.
         wanted = [message for message in found if message.topic == topic and _has_key(message, key, unique=unique)]
         return sorted(wanted, key=_by_time)
 
@@ -105,14 +109,15 @@ class MessageAdmin(GroupAdmin):
         sql: str | None = None,
         wait: float = 0.0,
     ) -> Pulled:
-        """Pull messages of a queue from ``offset`` on; commits nothing.
+        """Pull messages of a queue from ``offset`` on; commits no offset.
 
-        :param max_messages: limit; brokers have limits of their own (32 messages, 256 KiB).
+        :param max_messages: maximum number of messages; brokers also have a limit (by default 32 messages and 256 KiB).
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
-        :param sql: an SQL92 expression over message properties instead; brokers need ``enablePropertyFilter=true``.
-        :param wait: seconds that the broker waits for a message if there is none yet.
+        :param sql: an SQL92 expression over message properties instead of tags; brokers need
+            ``enablePropertyFilter=true``.
+        :param wait: seconds that the broker may hold the pull until a message arrives (long polling).
         :raises ConfigError: an illegal expression.
-        :raises NoRouteError: the queue's broker is unknown.
+        :raises NoRouteError: the name servers do not know the queue's broker.
         """
         subscription = make_subscription(queue.topic, tags, sql, 0)
         header = PullMessage(
@@ -135,10 +140,12 @@ class MessageAdmin(GroupAdmin):
         self, queue: MessageQueue, start: int | None = None, stop: int | None = None, *, tags: str = "*",
         sql: str | None = None,
     ) -> AsyncIterator[MessageExt]:  # fmt: skip
-        """Iterate over the messages of a queue; parameters and errors as :meth:`pull`.
+        """Iterate over the messages of a queue from ``start`` to before ``stop``, in offset order.
 
-        :param start: the first offset; the oldest message by default, or if the offset is deleted already.
-        :param stop: the offset to end before; the present end of the queue by default.
+        Other parameters and errors as of :meth:`pull`.
+
+        :param start: the first offset; None, or an offset whose message is deleted, means the oldest message.
+        :param stop: the offset after the last one; None means the end of the queue at the time of the call.
         """
         first, end = await self._extent(queue)
         offset = first if start is None else max(first, start)
@@ -156,10 +163,11 @@ class MessageAdmin(GroupAdmin):
     async def newest(
         self, topic: str, count: int, *, tags: str = "*", sql: str | None = None
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """The newest ``count`` messages of a topic that match the filter, oldest first.
+        """Read the newest ``count`` messages of a topic that match the filter, oldest first.
 
-        :returns: the messages, and the end of each queue when it was read.
-        Parameters and errors as :meth:`pull`.
+        :returns: the messages, and the max offset of each queue at the start of the call.
+
+        Other parameters and errors as of :meth:`pull`.
         """
         queues = await self._readable(topic)
         ends = dict(zip(queues, await asyncio.gather(*map(self.max_offset, queues)), strict=True))
@@ -172,7 +180,11 @@ class MessageAdmin(GroupAdmin):
     async def _newest_of(
         self, queue: MessageQueue, end: int, count: int, tags: str, sql: str | None
     ) -> list[MessageExt]:
-        """Read backwards in growing steps, since few messages may match the filter."""
+        """Read the newest ``count`` messages of a queue that match the filter, in offset order.
+
+        Reads ranges of offsets backwards from ``end`` (exclusive). Each range is larger than the one before, because
+        few messages may match.
+        """
         first = await self.min_offset(queue)
         found: list[MessageExt] = []
         step, stop = max(count, _PULL_MESSAGES), end
@@ -184,7 +196,7 @@ class MessageAdmin(GroupAdmin):
 
 
 def _by_time(message: MessageExt) -> tuple[int, int]:
-    """Sort key for the order of arrival, exact within a broker."""
+    """Sort key: store time, then commit log offset; exact among messages of one broker."""
     return message.store_timestamp, message.commit_log_offset
 
 

@@ -23,7 +23,7 @@ from rocketmq_py.protocol.sys_flag import PERM_RW
 
 
 class TopicAdmin(BrokerAdmin):
-    """The part of :class:`~rocketmq_py.client.admin.admin.Admin` about topics."""
+    """Base of :class:`~rocketmq_py.client.admin.admin.Admin`: its methods for topics."""
 
     # -- topics
 
@@ -33,12 +33,12 @@ class TopicAdmin(BrokerAdmin):
         return sorted(TopicList.decode(answer.body).topic_list)
 
     async def system_topics(self) -> list[str]:
-        """The names of the topics that brokers use themselves, sorted."""
+        """The names of the brokers' internal topics, sorted."""
         answers = await self._ask_each(await self._brokers(), RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
         return sorted({topic for answer in answers.values() for topic in TopicList.decode(answer.body).topic_list})
 
     async def topic_configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
-        """The configuration of every topic: by topic, then by broker name.
+        """The configurations of all topics: by topic, then by broker name.
 
         :param cluster: only on brokers of this cluster.
         """
@@ -50,7 +50,7 @@ class TopicAdmin(BrokerAdmin):
         return dict(sorted(found.items()))
 
     async def topic_config(self, topic: str) -> dict[str, TopicConfig]:
-        """The configuration of a topic, by broker name.
+        """The configurations of a topic by broker name, which may differ between brokers.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -60,7 +60,7 @@ class TopicAdmin(BrokerAdmin):
         return {broker: TopicConfig.decode(answer.body) for broker, answer in answers.items()}
 
     async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
-        """The smallest and largest offset of each queue of a topic.
+        """The min offset, max offset and last store time of each queue of a topic.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -80,14 +80,14 @@ class TopicAdmin(BrokerAdmin):
         return sorted({group for answer in answers.values() for group in GroupList.decode(answer.body).group_list})
 
     async def route(self, topic: str) -> TopicRoute:
-        """The current route of a topic: where its queues are.
+        """Fetch the route of a topic from a name server: its brokers, their addresses and its queues.
 
         :raises NoRouteError: the name server does not know the topic.
         """
         return await self._instance.routes.refresh(topic)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of a topic.
+        """The readable queues of a topic, by its current route.
 
         :raises NoRouteError: the name server does not know the topic.
         """
@@ -108,11 +108,14 @@ class TopicAdmin(BrokerAdmin):
     ) -> None:
         """Create a topic, or change it, on every master.
 
-        :param queues: queues on each broker, unless ``read_queues`` or ``write_queues`` says otherwise.
-        :param perm: 4 read, 2 write, 6 both.
-        :param attributes: to set, for example ``{"message.type": "FIFO"}``; the value None removes an attribute.
-        :param cluster: only on brokers of this cluster.
-        :param brokers: only on these brokers.
+        :param queues: the number of queues on each broker, for reading and writing.
+        :param perm: the permission: 4 read, 2 write, 6 both.
+        :param read_queues: the number of readable queues, instead of ``queues``.
+        :param write_queues: the number of writable queues, instead of ``queues``.
+        :param order: the order flag of the topic's configuration.
+        :param attributes: attributes to set, for example ``{"message.type": "FIFO"}``; the value None removes one.
+        :param cluster: only on masters of this cluster.
+        :param brokers: only on the masters of these brokers, by name.
         :raises ConfigError: an illegal name, or no such cluster or broker.
         """
         names.check_topic(topic)
@@ -130,7 +133,10 @@ class TopicAdmin(BrokerAdmin):
         await self._ask_all(await self._masters(cluster, brokers), RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic from all masters, and its route from all name servers."""
+        """Delete a topic from all masters, and its route from all name servers.
+
+        :param cluster: only from masters of this cluster, and only their part of the route.
+        """
         masters = await self._masters(cluster)
         await self._ask_all(masters, RequestCode.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic))
         servers = self._instance.name_servers.addresses
@@ -144,12 +150,15 @@ class TopicAdmin(BrokerAdmin):
         return first_offset(await self._offset(queue, RequestCode.GET_MIN_OFFSET, _of_queue(queue)))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message of a queue gets."""
+        """The offset that the next message of a queue will get."""
         header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at ``timestamp_ms`` or later; the queue's end if there is none."""
+        """The offset of the first message of a queue stored at or after a time; without one, the queue's max offset.
+
+        :param timestamp_ms: milliseconds since the epoch.
+        """
         header = SearchOffset(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name
         )
@@ -169,13 +178,16 @@ class TopicAdmin(BrokerAdmin):
             raise
 
     async def _extent(self, queue: MessageQueue) -> tuple[int, int]:
-        """The smallest offset of a queue and its end."""
+        """The min offset and the max offset of a queue; the latter is one after the last message."""
         first, end = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
         return first, end
 
 
 def changes(attributes: Mapping[str, str | None]) -> str:
-    """Changes of a topic's attributes as text of the request: ``+message.type=FIFO,-other``."""
+    """Encode changes of a topic's attributes for the request, for example ``+message.type=FIFO,-other``.
+
+    :param attributes: new values by name; None removes the attribute.
+    """
     return ",".join(f"-{name}" if value is None else f"+{name}={value}" for name, value in attributes.items())
 
 

@@ -1,1 +1,1 @@
-"""Consumers: what all of them share, and one package for each kind."""
+"""Consumers: code that all kinds share, and one package for each kind (push, lite pull, pull, simple)."""

@@ -1,4 +1,4 @@
-"""What all blocking consumers have in common: each wraps an asyncio consumer that runs in the portal's event loop."""
+"""The base class of all blocking consumers: each wraps an asyncio consumer that runs in the portal's event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ C = TypeVar("C", bound=GroupMember)
 
 
 class BlockingMember(BlockingFacade[C]):
-    """A member of a consumer group, for threads."""
+    """A blocking consumer: a member of a consumer group whose methods may be called from any thread."""
 
     def _make(self, constructor: Callable[[], C]) -> C:
         """Construct the asyncio consumer in the loop's thread."""
@@ -21,10 +21,10 @@ class BlockingMember(BlockingFacade[C]):
 
     @property
     def group(self) -> str:
-        """The consumer group."""
+        """The name of the consumer group, with the namespace prefix."""
         return self._aio.group
 
     @property
     def client_id(self) -> str:
-        """The id that brokers and the other members know this consumer by."""
+        """The client id, by which brokers identify this member of the group."""
         return self._aio.client_id

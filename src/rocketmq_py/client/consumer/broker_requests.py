@@ -1,7 +1,7 @@
-"""Requests of brokers to consumers: reset offsets, return offsets and state, consume one message now.
+"""Requests that brokers send to consumers for operators: reset offsets, return offsets and state, consume one message.
 
-Decodes the requests, finds the consumer by its group, and encodes the answers. (``client_instance`` handles the request
-that says that the members of a group have changed.)
+Decodes the requests, finds the consumer by its group, and encodes the answers. (``client_instance`` handles
+NOTIFY_CONSUMER_IDS_CHANGED, sent when the members of a group have changed.)
 """
 
 from __future__ import annotations
@@ -23,31 +23,34 @@ from rocketmq_py.wire.record import decode_record
 
 
 class Consumer(Protocol):
-    """What brokers may request of a consumer."""
+    """A consumer that can answer these requests of brokers."""
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Continue at other offsets, smaller or greater."""
+        """Continue at these offsets, smaller or greater than the current ones; queues it does not own are ignored."""
         ...
 
     def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets of a topic's queues that are held in memory."""
+        """The offset of the next message to consume in each queue of a topic, from memory: maybe not stored yet."""
         ...
 
     def running_info(self) -> dict[str, Any]:
-        """The state of the consumer, as Java's ConsumerRunningInfo with queues as keys."""
+        """The state of the consumer: the JSON object of Java's ConsumerRunningInfo, with MessageQueues as keys."""
         ...
 
     def stacks(self) -> str:
-        """The stacks of its threads, as text."""
+        """The stacks of all threads of the process, as text."""
         ...
 
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
-        """Pass a message to its listener, outside of all queues; returns Java's ConsumeMessageDirectlyResult."""
+        """Pass a message to its listener at once; returns the JSON object of Java's ConsumeMessageDirectlyResult."""
         ...
 
 
 def serve(instance: ClientInstance) -> None:
-    """Let the consumers of ``instance`` answer requests of brokers."""
+    """Register handlers of the requests that brokers send to consumers of ``instance`` for operators.
+
+    They reset offsets, return offsets and the consumer's state, and consume one message.
+    """
     requests = _Requests(instance)
     on_request = instance.connections.on_request
     on_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, requests.reset_offset)
@@ -109,7 +112,7 @@ def _key(queue: MessageQueue) -> tuple[tuple[str, str | int], ...]:
 
 
 def _json(value: Mapping[str, Any]) -> Command:
-    """An answer with queues as keys, which Java's tools read only if they are encoded as objects."""
+    """A successful answer with a JSON body; queues as keys are encoded as JSON objects, as Java's tools require."""
     return Command(ResponseCode.SUCCESS, body=fastjson.dumps_java(value))
 
 
@@ -121,7 +124,10 @@ class _OffsetItem(msgspec.Struct, rename="camel"):
 
 
 def _read_offsets(body: bytes) -> dict[MessageQueue, int]:
-    """Decode a ResetOffsetBody: a table, or a list, which brokers send to clients that are not Java's."""
+    """Decode a ResetOffsetBody, whose offsets are a table for Java clients and a list for other clients.
+
+    :raises BadHeader: the body cannot be decoded.
+    """
     table = fastjson.loads(body).get("offsetTable") or {}
     try:
         if isinstance(table, list):

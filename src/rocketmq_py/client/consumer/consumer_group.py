@@ -1,7 +1,7 @@
 """The state that the parts of one consumer share: its group, subscriptions, queues, offsets and statistics.
 
-State only: fetching, dispatching and rebalancing are in the rooms ``push``, ``lite_pull``, ``pull``, ``simple``,
-``dispatch`` and ``rebalance``.
+Fetching, dispatching and rebalancing are in the packages ``push``, ``lite_pull``, ``pull``, ``simple``, ``dispatch``
+and ``rebalance``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namesp
 
 
 class ConsumerState(enum.Enum):
-    """The phase of a consumer's life."""
+    """The state of a consumer, from construction to close."""
 
     NEW = "new"
     STARTING = "starting"
@@ -42,21 +42,22 @@ class ConsumerState(enum.Enum):
 
 
 class ConsumerGroup:
-    """One member of a consumer group.
+    """The shared state of one consumer, which is one member of a consumer group.
 
-    :ivar name: of the group, with its namespace.
-    :ivar subscriptions: by topic (with namespace), as the application wants them.
-    :ivar announced: the subscriptions the brokers have. Pulls carry their versions, because a broker refuses a pull
-        whose version is newer than the last heartbeat.
+    :ivar name: the name of the group, with its namespace.
+    :ivar subscriptions: the current subscriptions of the application, by topic with namespace.
+    :ivar announced: the subscriptions of the last heartbeat. Pulls carry their versions, because a broker refuses a
+        pull whose version is newer than that of the last heartbeat.
     :ivar queues: the queues this member owns.
     :ivar leaving: queues it no longer owns but still has locked, because a listener has messages of them.
     :ivar limits: flow control limits by topic.
-    :ivar threads: the most listeners that may run at a time.
+    :ivar threads: maximum number of listeners that may run at the same time.
     :ivar stopwatch: measures how long each running listener takes.
-    :ivar announced_at: time of the last announcement, -1 before the first.
-    :ivar problems: what is wrong with this consumer now, by what it concerns; ``health().ok`` is False meanwhile.
-    :ivar skipped: the messages that this consumer could not read.
-    :ivar single_pulls: reads messages one by one where an answer is damaged.
+    :ivar announced_at: when ``announced`` was sent, in seconds of :meth:`now`; -1 before the first time.
+    :ivar problems: current errors; while there are any, ``health().ok`` is False. The keys say what fails, for example
+        ``("queue", queue)``.
+    :ivar skipped: counts the messages that this consumer could not decode.
+    :ivar single_pulls: pulls messages one by one after a damaged answer.
     """
 
     def __init__(self, name: str, instance: ClientInstance, options: PushOptions) -> None:
@@ -89,39 +90,39 @@ class ConsumerGroup:
         return BrokerOffsetStore(self.instance, self.name)
 
     def failure_log(self, key: Hashable, broker_name: str) -> FailureLog:
-        """A log for failures of what ``key`` names, at a broker."""
+        """Make a :class:`FailureLog` for repeated requests to a broker; ``key`` is their key in ``problems``."""
         return FailureLog(key, broker_name, self.instance.outages, self.problems, self.now)
 
     def make_queue(self, queue: MessageQueue) -> ProcessQueue:
-        """An empty process queue: an ordered one for an orderly consumer."""
+        """Make an empty process queue; an :class:`OrderedQueue` for an orderly consumer."""
         if self.options.orderly:
             return OrderedQueue(queue, self.now(), needs_lock=not self.is_broadcasting)
         return ProcessQueue(queue, self.now())
 
     def now(self) -> float:
-        """Seconds of the clock that event loops use."""
+        """The current monotonic time in seconds."""
         return monotonic()
 
-    # -- names: the application's are without the namespace, those of brokers have it
+    # -- topic names: brokers use them with the namespace prefix, the application without
 
     def named_topic(self, topic: str) -> str:
-        """The name of a topic at brokers."""
+        """The name of a topic with the namespace prefix, as brokers use it."""
         return with_namespace(self.namespace, topic)
 
     def named(self, queue: MessageQueue) -> MessageQueue:
-        """A queue by its name at brokers."""
+        """The queue with the namespace prefix in its topic, as brokers use it."""
         return queue._replace(topic=with_namespace(self.namespace, queue.topic)) if self.namespace else queue
 
     def shown_topic(self, topic: str) -> str:
-        """The name of a topic in the application."""
+        """The name of a topic without the namespace prefix, as the application uses it."""
         return without_namespace(self.namespace, topic)
 
     def shown(self, queue: MessageQueue) -> MessageQueue:
-        """A queue by its name in the application."""
+        """The queue without the namespace prefix in its topic, as the application uses it."""
         return queue_without_namespace(self.namespace, queue)
 
     def show(self, messages: Iterable[MessageExt]) -> None:
-        """Give messages the topic names of the application."""
+        """Remove the namespace prefix from the topics of messages, in place."""
         if self.namespace:
             for message in messages:
                 message.topic = without_namespace(self.namespace, message.topic)
@@ -129,7 +130,7 @@ class ConsumerGroup:
     # -- statistics
 
     def stats(self, topic: str) -> ConsumeStats:
-        """The statistics of a topic."""
+        """The statistics of a topic, with or without namespace; created at the first call."""
         topic = with_namespace(self.namespace, topic) if self.namespace else topic
         found = self._stats.get(topic)
         if found is None:
@@ -137,34 +138,36 @@ class ConsumerGroup:
         return found
 
     def sample_stats(self) -> None:
-        """Take a sample of all statistics; rates are computed from samples."""
+        """Record the current counts of all statistics; rates per second are computed from these records."""
         for stats in self._stats.values():
             stats.sample(self.now())
 
     def is_pop_retry(self, topic: str) -> bool:
-        """True for the retry topic of a topic that this group has consumed by POP."""
+        """True if ``topic`` is a POP retry topic of this group, for messages that it popped and did not ack."""
         return topic.startswith(f"{self.retry_topic}_")
 
     def subscribe(self, topic: str, tags: str | None, sql: str | None = None) -> None:
-        """Subscribe to a topic; a topic that is subscribed already gets a new subscription version.
+        """Subscribe to a topic, or replace its subscription by one with a newer version.
+
+        :param topic: with namespace.
 
         :raises ConfigError: the expression is illegal.
         """
         self.subscriptions[topic] = make_subscription(topic, tags, sql, self._next_version(topic))
 
     def renew_subscription(self, topic: str) -> None:
-        """Give a subscription a new version, so that brokers replace theirs."""
+        """Give a subscription a newer version, so that brokers replace their copy; do nothing if there is none."""
         known = self.subscriptions.get(topic)
         if known is not None:
             self.subscriptions[topic] = msgspec.structs.replace(known, sub_version=self._next_version(topic))
 
     def _next_version(self, topic: str) -> int:
-        """The current time in milliseconds, but always more than the last version: brokers keep the greatest one."""
+        """The version of a new subscription: the time in milliseconds, or more if the last version is not smaller."""
         known = self.subscriptions.get(topic)
         return max(int(time() * 1000), known.sub_version + 1 if known is not None else 0)
 
     async def announce(self) -> None:
-        """Send the subscriptions to all brokers by heartbeat; pulls use these versions from then on."""
+        """Send the subscriptions to all brokers by heartbeat; later pulls use their versions."""
         announced = dict(self.subscriptions)
         await self.instance.heartbeat_all()
         self.announced = announced
@@ -175,7 +178,7 @@ class ConsumerGroup:
         return {queue: process for queue, process in self.queues.items() if queue.topic == topic}
 
     def share_limits(self, topic: str) -> None:
-        """Recompute the limits of a topic's queues from the limits of the topic."""
+        """Divide the flow control limits of a topic among the queues of the topic that this member owns."""
         options = self.options
         self.limits[topic] = options.limits.shared(
             options.pull_threshold_for_topic, options.pull_threshold_size_for_topic, len(self.owned(topic))

@@ -1,7 +1,7 @@
-"""Log levels for failures that repeat: they are logged when they begin, once a minute, and when they end.
+"""Log levels for repeated failures: a warning at the first one, once a minute while they last, and at the recovery.
 
-A broker that cannot be reached is logged once for all queues of a client. Each failure is also a problem of the
-consumer's health until it ends.
+An unreachable broker is logged once for all queues of a client. A failure appears in the consumer's health until the
+recovery.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from time import monotonic
 from rocketmq_py.errors import NetworkError, NoRouteError, RocketMQError
 
 LOG_INTERVAL = 60.0
-"""Seconds between log lines about a failure that goes on."""
+"""Seconds between warnings about the same lasting failure."""
 
 Problems = dict[Hashable, RocketMQError | str]
-"""What is wrong with a consumer now, by what it concerns."""
+"""The current errors of a consumer; the keys say what fails, for example ``("queue", queue)``."""
 
 
 class FailureLog:
-    """The failures of one thing that is tried again and again, for instance the pulls of a queue.
+    """The failures of one repeated operation, for example the pulls of a queue.
 
-    :param key: what it concerns; the key of its problem.
-    :param broker_name: the broker whose loss is logged once for all things that share ``outages``.
-    :param outages: when a broker was last logged as lost, by name; shared by all consumers of a client.
-    :param problems: those of the consumer.
+    :param key: the key of its errors in ``problems``.
+    :param broker_name: the broker of the operation; that it is unreachable is logged once for all users of ``outages``.
+    :param outages: when an unreachable broker was last logged, by broker name; shared by all consumers of a client.
+    :param problems: the current errors of the consumer; gets the failure until the recovery.
     """
 
     __slots__ = ("_broker_name", "_clock", "_error", "_key", "_logged_at", "_outages", "_problems", "_since")
@@ -48,7 +48,7 @@ class FailureLog:
         self._logged_at = 0.0
 
     def failed(self, error: RocketMQError) -> int:
-        """Note a failure; returns the level to log it at."""
+        """Record a failure; returns the level to log it at: WARNING, or DEBUG for a repeated one."""
         now, known = self._clock(), self._error
         if known is None:
             self._since = now
@@ -67,12 +67,12 @@ class FailureLog:
 
     @property
     def duration(self) -> str:
-        """How long the failure has lasted, as a part of a log line; empty for the first failure."""
+        """How long the failure has lasted, for log lines: ``" for 12 s"``; empty if less than a second."""
         seconds = self._clock() - self._since
         return f" for {seconds:.0f} s" if seconds >= 1 else ""
 
     def recovered(self) -> int | None:
-        """Note a success; returns the level to log the recovery at, None if nothing had failed before."""
+        """Record a success; returns the level to log the recovery at, None if there was no failure before."""
         error = self._error
         if error is None:
             return None
@@ -82,7 +82,7 @@ class FailureLog:
         return logging.WARNING if is_logged else logging.DEBUG
 
     def close(self) -> None:
-        """Remove the failure: there are no further tries."""
+        """Remove the failure from the consumer's problems: the operation is not tried again."""
         if self._error is not None and self._problems.get(self._key) is self._error:
             del self._problems[self._key]
         self._error = None

@@ -20,6 +20,8 @@ _REFUSALS = (ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 def make_subscription(topic: str, tags: str | None, sql: str | None, version: int) -> SubscriptionData:
     """Make a subscription from a tag expression or, if given, an SQL expression.
 
+    :param tags: ``"*"`` or None for all messages, or tags separated by ``||``.
+    :param version: usually the current time in milliseconds; brokers keep the subscription with the greatest version.
     :raises ConfigError: both are given, or the expression is illegal.
     """
     if sql is None:
@@ -40,9 +42,9 @@ def make_subscription(topic: str, tags: str | None, sql: str | None, version: in
 
 
 async def check_brokers(instance: ClientInstance, group: str, subscriptions: list[SubscriptionData]) -> None:
-    """Ask one broker of each topic that is filtered by SQL whether it supports that.
+    """Check for each subscription by SQL that one broker of its topic supports it; does nothing for tags.
 
-    A broker that cannot be reached is only logged.
+    A broker that cannot be reached is logged and counts as one that does.
 
     :raises ConfigError: a broker does not filter by SQL, or refuses the expression.
     """
@@ -75,9 +77,9 @@ async def _check(instance: ClientInstance, group: str, subscription: Subscriptio
 
 
 def check_version(instance: ClientInstance, address: str, subscription: SubscriptionData) -> None:
-    """Refuse a pull by SQL from a broker that is too old: it would read the expression as tags.
+    """Check that a broker is new enough to filter by SQL: an older one would read the expression as tags.
 
-    :raises ConfigError: the broker is known to be older than 4.1.0.
+    :raises ConfigError: the subscription is by SQL, and the broker's heartbeat answer has a version before 4.1.0.
     """
     version = instance.broker_version(address)
     if version is not None and version < Version.V4_1_0_SNAPSHOT and not is_tag_type(subscription.expression_type):

@@ -1,4 +1,4 @@
-"""Log lines about flow control: when a queue is held back, once a minute, and when it is pulled again."""
+"""Logs flow control: when a queue is not pulled because too many of its messages are cached, and when it is again."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rocketmq_py.core.consumer.process_queue import ProcessQueue
 _log = logging.getLogger(__name__)
 
 NOTICE_AFTER = 1.0
-"""Seconds of flow control before it is logged: shorter pauses are normal while listeners are busy."""
+"""Seconds after which a pause by flow control is logged; shorter ones are normal while listeners are busy."""
 LOG_INTERVAL = 60.0
-"""Seconds between log lines about flow control that goes on."""
+"""Seconds between log lines about the same pause."""
 REASONS = frozenset({"count", "size", "span"})
-"""The reasons of decisions that are flow control."""
+"""The values of ``PullDecision.reason`` that mean flow control: too many messages, bytes or offsets."""
 
 
 class FlowControlLog:
-    """The flow control of one queue (Java logs every 1000th pull that it holds back).
+    """Logs that flow control has paused one queue: after more than a second, then once a minute, and at the end.
 
     :param group: the consumer group.
-    :param level: of the log lines.
+    :param level: the level of the log lines.
     """
 
     __slots__ = ("_group", "_level", "_log_at", "_process", "_since", "_was_logged")
@@ -35,7 +35,11 @@ class FlowControlLog:
         self._was_logged = False
 
     def waits(self, decision: PullDecision, limits: FlowLimits, now: float) -> None:
-        """Note that a pull waits."""
+        """Record that the queue is not pulled now, and log a pause by flow control.
+
+        :param decision: why it is not pulled. A reason other than flow control ends the pause that is logged.
+        :param limits: the flow control limits of the queue. :param now: current time in monotonic seconds.
+        """
         if decision.reason not in REASONS:
             self.pulls(now)
             return
@@ -59,7 +63,7 @@ class FlowControlLog:
         )  # fmt: skip
 
     def pulls(self, now: float) -> None:
-        """Note that the queue is pulled."""
+        """Record that the queue is pulled; log the end of its pause if its begin was logged. ``now``: seconds."""
         if self._since is None:
             return
         if self._was_logged:

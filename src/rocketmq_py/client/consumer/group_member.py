@@ -1,4 +1,4 @@
-"""What all consumers of a group have in common: client, name, start and close, health and lag."""
+"""The base class of all asyncio consumers: client, group, start and close, health and lag."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, check_group
 from rocketmq_py.protocol.namespaces import with_namespace
 
 BROADCASTING_INSTANCE = "DEFAULT"
-"""The instance name of a broadcasting consumer. A stable client id leads to the same offset file after a restart."""
+"""The default instance name of a broadcasting consumer; it is fixed so that a restart finds the same offset file."""
 
 
 def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
-    """Split the keyword arguments of a consumer into those of its client and its own options."""
+    """Split the keyword arguments of a consumer into those of its client instance and its own options."""
     client_settings = {name: value for name, value in settings.items() if name in ClientSettings.__annotations__}
     options = {name: value for name, value in settings.items() if name not in client_settings}
     return cast("ClientSettings", client_settings), options
@@ -35,7 +35,7 @@ def split(settings: Mapping[str, Any]) -> tuple[ClientSettings, dict[str, Any]]:
 class GroupMember(AsyncLifetime):
     """A member of a consumer group.
 
-    :param instance: a shared client; None makes a new one from the settings.
+    :param instance: a shared client; None makes a new one from ``settings``.
     :raises ConfigError: an illegal group name, or no name server.
     """
 
@@ -57,45 +57,45 @@ class GroupMember(AsyncLifetime):
 
     @property
     def group(self) -> str:
-        """The consumer group, with its namespace."""
+        """The name of the consumer group, with the namespace prefix."""
         return self._group.name
 
     @property
     def client_id(self) -> str:
-        """The id that brokers and the other members know this consumer by."""
+        """The client id, by which brokers identify this member of the group."""
         return self._instance.client_id
 
     def health(self) -> Health:
-        """The current state, queues, rates and stuck listeners."""
+        """A snapshot of the consumer's state, queues, rates, stuck listeners and problems."""
         return running_info.health(self._group)
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages of each of its queues that are not consumed yet, as the brokers count now.
+        """Ask the brokers how many messages of each queue that this consumer owns are not consumed yet.
 
         :raises NetworkError: a broker cannot be reached.
         """
         return await running_info.lag(self._group)
 
     def consume_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets of a topic's queues that are held in memory."""
+        """The offset of the next message to consume in each queue of a topic, from memory: maybe not stored yet."""
         return {queue: offset for queue, offset in self._group.offsets if queue.topic == topic}
 
     def stacks(self) -> str:
-        """The stacks of all threads of the process."""
+        """The stacks of all threads of the process, as text."""
         return stacks.everything()
 
     # -- life
 
     @abstractmethod
     async def _join(self) -> None:
-        """Join the group; the consumer is running afterwards."""
+        """Join the group and set the state to RUNNING."""
 
     @property
     def _is_ending(self) -> bool:
         return self._group.state in (ConsumerState.CLOSING, ConsumerState.CLOSED)
 
     async def _begin(self, undo: Callable[[], Awaitable[None]]) -> None:
-        """Join the group unless the consumer has done so already; ``undo`` is called when that fails.
+        """Join the group, unless the consumer has been started before; if that fails, await ``undo()``.
 
         :raises ClosedError: the consumer was closed before.
         """
@@ -112,7 +112,7 @@ class GroupMember(AsyncLifetime):
             raise
 
     async def _learn_routes(self, topics: Iterable[str]) -> None:
-        """Ask for the routes of topics; those that do not exist yet are skipped.
+        """Fetch the routes of topics; topics that do not exist are skipped.
 
         :raises NetworkError: no name server answers, also if there are no topics.
         """
@@ -134,7 +134,7 @@ class GroupMember(AsyncLifetime):
         return ClosedError(f"the consumer of group {self.group} is closed; make a new one")
 
     async def _end(self, take_apart: Callable[[], Awaitable[None]]) -> None:
-        """Close once: ``take_apart`` ends parts and membership, then the client stops if it is this consumer's own."""
+        """Await ``take_apart()``, which leaves the group, and stop the client unless it is shared; later calls wait."""
         if self._is_ending:
             await self._closed.wait()
             return

@@ -1,6 +1,6 @@
-"""Options that consumers share, and those of a push consumer: defaults and allowed values.
+"""Options that consumers share, and those of a push consumer: defaults and ranges.
 
-Names and defaults are those of Java's DefaultMQPushConsumer, in seconds and whole words.
+The defaults are those of Java's DefaultMQPushConsumer; the names are too, spelled out. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class GroupOptions:
     """Options of every consumer.
 
     :param namespace: prefix of the group and its topics (``namespace%topic``), as Java's ``setNamespace`` adds it;
-        messages and queues have names without it.
-    :param filter_hooks: drop messages before they are delivered; see :class:`~rocketmq_py.FilterMessageHook`. Dropped
-        messages count as consumed.
-    :param max_decompressed_body: bytes that a compressed body may have when it is decompressed. A message with more is
-        skipped, with an error in the log that names its topic, queue and offset; it remains at the broker.
-    :param max_decompressed_pull: bytes that the compressed bodies of one pull or pop may have together; messages beyond
-        them are pulled again, or become visible again after a second.
-    :param decode_body: False: messages come without their bodies. (Java: ``decodeReadBody``)
-    :param decompress_body: False: bodies stay as they are stored, which ``sys_flag`` tells. (Java:
-        ``decodeDecompressBody``)
-    :param check_crc: compare each body with the checksum that its broker stored. A message whose body differs is
-        damaged: it is asked for once more, of a slave if there is one, and skipped if it is damaged there, too.
-    :param on_damaged: called with each message that is skipped because it is damaged or cannot be decoded, from the
-        consumer's event loop: it must be quick and must not block.
+        the application sees messages and queues without it.
+    :param filter_hooks: select the messages to deliver; see :class:`~rocketmq_py.FilterMessageHook`. Messages that a
+        hook drops count as consumed.
+    :param max_decompressed_body: maximum bytes of a decompressed body. A larger message is skipped, with an error in
+        the log that names its topic, queue and offset; it remains at the broker.
+    :param max_decompressed_pull: maximum bytes of all decompressed bodies of one pull or pop; messages beyond this
+        limit are pulled again, or become visible again after a second.
+    :param decode_body: False: messages are delivered without their bodies. (Java: ``decodeReadBody``)
+    :param decompress_body: False: compressed bodies are not decompressed; the message's ``sys_flag`` names the
+        compression. (Java: ``decodeDecompressBody``)
+    :param check_crc: compare each body with its stored checksum. A message whose body differs is pulled once more, from
+        each slave if there is one, and skipped if every copy is damaged.
+    :param on_damaged: called with each message that is skipped because it is damaged or cannot be decoded. It runs in
+        the consumer's event loop and must not block.
     """
 
     namespace: str | None = None
@@ -59,9 +59,9 @@ class GroupOptions:
     on_damaged: Callable[[DamagedMessage], None] | None = None
 
     def shared(self) -> PushOptions:
-        """Return these options as those of a push consumer; the others have their defaults.
+        """Copy these options to a :class:`PushOptions`, which has the defaults for all others.
 
-        :raises ConfigError: one of them is out of range.
+        :raises ConfigError: an option is out of range.
         """
         known = {each.name for each in fields(PushOptions)}
         return PushOptions(**{each.name: getattr(self, each.name) for each in fields(self) if each.name in known})
@@ -71,15 +71,15 @@ class GroupOptions:
 class QueueOptions(GroupOptions):
     """Options of consumers that own queues, besides those of :class:`GroupOptions`. Times are in seconds.
 
-    :param message_model: BROADCASTING: every member gets all messages of its topics; offsets are stored in a local
-        file. A push consumer drops messages that fail.
+    :param message_model: CLUSTERING: the members share the messages. BROADCASTING: every member gets all messages;
+        offsets are stored in a local file, and a push consumer drops messages that fail.
     :param local_offset_dir: folder of the offsets of a broadcasting consumer; ``~/.rocketmq_offsets`` by default, as in
         Java.
-    :param rebalance_interval: time between two checks whether the shares of queues are up to date, 0.01 to 3600; a
-        change of members is noticed at once. (Java: ``rocketmq.client.rebalance.waitInterval``)
-    :param pull_from_broker_id: pull from this replica of each broker (0 is the master) as long as it exists, instead of
-        the one that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
-    :param allocation: the strategy that shares queues among members; must be the same for all members.
+    :param rebalance_interval: time between two rebalances, 0.01 to 3600; a change of members causes one at once.
+        (Java: ``rocketmq.client.rebalance.waitInterval``)
+    :param pull_from_broker_id: the broker id of the replica to pull from (0 is the master), while it exists, instead of
+        the replica that the broker suggests. (Java: ``connectBrokerByUser``, ``defaultBrokerId``)
+    :param allocation: the strategy that allocates queues to members; must be the same for all members.
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -93,16 +93,19 @@ class QueueOptions(GroupOptions):
 class PullingOptions(QueueOptions):
     """Options of consumers that pull in the background, besides those of :class:`QueueOptions`. Times are in seconds.
 
-    :param consume_from: where a group without stored offsets starts. While the first message of a queue is still in
-        memory, brokers let a new group start there, whatever this option says.
+    :param consume_from: where a group without stored offsets starts. Brokers ignore it and start at the first message
+        of a queue while that message is still in memory.
     :param consume_timestamp: the time ``ConsumeFromWhere.TIMESTAMP`` starts at: an aware or local ``datetime``, or
-        Java's ``yyyyMMddHHmmss``; half an hour before the start by default.
-    :param pull_threshold_for_queue: flow control: stop to pull a queue while more messages of it are held.
-    :param pull_threshold_size_for_queue: flow control: stop to pull a queue while more MiB of it are held.
-    :param consume_max_span: flow control: stop to pull a queue while its held messages span more offsets.
-    :param first_pull_delay: pause before the first pull of a queue that another member may have owned, which gives that
-        member time to store its offset. The only member of a group, and one with assigned queues, does not wait.
-    :param pull_delay_after_error: pause of a queue after a pull that failed, 0 to 3600. (Java:
+        Java's ``yyyyMMddHHmmss`` in local time; half an hour before the start by default.
+    :param pull_threshold_for_queue: flow control: pause pulling a queue while more than this many of its messages are
+        cached.
+    :param pull_threshold_size_for_queue: flow control: pause pulling a queue while more than this many MiB of its
+        messages are cached.
+    :param consume_max_span: flow control: pause pulling a queue while the offsets of its cached messages span more than
+        this; not in an orderly consumer.
+    :param first_pull_delay: pause before the first pull of a queue that another member may have owned, so that this
+        member can store its offset first. The only member of a group does not pause, nor does ``assign``.
+    :param pull_delay_after_error: pause of a queue after a failed pull, 0 to 3600. (Java:
         ``pullTimeDelayMillsWhenException``; 3 s in Java's 4.x)
     """
 
@@ -116,9 +119,10 @@ class PullingOptions(QueueOptions):
 
 
 def check_ranges(options: GroupOptions, allowed: Mapping[str, tuple[float, float]]) -> None:
-    """Check that options are within their ranges, or -1 where that means unset.
+    """Check that options are within their ranges, inclusive; some may also be -1 for unset.
 
-    :raises ConfigError: one is not.
+    :param allowed: the least and the greatest value of each option, by name.
+    :raises ConfigError: an option is out of range.
     """
     for name, (low, high) in allowed.items():
         value = getattr(options, name)
@@ -127,9 +131,9 @@ def check_ranges(options: GroupOptions, allowed: Mapping[str, tuple[float, float
 
 
 def check_suspend(broker_suspend_time: float, timeout_when_suspend: float) -> None:
-    """Check that a client waits at least as long for a pull as a broker may hold it.
+    """Check that ``timeout_when_suspend`` is at least ``broker_suspend_time``, both in seconds.
 
-    :raises ConfigError: it does not.
+    :raises ConfigError: pulls would time out while the broker still holds them.
     """
     if timeout_when_suspend < broker_suspend_time:
         raise ConfigError(
@@ -144,29 +148,32 @@ class PushOptions(PullingOptions):
 
     :param orderly: consume the messages of each queue one after the other, in the order they were stored, by one member
         at a time. A message that fails blocks its queue and is consumed again after ``suspend_seconds``.
-    :param consume_threads: the most listeners that run at a time.
-    :param consume_batch_size: the most messages per call of a listener.
-    :param pull_batch_size: the most messages per pull.
-    :param pull_batch_bytes: the most bytes per pull.
+    :param consume_threads: maximum number of listeners that run at the same time.
+    :param consume_batch_size: maximum number of messages per call of a listener.
+    :param pull_batch_size: maximum number of messages per pull.
+    :param pull_batch_bytes: maximum bytes per pull.
     :param pull_interval: pause between two pulls of a queue.
-    :param pull_threshold_for_topic: the same for a topic, shared by its queues; -1: no such limit.
-    :param pull_threshold_size_for_topic: the same in MiB; -1: no such limit.
+    :param pull_threshold_for_topic: flow control: maximum number of cached messages of a topic, divided among its
+        queues; -1: no limit per topic.
+    :param pull_threshold_size_for_topic: flow control: maximum MiB of cached messages of a topic, divided among its
+        queues; -1: no limit per topic.
     :param max_reconsume_times: redeliveries of a failed message before it is moved to the dead-letter topic; -1: 16, or
         without limit in an orderly consumer.
-    :param consume_timeout: the time a listener may take. Every ``consume_timeout``, up to 16 messages at the head of
-        each queue that have taken longer are sent back and delivered again; not in an orderly consumer.
-    :param stuck_after: warn once of a listener that is still running after this time.
+    :param consume_timeout: the time a listener may take. Every ``consume_timeout``, up to 16 messages at the start of
+        each queue whose listeners have taken longer are sent back and delivered again; not in an orderly consumer.
+    :param stuck_after: log a warning about a listener that is still running after this time.
     :param suspend_seconds: pause of a queue of an orderly consumer after a failure; 0.01 to 30.
-    :param client_rebalance: True: the members compute their shares of the queues. False: a broker assigns the queues,
-        and determines for each topic whether the group pulls or pops (POP); an administrator sets that and may change
-        it at any time. Use the same value for all members. Broadcasting consumers ignore it. Orderly consumers written
-        in Java ignore it, too: an orderly group with such members must not pop.
-    :param pop_invisible_time: how long popped messages are invisible to other members, 5 to 300. A message whose
-        listener takes longer is delivered again.
-    :param pop_batch_size: the most messages per pop, up to 32.
-    :param pop_threshold_for_queue: flow control: stop to pop while more popped messages of an assignment are held.
-    :param post_subscription_when_pull: send the subscription with every pull.
-    :param close_timeout: how long ``close()`` and the end of a ``with`` block wait for running listeners; None: without
+    :param client_rebalance: True: the members compute which queues they own. False: a broker assigns the queues and
+        decides for each topic whether the group pulls or pops (POP); an administrator sets this mode and may change it
+        at any time. Use the same value for all members. Broadcasting consumers ignore it, and so do orderly consumers
+        written in Java: an orderly group with such members must not pop.
+    :param pop_invisible_time: how long popped messages are invisible to all members, 5 to 300. A message whose listener
+        takes longer is delivered again.
+    :param pop_batch_size: maximum number of messages per pop, up to 32.
+    :param pop_threshold_for_queue: flow control: pause popping an assignment (a topic at a broker) while more than this
+        many of its messages are cached.
+    :param post_subscription_when_pull: send the filter expression with every pull.
+    :param close_timeout: how long ``close()`` and the end of a ``with`` block wait for running listeners; None: no
         limit.
     """
 
@@ -214,7 +221,7 @@ class PushOptions(PullingOptions):
 
     @property
     def body_rules(self) -> BodyRules:
-        """What is wanted of message bodies."""
+        """How to check and decompress message bodies, from these options."""
         limits = DecompressionLimits(self.max_decompressed_body, self.max_decompressed_pull)
         return BodyRules(
             limits, read=self.decode_body, decompress=self.decompress_body, check_crc=self.check_crc,
@@ -223,7 +230,7 @@ class PushOptions(PullingOptions):
 
     @property
     def is_assigned(self) -> bool:
-        """True if a broker assigns the queues."""
+        """True if a broker assigns the queues; False if the members compute it, or when broadcasting."""
         return not self.client_rebalance and self.message_model is MessageModel.CLUSTERING
 
     @property
@@ -232,15 +239,15 @@ class PushOptions(PullingOptions):
 
     @property
     def most_reconsume_times(self) -> int:
-        """The number of redeliveries, with the default resolved."""
+        """The effective ``max_reconsume_times``: -1 is replaced by 16, or by no limit in an orderly consumer."""
         if self.orderly and self.max_reconsume_times == -1:
             return MAX_RECONSUME
         return max_reconsume_times(self.max_reconsume_times)
 
     def start_timestamp_ms(self) -> int:
-        """The consume timestamp in milliseconds since the epoch.
+        """Return ``consume_timestamp`` in milliseconds since the epoch; None means half an hour ago.
 
-        :raises ConfigError: it cannot be parsed.
+        :raises ConfigError: the text cannot be parsed.
         """
         given = self.consume_timestamp
         if given is None:

@@ -1,4 +1,4 @@
-"""The state of a consumer: health and lag for people, running info for Java's tools, consumption on request."""
+"""Reports the state of a consumer: health, lag, Java's ConsumerRunningInfo. Also consumes one message on request."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SILENT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class QueueHealth:
-    """One queue that the consumer owns.
+    """State of a queue that the consumer owns.
 
-    :ivar held: messages that are pulled and not consumed yet.
-    :ivar held_bytes: the size of their bodies.
-    :ivar commit_offset: the next offset to consume; None before the first message.
-    :ivar behind: the distance of the last pulled message from the queue's end.
+    :ivar held: the number of messages that are pulled but not consumed yet.
+    :ivar held_bytes: the size of their bodies in bytes.
+    :ivar commit_offset: the offset of the next message to consume; None before the first message.
+    :ivar behind: how many offsets the last pulled message is before the queue's end.
     :ivar since_pull: seconds since the last pull.
     :ivar since_consume: seconds since the last message was consumed.
     """
@@ -51,7 +51,7 @@ class QueueHealth:
 
 @dataclass(frozen=True, slots=True)
 class StuckListener:
-    """A listener that has been running for ``seconds`` on the message of ``queue`` at ``offset``."""
+    """A listener call that has been running for ``seconds``, with the message of ``queue`` at ``offset``."""
 
     queue: MessageQueue
     offset: int
@@ -60,13 +60,16 @@ class StuckListener:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A consumer at one moment.
+    """A snapshot of the health of a consumer.
 
-    :ivar rates: for each topic the figures of Java's ConsumeStatus, over the last minute.
-    :ivar stuck: the listeners that have been running for longer than ``stuck_after`` seconds, the longest first.
-    :ivar problems: what is wrong now: missing topics, brokers that cannot be reached or refuse, members with different
-        subscriptions. Empty if nothing is.
-    :ivar damaged: messages skipped since the start, because they are damaged or cannot be decoded.
+    :ivar state: ``new``, ``starting``, ``running``, ``closing`` or ``closed``.
+    :ivar suspended: True between ``suspend()`` and ``resume()`` of a push consumer.
+    :ivar queues: the queues that the consumer owns.
+    :ivar rates: the values of Java's ConsumeStatus over the last minute, by topic.
+    :ivar stuck: the listener calls that have been running for longer than ``stuck_after`` seconds, the longest first.
+    :ivar problems: current errors: missing topics, brokers that are unreachable or refuse requests, members with
+        different subscriptions. Empty if there are none.
+    :ivar damaged: the number of messages skipped since the start, because they are damaged or cannot be decoded.
     """
 
     state: str
@@ -81,13 +84,13 @@ class Health:
 
     @property
     def ok(self) -> bool:
-        """True if the consumer runs without problems, every queue is being pulled and no listener is stuck."""
+        """True if the consumer runs, pulled every queue in the last minute, and has no problem or stuck listener."""
         pulled = all(queue.since_pull < _SILENT for queue in self.queues)
         return self.state == ConsumerState.RUNNING.value and pulled and not self.stuck and not self.problems
 
 
 def health(group: ConsumerGroup) -> Health:
-    """The current state of a consumer."""
+    """Make a snapshot of the health of a consumer."""
     now = group.now()
     return Health(
         state=group.state.value,
@@ -120,7 +123,7 @@ def _rates(group: ConsumerGroup) -> dict[str, dict[str, float]]:
 
 
 async def lag(group: ConsumerGroup) -> dict[MessageQueue, int]:
-    """The number of messages of each owned queue that are not consumed, or not popped, as the brokers count now."""
+    """Ask the brokers how many messages of each owned queue are not consumed yet, or not popped yet if it is popped."""
     queues: set[MessageQueue] = set()
     for queue in group.queues:
         if queue.queue_id == ALL_QUEUES:
@@ -132,7 +135,7 @@ async def lag(group: ConsumerGroup) -> dict[MessageQueue, int]:
 
 
 async def lag_of(group: ConsumerGroup, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """The number of messages of some queues that the group has not consumed yet, as the brokers count now."""
+    """Ask the brokers how many messages of each of ``queues`` follow the group's committed offset."""
     lags = await asyncio.gather(*(_lag_of(group, queue) for queue in queues))
     return dict(zip(map(group.shown, queues), lags, strict=True))
 
@@ -149,7 +152,7 @@ async def _lag_of(group: ConsumerGroup, queue: MessageQueue) -> int:
 
 
 def running_info(group: ConsumerGroup) -> dict[str, Any]:
-    """Java's ConsumerRunningInfo, with queues as keys of ``mqTable`` and ``mqPopTable``."""
+    """The JSON object of Java's ConsumerRunningInfo; the keys of ``mqTable`` and ``mqPopTable`` are MessageQueues."""
     options = group.options
     return {
         "properties": {
@@ -208,7 +211,10 @@ def _queue_info(group: ConsumerGroup, process: ProcessQueue) -> dict[str, Any]:
 
 
 async def consume_directly(group: ConsumerGroup, listeners: Listeners[Any], message: MessageExt) -> dict[str, Any]:
-    """Pass a message to the listener of its topic; offsets do not change."""
+    """Pass a message to the listener of its topic; offsets do not change.
+
+    :returns: the JSON object of Java's ConsumeMessageDirectlyResult.
+    """
     restore_topic([message], group.retry_topic)
     group.show([message])
     listener = listeners.of(message.topic)

@@ -1,6 +1,6 @@
-"""Redelivery of failed messages through the group's retry topic, and dead letters.
+"""Sends failed messages back to brokers, which deliver them again through the group's retry topic or as dead letters.
 
-Sends CONSUMER_SEND_MSG_BACK (36); if the broker cannot do it, a copy of the message goes to the retry topic.
+Sends CONSUMER_SEND_MSG_BACK (36); if that fails, it sends a copy of the message to the retry topic.
 """
 
 from __future__ import annotations
@@ -23,25 +23,29 @@ from rocketmq_py.protocol.names import dlq_topic
 _log = logging.getLogger(__name__)
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
-"""The producer group of messages that a client sends by itself."""
+"""The producer group (Java's name) of messages that a client sends without a producer of the application."""
 TIMEOUT = 5.0
 """Seconds to wait for a broker's answer."""
 
 
 class FailureHandler(Protocol):
-    """What happens to messages whose listeners fail."""
+    """Handles messages whose listeners fail: sends them back, or drops them when broadcasting."""
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Have a message delivered again, at a delay level (0: the broker's); returns True if that is certain."""
+        """Send a failed message back, to be delivered again.
+
+        :param delay_level: 0: the broker chooses the delay; 1 to 18: a delay level; -1: to the dead-letter topic.
+        :returns: True if the broker confirmed it; False: the consumer must consume the message again itself.
+        """
         ...
 
     async def dead_letter(self, message: MessageExt) -> bool:
-        """Send a message that has used up its deliveries to the dead-letter topic; returns True if that is certain."""
+        """Send a message without retries left to the dead-letter topic; returns True if the broker confirmed it."""
         ...
 
 
 class DropFailed:
-    """Drops the failed messages of a broadcasting consumer: a redelivery would reach every member."""
+    """Drops failed messages of a broadcasting consumer: a redelivery would reach every member."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -50,13 +54,13 @@ class DropFailed:
         return await self.dead_letter(message)
 
     async def dead_letter(self, message: MessageExt) -> bool:
-        """Log that the message is dropped."""
+        """Log that the message is dropped; returns True."""
         _log.warning("%r failed and is dropped: group %s is broadcasting", message, self._group.name)
         return True
 
 
 class SendMessageBack:
-    """Sends failed messages of a group back to their broker."""
+    """Sends failed messages of a clustering consumer back to the brokers that store them."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -64,14 +68,16 @@ class SendMessageBack:
         self._max_times = group.options.most_reconsume_times
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Have a message delivered again, at a delay level (0: the broker's choice); returns True if that is certain.
+        """Send a failed message back to the broker that stores it, to be delivered again.
 
-        If the broker that stores the message cannot do it, or the topic is static, a copy is sent to the retry topic as
-        an ordinary message.
+        If that fails, or the topic is static, a copy is sent to the retry topic as an ordinary message.
+
+        :param delay_level: 0: the broker chooses the delay; 1 to 18: a delay level; -1: to the dead-letter topic.
+        :returns: True if a broker confirmed it; False: the consumer must consume the message again itself.
         """
         if delay_level < 0 or message.reconsume_times >= self._max_times:  # the broker's rule
             self._log_dead_letter(message)
-        if is_logical(message.queue):  # which of the queue's brokers stores it is not known
+        if is_logical(message.queue):  # it is not known which of the queue's brokers stores the message
             return await self._send_copy(message)
         try:
             await self._ask_broker(message, delay_level)
@@ -81,7 +87,10 @@ class SendMessageBack:
         return True
 
     async def dead_letter(self, message: MessageExt) -> bool:
-        """Send a copy with its counts to the retry topic; the broker moves it to the dead-letter topic."""
+        """Send a copy without retries left to the retry topic: the broker moves it to the dead-letter topic.
+
+        :returns: True if a broker confirmed it.
+        """
         self._log_dead_letter(message)
         return await self._send_copy(message)
 

@@ -1,4 +1,4 @@
-"""Messages that a consumer skips because it cannot read them: logged, counted, handed to ``on_damaged``."""
+"""Logs and counts messages that a consumer skips because they cannot be decoded, and passes them to ``on_damaged``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _log = logging.getLogger(__name__)
 
 
 class SkippedMessages:
-    """The messages that one consumer has skipped.
+    """Records the messages that one consumer skips.
 
-    :param on_damaged: called with each; its exceptions are logged.
-    :ivar count: how many there were.
+    :param on_damaged: called with each skipped message; its exceptions are logged.
+    :ivar count: the number of messages skipped so far.
     """
 
     def __init__(self, group: str, on_damaged: Callable[[DamagedMessage], None] | None = None) -> None:
@@ -25,7 +25,7 @@ class SkippedMessages:
         self.count = 0
 
     def damaged(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
-        """Log and count a message that is skipped because it is damaged in the stores of its brokers."""
+        """Log and count a message that is skipped because every stored copy is damaged."""
         _log.warning(
             "group %s skips a damaged message: topic %s, broker %s, queue %d, offset %d: %s",
             self._group, queue.topic, queue.broker_name, queue.queue_id, offset, error,
@@ -33,9 +33,9 @@ class SkippedMessages:
         self._note(queue, offset, error)
 
     def undecoded(self, queue: MessageQueue, records: Sequence[UndecodedRecord]) -> None:
-        """Log and count the messages of one response that are skipped because their bodies cannot be decoded.
+        """Log and count the messages of one pull or pop that are skipped because their bodies cannot be decoded.
 
-        :param queue: the queue that was asked; records of a POP may be from any queue of its broker.
+        :param queue: the queue of the request; popped messages may be from any queue of its broker.
         """
         if not records:
             return

@@ -1,4 +1,4 @@
-"""The current stacks of threads and tasks, as text."""
+"""Formats the current stacks of threads and asyncio tasks as text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from typing import Any
 
 
 def frames_of_thread(ident: int | None) -> list[tuple[FrameType, int]]:
-    """The frames of a thread with their lines, outermost first; empty if the thread has ended."""
-    frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 - the one way to see another thread's stack
+    """The frames of a thread with their line numbers, outermost first; empty if the thread has ended.
+
+    :param ident: the thread's ``ident``; None gives an empty list.
+    """
+    frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 - the only access to another thread's stack
     return list(traceback.walk_stack(frame))[::-1] if frame is not None else []
 
 
 def frames_of_task(task: asyncio.Task[Any]) -> list[tuple[FrameType, int]]:
-    """The frames of a task and of everything it awaits, outermost first."""
+    """The frames of a task and of the coroutines it awaits, with their line numbers, outermost first."""
     found: list[tuple[FrameType, int]] = []
     awaited: Any = task.get_coro()
     while awaited is not None:
@@ -34,17 +37,17 @@ def _attribute(awaited: Any, *names: str) -> Any:
 
 
 def text(frames: Iterable[tuple[FrameType, int]]) -> str:
-    """Frames as a traceback shows them."""
+    """Format frames like a traceback."""
     return "".join(traceback.StackSummary.extract(iter(frames)).format()).rstrip()
 
 
 def runs(frames: Iterable[tuple[FrameType, int]], codes: frozenset[CodeType]) -> bool:
-    """True if one of the frames runs one of these functions."""
+    """True if one of the frames runs one of these code objects."""
     return any(frame.f_code in codes for frame, _ in frames)
 
 
 def everything(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
-    """The stacks of all threads of the process and of some tasks, which Java's tools show as ``jstack``."""
+    """The stacks of all threads of the process and of ``tasks``, as the text that Java's tools show as ``jstack``."""
     parts = [
         _entry(thread.name, f"TID: {thread.ident} STATE: {'DAEMON' if thread.daemon else 'RUNNABLE'}", frames)
         for thread in threading.enumerate()

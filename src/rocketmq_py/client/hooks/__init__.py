@@ -1,1 +1,1 @@
-"""Hooks around sending and consuming: those of applications, and message traces."""
+"""Hooks that run before and after sending and consuming: base classes for applications, and message traces."""

@@ -1,4 +1,4 @@
-"""Filter hooks: application code that drops fetched messages before listeners, polls and receives return them."""
+"""Filter hooks: application code that drops pulled or popped messages before they are delivered."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _log = logging.getLogger(__name__)
 class FilterMessageHook:
     """Base class of filter hooks (Java: FilterMessageHook). Override :meth:`filter`.
 
-    Called in the event loop of the consumer, so it must be quick and must not block.
+    It is called in the event loop of the consumer and must not block.
     """
 
     def filter(self, group: str, queue: MessageQueue, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:  # noqa: ARG002
-        """Return the messages to keep; the others are consumed unseen.
+        """Return the messages to deliver; the others count as consumed.
 
         :param group: the consumer group.
         :param queue: the queue that was pulled or popped.
-        :param messages: those of one pull or pop, in order.
+        :param messages: the messages of one pull or pop, in offset order.
         """
         return messages
 
@@ -29,9 +29,9 @@ class FilterMessageHook:
 def filter_messages(
     hooks: Sequence[FilterMessageHook], group: str, queue: MessageQueue, messages: list[MessageExt]
 ) -> list[MessageExt]:
-    """Return the messages that all hooks keep, in their order.
+    """Return the messages that all hooks keep, in the same order.
 
-    An exception of a hook is logged, and its messages are kept.
+    An exception of a hook is logged; that hook then drops no message.
     """
     for hook in hooks:
         if not messages:

@@ -23,16 +23,16 @@ _DONE = (None, True, ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult
 
 
 class Consumption:
-    """A call of a listener.
+    """A call of a listener, as consume hooks see it.
 
     :ivar group: the consumer group.
     :ivar queue: the queue of the messages.
     :ivar messages: the messages passed to the listener.
-    :ivar result: what the listener returned; None before.
-    :ivar error: what the listener raised; None if it did not.
-    :ivar succeeded: True if the listener reported success; None before.
-    :ivar seconds: duration of the call.
-    :ivar notes: storage for hooks between ``before`` and ``after``.
+    :ivar result: what the listener returned; None in ``before``.
+    :ivar error: what the listener raised; None if it did not raise.
+    :ivar succeeded: True if the listener reported success; None in ``before``.
+    :ivar seconds: the duration of the call in seconds; 0 in ``before``.
+    :ivar notes: any values that a hook's ``before`` stores for its ``after``.
     """
 
     __slots__ = ("error", "group", "messages", "notes", "queue", "result", "seconds", "succeeded")
@@ -49,15 +49,15 @@ class Consumption:
 
 
 class Sending:
-    """A send, all of its attempts together.
+    """A send with all its attempts, as send hooks see it.
 
     :ivar group: the producer group.
     :ivar messages: the messages; ``before`` may add properties.
     :ivar oneway: True if the broker does not answer.
-    :ivar result: the result; None before, after a failure, and of a one-way send.
-    :ivar error: the failure; None if there is none.
-    :ivar seconds: duration of the send.
-    :ivar notes: storage for hooks between ``before`` and ``after``.
+    :ivar result: the result of the send; None in ``before``, after a failure, and for a one-way send.
+    :ivar error: the exception of the send; None if it did not raise.
+    :ivar seconds: the duration of the send in seconds; 0 in ``before``.
+    :ivar notes: any values that a hook's ``before`` stores for its ``after``.
     """
 
     __slots__ = ("error", "group", "messages", "notes", "oneway", "result", "seconds")
@@ -73,7 +73,10 @@ class Sending:
 
 
 class ConsumeHook:
-    """Base class of hooks of push consumers. Called in the thread of the listener, or in the loop if that is async."""
+    """Base class of hooks of push consumers.
+
+    They are called in the thread that calls the listener: in the event loop for an ``async def`` listener.
+    """
 
     def before(self, consumption: Consumption) -> None:
         """Called before the listener."""
@@ -86,8 +89,8 @@ class Reception:
     """Messages that a simple consumer has received, or a lite pull consumer has polled.
 
     :ivar group: the consumer group.
-    :ivar messages: at least one.
-    :ivar began_ns: when the call began, nanoseconds since the epoch.
+    :ivar messages: the messages, at least one.
+    :ivar began_ns: when ``receive`` or ``poll`` was called, in nanoseconds since the epoch.
     """
 
     __slots__ = ("began_ns", "group", "messages")
@@ -99,32 +102,36 @@ class Reception:
 
 
 class ReceiveHook:
-    """Base class of hooks of simple and lite pull consumers. Called in the thread of ``receive`` or ``poll``; must not
-    block.
+    """Base class of hooks of simple and lite pull consumers.
+
+    They are called in the thread that calls ``receive`` or ``poll``, or in the event loop, and must not block.
     """
 
     def received(self, reception: Reception) -> None:
-        """Called before the messages are returned; not called if there are none."""
+        """Called before ``receive`` or ``poll`` returns messages; not called if it returns none."""
 
 
 def report_received(hooks: Sequence[ReceiveHook], group: str, messages: Sequence[MessageExt], began_ns: int) -> None:
-    """Call the hooks, if there are hooks and messages."""
+    """Call the hooks with the messages; do nothing if there are no hooks or no messages.
+
+    :param began_ns: when ``receive`` or ``poll`` was called, in nanoseconds since the epoch.
+    """
     if hooks and messages:
         _call(hooks, "received", Reception(group, messages, began_ns))
 
 
 class SendHook:
-    """Base class of hooks of producers. Must not block: with asyncio it runs in the loop."""
+    """Base class of hooks of producers. They must not block, because those of an asyncio producer run in its loop."""
 
     def before(self, sending: Sending) -> None:
         """Called before the messages are sent."""
 
     def after(self, sending: Sending) -> None:
-        """Called after the send has succeeded or failed, in the thread that receives the result."""
+        """Called after the send has succeeded or failed, in the thread that gets the result."""
 
 
 def hooked(listener: Callable[..., Any], hooks: Sequence[ConsumeHook], group: str) -> Callable[..., Any]:
-    """A listener of the same signature that calls hooks around ``listener``; ``listener`` itself if there are none."""
+    """Wrap a listener so that hooks are called before and after it; returns ``listener`` itself if there are none."""
     if not hooks:
         return listener
 
@@ -162,7 +169,7 @@ def hooked(listener: Callable[..., Any], hooks: Sequence[ConsumeHook], group: st
 
 
 class SendHooks:
-    """The hooks of a producer that has at least one."""
+    """Calls the send hooks of a producer."""
 
     def __init__(self, group: str, hooks: Sequence[SendHook]) -> None:
         self._group = group
@@ -170,7 +177,7 @@ class SendHooks:
 
     @contextlib.contextmanager
     def during(self, messages: Sequence[Message], *, oneway: bool = True) -> Iterator[Callable[[SendResult], None]]:
-        """Call the hooks around the block; it passes the result to what this yields."""
+        """Call the hooks before and after the ``with`` block, which passes its SendResult to the yielded function."""
         sending, began = self._begin(messages, oneway=oneway)
         outcome: BaseException | SendResult | None = None
 
@@ -187,14 +194,17 @@ class SendHooks:
             self._end(sending, began, outcome)
 
     def around(self, messages: Sequence[Message], send: Callable[[], SendResult]) -> SendResult:
-        """Call the hooks around ``send`` and return its result."""
+        """Call the hooks before and after ``send()``; returns its result."""
         with self.during(messages, oneway=False) as ended:
             result = send()
             ended(result)
             return result
 
     def follow(self, messages: Sequence[Message], send: Callable[[], T]) -> T:
-        """Call the hooks around a send in the background; returns its future, of asyncio or of a thread."""
+        """Call the hooks before ``send()`` and when the future that it returns is done; returns this future.
+
+        :param send: starts the send and returns an asyncio or concurrent future of its result.
+        """
         sending, began = self._begin(messages, oneway=False)
         try:
             future: Any = send()

@@ -1,7 +1,7 @@
-"""Message traces: records of sent and consumed messages that a client writes to the trace topic (AsyncTraceDispatcher).
+"""Message traces: records of sent and consumed messages that a client sends to a trace topic (AsyncTraceDispatcher).
 
-Entries are collected and sent in batches in the background. Messages do not wait for their traces and do not fail
-because of them: entries that come faster than they can be sent are dropped.
+Trace entries are collected and sent in batches in the background. They never delay messages or make them fail: entries
+that are added faster than they can be sent are dropped.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rocketmq_py.wire.trace import TraceEntry, TraceKind, encode_trace
 _log = logging.getLogger(__name__)
 
 Trace = bool | str
-"""False: no traces; True: to the brokers' trace topic; else the name of a topic."""
+"""The option ``trace``. False: no traces; True: to the brokers' default trace topic; a string: to that topic."""
 
 BATCH = 10
-"""Entries in one trace message (traceMsgBatchNum)."""
+"""Maximum number of entries in one batch (Java: traceMsgBatchNum)."""
 MOST_WAITING = 2048
 MOST_UNDER_WAY = 32
 FLUSH_SECONDS = 5.0
@@ -37,16 +37,17 @@ SEND_SECONDS = 5.0
 _NORMAL, _HALF, _COMMIT, _DELAYED = "Normal_Msg", "Trans_Msg_Half", "Trans_msg_Commit", "Delay_Msg"
 _DELAYS = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS)
 _SUCCESS, _TIME_OUT, _EXCEPTION, _FAILED = 0, 1, 2, 4
-"""Java's ConsumeReturnType."""
+"""Values of Java's ConsumeReturnType, for trace entries of consumed messages."""
 _REGION = "DefaultRegion"
 
 
 class Tracer:
-    """Sends trace entries of one producer or consumer to the trace topic. Takes them from any thread.
+    """Sends the trace entries of one producer or consumer to the trace topic; any thread may add entries.
 
-    :param trace: the option of producers and consumers.
-    :param group: the traced group. :param kind: ``PRODUCE`` or ``CONSUME``.
-    :raises ConfigError: an illegal topic.
+    :param trace: the option ``trace`` of the producer or consumer: True, or the name of the trace topic.
+    :param group: the group of the producer or consumer.
+    :param kind: ``PRODUCE`` or ``CONSUME``.
+    :raises ConfigError: an illegal topic name.
     """
 
     def __init__(self, trace: Trace, group: str, kind: str) -> None:
@@ -64,20 +65,22 @@ class Tracer:
 
     @classmethod
     def of(cls, trace: Trace, group: str, kind: str) -> Tracer | None:
-        """A tracer; None if ``trace`` is False. Errors as of the class."""
+        """Make a tracer; None if ``trace`` is False, that is, if nothing is to be traced. Parameters and errors as of
+        the class.
+        """
         return cls(trace, group, kind) if trace else None
 
     # -- life
 
     def start(self, instance: ClientInstance) -> None:
-        """Start to send over this client's connections, from the running event loop."""
+        """Start to send over the connections of ``instance``. Call it in the event loop that sends."""
         self._loop = asyncio.get_running_loop()
         self._instance = instance
         group = f"_INNER_TRACE_PRODUCER-{self.group}-{self._kind}-1"
         self._sender = Sender(group[: names.MAX_GROUP_LENGTH], instance, Options(send_timeout=SEND_SECONDS))
 
     async def close(self) -> None:
-        """Send the entries that wait, for at most a few seconds."""
+        """Send the waiting entries for at most ``SEND_SECONDS``; log how many were not sent."""
         if self._sender is None:
             return
         if self._due is not None:
@@ -94,7 +97,7 @@ class Tracer:
     # -- from any thread
 
     def add(self, entries: Iterable[tuple[str, TraceEntry]]) -> None:
-        """Queue entries, each with the topic of its message."""
+        """Queue entries for sending, each with the topic of its message; drop them if ``MOST_WAITING`` wait already."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return
@@ -115,13 +118,13 @@ class Tracer:
             )  # fmt: skip
 
     def address_of(self, broker_name: str) -> str | None:
-        """Address of the master of a broker; None if unknown."""
+        """The ``host:port`` of a broker's master; None if no cached route has one."""
         return self._instance.routes.master(broker_name) if self._instance is not None else None
 
     # -- in the loop
 
     def _look(self) -> None:
-        """Send full batches; the rest waits for more entries, at most ``FLUSH_SECONDS``."""
+        """Send the waiting entries that fill batches; schedule the sending of the others after ``FLUSH_SECONDS``."""
         while len(self._waiting) >= BATCH and self._under_way < MOST_UNDER_WAY:
             self._send(self._take(BATCH))
         if self._waiting and self._due is None and self._loop is not None:
@@ -137,7 +140,7 @@ class Tracer:
         return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
     def _send(self, batch: list[tuple[str, TraceEntry]]) -> None:
-        """Send one message for each topic that the entries are about, as Java's dispatcher does."""
+        """Send one trace message for each topic of the traced messages, as Java's dispatcher does."""
         by_topic: dict[str, list[TraceEntry]] = {}
         for topic, entry in batch:
             by_topic.setdefault(topic, []).append(entry)
@@ -165,7 +168,7 @@ class Tracer:
 
 
 def _message(topic: str, entries: list[TraceEntry]) -> Message:
-    """A trace message; its keys are the ids and keys of the traced messages."""
+    """Make a trace message; its keys are the ids and keys of the traced messages, to find it by them."""
     keys: dict[str, None] = {}
     for entry in entries:
         keys[entry.msg_id] = None
@@ -177,7 +180,7 @@ def _message(topic: str, entries: list[TraceEntry]) -> Message:
 
 
 class SendTrace(SendHook):
-    """Traces successful sends; failed ones leave no trace, as in Java."""
+    """Send hook that traces successful sends; failed ones are not traced, as in Java."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -193,7 +196,7 @@ class SendTrace(SendHook):
             self._tracer.add(self._entries(sending, result))
 
     def _entries(self, sending: Sending, result: SendResult) -> Iterator[tuple[str, TraceEntry]]:
-        """One entry for each message of a batch, so that each is found."""
+        """Make one entry for each message of a batch, so that each can be found by its id."""
         offset_ids = result.offset_msg_id.split(",")
         address = self._tracer.address_of(result.queue.broker_name)
         for number, message in enumerate(sending.messages):
@@ -208,9 +211,9 @@ class SendTrace(SendHook):
 
 
 class ConsumeTrace(ConsumeHook):
-    """Traces calls of a listener: the messages and the outcome.
+    """Consume hook that traces the messages of a listener's call before it, and its outcome after it.
 
-    :param timeout: seconds after which a listener counts as timed out.
+    :param timeout: seconds after which a call counts as timed out in the trace.
     """
 
     def __init__(self, tracer: Tracer, timeout: float) -> None:
@@ -235,7 +238,7 @@ class ConsumeTrace(ConsumeHook):
 
 
 class PollTrace(ReceiveHook):
-    """Traces polled messages as consumed immediately, as Java does: their outcome is known to the application only."""
+    """Receive hook that traces polled messages as consumed at once, as in Java: the client cannot see their outcome."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -247,7 +250,10 @@ class PollTrace(ReceiveHook):
 
 
 class _Consumed:
-    """The traced ones of messages that are consumed together; their entries share an id."""
+    """Makes the trace entries of messages that are consumed in one call; the entries have the same request id.
+
+    Messages with the property TRACE_ON=false are left out.
+    """
 
     __slots__ = ("_group", "_id", "_messages")
 
@@ -277,7 +283,11 @@ def trace_end(
     tracer: Tracer, message: Message | MessageExt, msg_id: str, broker_name: str, state: TransactionState, *,
     from_check: bool = False,
 ) -> None:  # fmt: skip
-    """Trace the end of a transaction that its producer sends."""
+    """Add a trace entry for a commit or rollback that a producer sends.
+
+    :param msg_id: the unique key of the message.
+    :param from_check: True if it answers a broker's check.
+    """
     entry = TraceEntry(
         kind=TraceKind.END_TRANSACTION, timestamp=_now_ms(),
         region=message.properties.get(Property.MSG_REGION) or _REGION, group=tracer.group, topic=message.topic,

@@ -31,29 +31,29 @@ class Producer(DirectProducer):
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, a URL that the addresses are fetched from, or None for the
         environment's NAMESRV_ADDR.
     :param send_timeout: seconds a send may take, all attempts together.
-    :param retries: attempts after the first one failed, at other brokers where there are any, else with growing pauses.
-        Attempts that reach no broker do not count: unless ``retries`` is 0 they follow each other until
-        ``send_timeout``, so that a broker that restarts costs time only.
-    :param compress_over: bodies of at least this many bytes are compressed; None never compresses.
+    :param retries: how often a failed send is retried: at another broker, or with growing pauses if there is only one.
+        Attempts that cannot connect to a broker do not count: unless ``retries`` is 0, they are repeated until
+        ``send_timeout``, so that sends survive the restart of a broker.
+    :param compress_over: compress bodies of at least this many bytes; None never compresses.
     :param compression: the algorithm; LZ4 and ZSTD need the ``compression`` extra.
     :param compression_level: 1 (fast) to 9 (small).
-    :param max_message_size: limit of a body in bytes; brokers have 4 MiB by default.
-    :param default_queue_nums: queues of a topic that the first message creates; at most as many as TBW102 has.
-    :param create_topic: the topic whose settings brokers copy when a first message creates one.
+    :param max_message_size: the largest body to send, in bytes; the default limit of brokers is 4 MiB.
+    :param default_queue_nums: how many queues a topic gets that a first message creates; at most those of TBW102.
+    :param create_topic: the topic whose settings brokers copy to a topic that a first message creates.
     :param instance: share this client's connections; its owner starts and stops it. It replaces ``namesrv``,
         ``instance_name``, ``unit_name``, ``client_ip``, ``address_map``, ``tls`` and ``credentials``.
     :param instance_name: part of the client id after ``ip@``; unique by default.
     :param unit_name: appended to the client id, and to a URL that name servers are fetched from.
-    :param client_ip: the address in the client id; found out by default.
+    :param client_ip: the address in the client id; by default an address of this machine.
     :param namespace: prefix of topics and of the group (``namespace%topic``), as Java's ``setNamespace`` adds it;
         invisible in messages, results and queues.
     :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
     :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
     :param credentials: sign requests, for servers with access control.
     :param topics: topics whose routes are fetched at the start, and whose brokers get a heartbeat.
-    :param unit_mode: mark messages as those of a unit (``unitMode`` of Java).
+    :param unit_mode: set the unit flag in send requests (``unitMode`` of Java).
     :param hooks: called before and after every send.
-    :param trace: write message traces to the brokers' trace topic, or to the topic named here; see
+    :param trace: True sends message traces to the brokers' default trace topic, a string to that topic; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
     :param send_latency_fault_enable: avoid slow and failing brokers for a time that grows with their latency: True for
         Java's tables, :class:`~rocketmq_py.LatencyFaultTolerance` for others. Off by default.
@@ -62,12 +62,12 @@ class Producer(DirectProducer):
     :param retry_another_broker_when_not_store_ok: send a message to another broker if the first one has stored it but
         not flushed or replicated it in time. The result is that of the last attempt; consumers may see the message more
         than once. Off by default.
-    :param retry_response_codes: answers of brokers after which a send is retried; None: those of Java.
-    :param max_pending_sends: sends in progress at most; None for no limit. Others wait, and their timeout starts when
-        they begin.
-    :param max_pending_bytes: bytes of bodies of sends in progress at most; None for no limit.
-    :param when_full: ``"wait"``, or ``"raise"`` :class:`~rocketmq_py.TooManySends` instead of waiting.
-    :raises ConfigError: an option that can never work.
+    :param retry_response_codes: response codes of brokers after which a send is retried; None: the same as in Java.
+    :param max_pending_sends: maximum number of sends in progress; None for no limit. Further sends wait, and their
+        timeout starts when the wait ends.
+    :param max_pending_bytes: maximum bytes of message bodies in progress; None for no limit.
+    :param when_full: at one of these two limits, ``"wait"`` or ``"raise"`` :class:`~rocketmq_py.TooManySends`.
+    :raises ConfigError: an illegal option.
 
     Every call can be interrupted (Ctrl-C).
     In a forked child every call raises ForkedError; make an object of its own there.
@@ -120,11 +120,13 @@ class Producer(DirectProducer):
         )  # fmt: skip
 
     def start(self) -> None:
-        """Get ready to send. May be called more than once, not after :meth:`close`."""
+        """Fetch the routes of ``topics`` and register with brokers. May be repeated, but not after :meth:`close`."""
         self._blocking_start()
 
     def close(self) -> None:
-        """Wait for sends in progress, unregister from brokers, close connections. May be called more than once."""
+        """Wait for sends in progress, unregister from brokers, and close connections unless they belong to a shared
+        ``instance``. May be called more than once.
+        """
         self._blocking_close()
 
     def send(self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None) -> SendResult:
@@ -133,9 +135,9 @@ class Producer(DirectProducer):
         :param queue: the queue to send to, without retries. By default the queues of the topic take turns, and a failed
             attempt is retried at another broker.
         :param timeout: seconds for all attempts, instead of ``send_timeout``.
-        :raises MessageIllegal: no broker would accept it: too large, no topic, an illegal property.
+        :raises MessageIllegal: the message is too large, or has no topic or an illegal property.
         :raises NoRouteError: the topic does not exist, or no broker accepts messages for it.
-        :raises BrokerError: the broker refused it.
+        :raises BrokerError: the broker refused the message.
         :raises NetworkError: no broker could be reached, or none answered in time; the message may have been stored.
         """
         return self._blocking_send(message, queue, timeout)
@@ -143,20 +145,20 @@ class Producer(DirectProducer):
     def send_async(
         self, message: Message, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> Future[SendResult]:
-        """Start to send a message; the future gets the result. Parameters and errors as :meth:`send`.
+        """Start to send a message and return a future of its result. Parameters and errors as of :meth:`send`.
 
         An illegal message raises immediately. When ``max_pending_sends`` or ``max_pending_bytes`` is reached, the
-        blocking producer waits before it returns. With asyncio the message waits and the future is returned
-        immediately, so await some futures before you start more.
+        blocking producer waits before it returns the future. The asyncio producer returns the future immediately and
+        keeps the message in memory, so await some futures before you start more.
 
-        :raises TooManySends: the limit is reached, with ``when_full="raise"``.
+        :raises TooManySends: one of these limits is reached, and the producer has ``when_full="raise"``.
         """
         return self._blocking_send_async(message, queue, timeout)
 
     def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
         """Send a message without an answer from the broker: fast, but a lost message raises no error.
 
-        :raises MessageIllegal: no broker would accept it.
+        :raises MessageIllegal: the message is too large, or has no topic or an illegal property.
         :raises NoRouteError: the topic does not exist, or no broker accepts messages for it.
         :raises NetworkError: no connection to the broker can be made.
         """
@@ -165,59 +167,61 @@ class Producer(DirectProducer):
     def send_batch(
         self, messages: Iterable[Message], queue: MessageQueue | None = None, timeout: float | None = None
     ) -> SendResult:
-        """Send messages of one topic in one request. All are stored in one queue, one after the other, or none is.
+        """Send messages of one topic in one request. The broker stores all of them in one queue, in order, or none.
 
-        :raises MessageIllegal: they have different topics, a delay level, a retry topic, or are too large together.
-        Other errors as :meth:`send`.
+        :raises MessageIllegal: the messages have different topics, a delay or a retry topic, or are too large together.
+
+        Other parameters and errors as of :meth:`send`.
         """
         return self._blocking_send_batch(messages, queue, timeout)
 
     def send_ordered(
         self, message: Message, key: Any = None, selector: QueueSelector | None = None, timeout: float | None = None
     ) -> SendResult:
-        """Send a message to the queue that its sharding key selects. It is not retried at another queue.
+        """Send a message to the queue that its sharding key selects. A failed send is not retried at another queue.
 
         :param key: sharding key, the message's own by default. Equal keys select the same queue, the one that a Java
             producer selects for the same string or int.
         :param selector: picks the queue instead: takes the writable queues, the message and ``key``.
-        :raises ConfigError: there is neither a key nor a selector.
-        Other errors as :meth:`send`.
+        :raises ConfigError: neither a key nor a selector is given, and the message has no sharding key.
+
+        Other errors as of :meth:`send`.
         """
         return self._blocking_send_ordered(message, key, selector, timeout)
 
     def request(self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None) -> MessageExt:
         """Send a request and wait for the reply of its consumer, made with :func:`~rocketmq_py.reply`.
 
-        A copy of the message is sent, with properties that say where the reply goes. Hooks are called for it, in the
-        event loop's thread.
+        A copy of the message is sent, with properties that name the client the reply goes to. Hooks are called with
+        this copy, in the event loop's thread.
 
-        :param timeout: seconds until the reply must be here.
+        :param timeout: seconds to wait for the reply, the send included.
         :param queue: as of :meth:`send`.
-        :raises RequestTimeout: no reply in time; the request may have been consumed. A reply that comes later is
-            logged.
+        :raises RequestTimeout: no reply in time; the request may have been consumed. A later reply is logged.
         :raises ClosedError: the producer was closed.
-        Other errors as :meth:`send`: the request was not stored.
+
+        Other errors as of :meth:`send`: the request was not stored.
         """
         return self._run(self._aio.request(message, timeout, queue))
 
     def recall(self, topic: str, recall_handle: str, timeout: float | None = None) -> str:
         """Recall a message that is not delivered yet because of its delivery time; returns its unique key.
 
-        The broker records the recall but does not say whether the message was still there: one that is due within the
-        second may be delivered.
+        The broker accepts the recall but does not report whether it came in time: a message that is due within a
+        second may still be delivered.
 
         :param recall_handle: ``recall_handle`` of the :class:`SendResult` of its send.
         :param timeout: seconds, instead of ``send_timeout``.
-        :raises ConfigError: it is not a recall handle.
-        :raises NoRouteError: the broker that the handle names is not known.
+        :raises ConfigError: ``recall_handle`` is not a recall handle.
+        :raises NoRouteError: the name servers do not know the broker that the handle names.
         :raises BrokerError: the broker refused: too late, or recalls are off (``recallMessageEnable``).
         :raises NetworkError: the broker cannot be reached or did not answer in time.
         """
         return self._run(self._aio.recall(topic, recall_handle, timeout))
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The writable queues of a topic. For a topic that does not exist yet: those that the first message creates.
+        """The writable queues of a topic; if the topic does not exist, the queues that its first message will create.
 
-        :raises NoRouteError: there are none.
+        :raises NoRouteError: the topic has no writable queue.
         """
         return self._run(self._aio.queues(topic))

@@ -21,18 +21,18 @@ class TransactionProducer(DirectTransactionProducer):
     """A producer that also sends messages in transactions.
 
     The broker stores such a message (the half message) and hides it from consumers while the local transaction runs.
-    Then the producer sends its end: commit or rollback. If the end does not arrive, because the producer crashed or the
-    network failed, the broker asks any producer of the group how the transaction ended, again and again.
+    Then the producer sends a commit or rollback. If that does not arrive, because the producer crashed or the network
+    failed, the broker asks the producers of the group for the outcome: it sends a check, repeatedly.
 
     :param listener: runs local transactions (for :meth:`send_in_transaction`) and answers checks of brokers.
-    :param check: answers checks of brokers, where :meth:`transaction` alone is used: takes the message, returns a
-        state.
-    :param topics: topics whose brokers may check from the start on. Without them only brokers of topics that this
-        producer has sent to can reach it. Name the topics of transactions that a crash may leave open.
-    :param check_threads: checks that run at the same time (checkThreadPoolMaxSize of Java's).
-    :param check_request_hold_max: further checks that wait; others are dropped, and brokers repeat them.
+    :param check: answers checks of brokers: takes the message, returns a state. Use it instead of a listener if you
+        only use :meth:`transaction`.
+    :param topics: topics whose brokers can send checks as soon as the producer has started. By default only brokers of
+        topics that it has sent to can do so. Name the topics of transactions that a crash may leave open.
+    :param check_threads: maximum number of checks that run at the same time (Java's checkThreadPoolMaxSize).
+    :param check_request_hold_max: maximum number of waiting checks; brokers repeat those that are dropped beyond it.
     :param instance: as of :class:`~rocketmq_py.Producer`.
-    :raises ConfigError: neither a listener nor a check, both, or an option that can never work.
+    :raises ConfigError: neither a listener nor a check, both of them, or an illegal option.
 
     All other options are those of :class:`~rocketmq_py.Producer`.
 
@@ -70,15 +70,16 @@ class TransactionProducer(DirectTransactionProducer):
     def send_in_transaction(
         self, message: Message, arg: Any = None, timeout: float | None = None
     ) -> TransactionSendResult:
-        """Send a half message, run the listener's local transaction, and send its end to the broker.
+        """Send a half message, run the listener's local transaction, and send the commit or rollback to the broker.
 
-        A plain ``execute_local_transaction`` runs in a thread: with asyncio one of the loop's, else the calling one. An
-        exception it raises is logged, becomes the ``failure`` of the result, and makes the state UNKNOWN: the broker
-        checks later.
+        A plain ``execute_local_transaction`` runs in a thread of the loop's default executor; in the blocking producer
+        it runs in the calling thread. If it raises, the exception is logged and becomes the ``failure`` of the result,
+        and the state is UNKNOWN: the broker checks later.
 
-        :param arg: passed on to the listener.
+        :param arg: passed to the listener's ``execute_local_transaction``.
         :param timeout: seconds for storing the half message, instead of ``send_timeout``.
         :raises MessageIllegal: the message is illegal, or has a delay.
-        Other errors as :meth:`send`: the local transaction did not run.
+
+        Other errors as of :meth:`send`; the local transaction did not run then.
         """
         return self._blocking_send_in_transaction(message, arg, timeout)

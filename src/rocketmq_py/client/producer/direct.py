@@ -1,6 +1,6 @@
 """The fast path of blocking sends: the calling thread itself talks to the broker.
 
-It needs a known route; whatever is missing or fails is left to the asyncio producer in the portal's loop.
+If the topic's route is not cached or the attempt fails, the asyncio producer continues the send in the portal's loop.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rocketmq_py.remoting.blocking import DirectConnections
 
 
 class DirectProducer(BlockingFacade[aio.Producer]):
-    """A producer that sends in the calling thread, over a socket of its own, without the event loop's thread.
+    """A blocking producer whose calling threads send over their own sockets, not through the event loop's thread.
 
-    A send goes through the event loop instead while the route or the connection is not known yet, and for its retries.
+    A send uses the event loop while the topic's route is not cached or no broker address is known, and for retries.
     """
 
     def _wrap(self, made: aio.Producer) -> None:
@@ -33,7 +33,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
 
     @property
     def group(self) -> str:
-        """The producer group."""
+        """The producer group, with the namespace prefix."""
         return self._aio.group
 
     def _blocking_start(self) -> None:

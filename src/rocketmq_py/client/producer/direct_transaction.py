@@ -1,5 +1,5 @@
-"""The blocking side of transactions: half messages and their ends travel as blocking sends do, over connections of the
-calling thread; plain local transactions run in that thread, too. The asyncio producer answers the brokers' checks.
+"""The blocking transaction producer: the calling thread sends half messages, commits and rollbacks over its own
+connections, and runs plain (not ``async def``) local transactions. The asyncio producer answers the brokers' checks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _END_SECONDS = 3.0
-"""Timeout of writing the end of a transaction, connecting included."""
+"""Timeout in seconds of sending a commit or rollback, connecting included."""
 
 
 class DirectTransactionProducer(Producer):
@@ -59,16 +59,19 @@ class DirectTransactionProducer(Producer):
         return TransactionSendResult(half, state, failure or end_failure)
 
     def transaction(self, message: Message, timeout: float | None = None) -> Transaction:
-        """A transaction: ``with producer.transaction(message) as tx``.
+        """Return a context manager that sends a message in a transaction: ``with producer.transaction(message) as tx``.
 
-        The half message is stored at the beginning of the block. At its end the transaction is committed, or rolled
-        back if the block raises. ``tx.commit()``, ``tx.rollback()`` and ``tx.leave_open()`` end it before. Entering
-        the block raises as :meth:`send_in_transaction` does.
+        Entering the block sends the half message and raises the errors of :meth:`send_in_transaction`. Leaving it
+        commits the transaction, or rolls it back if the block raised. To decide earlier, call ``tx.commit()``,
+        ``tx.rollback()`` or ``tx.leave_open()``.
         """
         return Transaction(self, message, timeout)
 
     def send_half(self, message: Message, timeout: float | None = None) -> SendResult:
-        """Send the half message, and register with the broker so that it can check the transaction."""
+        """Send the half message and set the message's ids; returns the result of the send.
+
+        If the broker has not yet answered a heartbeat of this client, send heartbeats, so that it can send checks.
+        """
         half, producer = half_of(message, self.group), self._producer
 
         def send() -> SendResult:
@@ -83,7 +86,11 @@ class DirectTransactionProducer(Producer):
     def send_end(
         self, half: SendResult, state: TransactionState, message: Message, why: Exception | None = None
     ) -> RocketMQError | None:
-        """Send the end of a transaction to its broker; a failure is logged and returned."""
+        """Send the commit or rollback of a transaction to its broker.
+
+        :param why: the exception of the local transaction, which the broker logs.
+        :returns: None, or the error if it could not be sent; the error is logged, not raised.
+        """
         self._portal.check()
         if self._producer.tracer is not None:
             trace_end(self._producer.tracer, message, half.msg_id, half.queue.broker_name, state)
@@ -100,11 +107,11 @@ class DirectTransactionProducer(Producer):
         return None
 
     def address_of(self, broker_name: str) -> str | None:
-        """Address of the master of a broker; None if unknown."""
+        """The ``host:port`` of the master of a broker group; None if no cached route has one."""
         return self._producer.address_of(broker_name)
 
     def _awaited(self, said: T | Awaitable[T]) -> T:
-        """The result of a listener's method, plain or ``async def``."""
+        """Return what a listener's method returned; an awaitable is awaited in the portal's loop."""
         if not inspect.isawaitable(said):
             return said
 
@@ -145,11 +152,17 @@ class Transaction(TransactionBase):
         self._end(TransactionState.COMMIT)
 
     def rollback(self) -> None:
-        """Roll back: no consumer sees the message. Raises as :meth:`commit`."""
+        """Roll back: no consumer sees the message.
+
+        :raises ClosedError: the transaction has already ended.
+        """
         self._end(TransactionState.ROLLBACK)
 
     def leave_open(self) -> None:
-        """Leave the transaction open: the broker checks it later. Raises as :meth:`commit`."""
+        """End the block without a commit or rollback: the broker checks the transaction later.
+
+        :raises ClosedError: the transaction has already ended.
+        """
         self._end(TransactionState.UNKNOWN)
 
     def _end(self, state: TransactionState, why: Exception | None = None) -> None:

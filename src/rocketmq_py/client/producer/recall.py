@@ -1,4 +1,4 @@
-"""Recall of a message with a delivery time."""
+"""Recalls timed messages before they are delivered."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from rocketmq_py.protocol.recall_handle import RecallHandle
 
 
 async def recall(sender: Sender, group: str, topic: str, text: str, timeout: float) -> str:
-    """Send a recall to the broker that the handle names; returns the unique key of the message.
+    """Send a recall to the broker that the recall handle names; returns the unique key of the message.
 
-    :param timeout: seconds for everything.
-    :raises ConfigError: not a legal topic or recall handle. Other errors as :meth:`rocketmq_py.aio.Producer.recall`.
+    :param text: the recall handle of the send result.
+    :param timeout: seconds for route, connection and answer together.
+    :raises ConfigError: illegal topic or recall handle. Other errors as of :meth:`rocketmq_py.aio.Producer.recall`.
     """
     fault = topic_fault(topic) or ("its messages cannot be recalled" if is_retry_topic(topic) else None)
     if fault:
         raise ConfigError(f"topic {topic!r}: {fault}")
-    if not isinstance(text, str):  # None is what the result of a send without a delivery time has
+    if not isinstance(text, str):  # a send without a delivery time has the recall handle None
         raise ConfigError(f"recall handle is {text!r}: only a message with a delivery time has one")
     handle = RecallHandle.decode(text)
     deadline = time.monotonic() + timeout

@@ -1,6 +1,6 @@
-"""Request and reply: requests that wait for a consumer's reply, and the reply's message.
+"""Request and reply: makes requests and replies, and passes replies to the requests that wait for them.
 
-Properties and requests as of MessageUtil, DefaultMQProducerImpl.request and ClientRemotingProcessor.
+Properties and requests as in Java's MessageUtil, DefaultMQProducerImpl.request and ClientRemotingProcessor.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ _NEEDED = (Property.CLUSTER, Property.REPLY_TO_CLIENT, Property.CORRELATION_ID)
 
 
 def reply(request: MessageExt, body: bytes | str) -> Message:
-    """The reply to a request, for a listener to send with any producer: ``producer.send(reply(request, "done"))``.
+    """Make the reply to a consumed request; any producer can send it: ``producer.send(reply(request, "done"))``.
 
-    The broker passes it on to the client that waits. The send fails with BrokerError if that client is gone.
+    The broker pushes the reply to the client that sent the request. The send raises BrokerError if that client is no
+    longer connected.
 
-    :param request: the message as it was consumed.
+    :param request: the message that the listener got.
     :param body: the reply's content; ``str`` is encoded as UTF-8. Brokers refuse an empty one.
-    :raises MessageIllegal: the message was not sent as a request, so that no client waits for a reply.
+    :raises MessageIllegal: ``request`` was sent with ``send()`` instead of ``request()``.
     """
     asked = request.properties
     missing = [name for name in _NEEDED if not asked.get(name)]
@@ -60,8 +61,9 @@ def reply(request: MessageExt, body: bytes | str) -> Message:
 
 
 def request_of(message: Message, client_id: str, timeout: float) -> Message:
-    """A copy of a message with the properties of a request.
+    """Copy a message and add the properties of a request: correlation id, client to reply to, time to live.
 
+    :param timeout: seconds that the request waits for its reply.
     :raises ConfigError: ``timeout`` is not greater than 0.
     """
     if timeout <= 0:
@@ -78,7 +80,10 @@ def request_of(message: Message, client_id: str, timeout: float) -> Message:
 
 
 def unanswered(request: Message, sent: SendResult | None, timeout: float) -> RequestTimeout:
-    """The error for a request without a reply in time."""
+    """Make the error for a request whose reply did not arrive within ``timeout`` seconds.
+
+    :param sent: the result of sending the request; None if the send itself was not confirmed.
+    """
     what = f"no reply to request {request.properties[Property.CORRELATION_ID]} to topic {request.topic!r}"
     if sent is None:
         return RequestTimeout(f"{what} within {timeout:g} s: the request itself was not confirmed as stored")
@@ -89,11 +94,12 @@ def unanswered(request: Message, sent: SendResult | None, timeout: float) -> Req
 
 
 async def register_for_replies(instance: ClientInstance, topic: str) -> set[str]:
-    """Send heartbeats to all brokers that may receive a reply to a request to ``topic``, whose route is known.
+    """Send heartbeats to all brokers that may receive a reply to a request to ``topic``, whose route must be cached.
 
-    Replies go to any broker of the cluster. It passes them on to clients that have sent it a heartbeat.
+    A consumer may send its reply to any broker of the cluster. That broker pushes it only to a client that has sent it
+    a heartbeat.
 
-    :returns: the topics that replies are sent to.
+    :returns: the reply topics, one for each cluster that has the topic.
     """
     routes = instance.routes
     route = routes.known(topic)
@@ -117,9 +123,9 @@ def _masters(routes: Routes, topics: Iterable[str]) -> Iterator[str]:
 
 
 class PendingRequests:
-    """The requests of one producer that wait for replies; belongs to one event loop.
+    """The requests of one producer that wait for replies. Use it in one event loop only.
 
-    :param who: name of the producer, for errors.
+    :param who: the producer, as error messages name it.
     """
 
     def __init__(self, who: str) -> None:
@@ -128,7 +134,7 @@ class PendingRequests:
         self._closed = False
 
     def expect(self, request: Message) -> asyncio.Future[MessageExt]:
-        """The future that gets the reply to a request that is about to be sent.
+        """Register a request before it is sent; returns the future of its reply.
 
         :raises ClosedError: the producer is closed.
         """
@@ -140,11 +146,14 @@ class PendingRequests:
         return waiter
 
     def end(self, request: Message) -> None:
-        """Stop waiting for the reply to a request."""
+        """Stop waiting for the reply to a request; a reply that arrives later is logged."""
         self._awaited.end(request.properties[Property.CORRELATION_ID], time.monotonic())
 
     def came(self, correlation_id: str, message: MessageExt) -> bool:
-        """Handle a reply; False if it is not for a request of this producer, answered or timed out."""
+        """Pass a reply to the request that waits for it, or log it if the request has timed out.
+
+        :returns: False if this producer has sent no request with that correlation id.
+        """
         waiter = self._awaited.take(correlation_id)
         if waiter is not None and not waiter.done():
             waiter.set_result(message)
@@ -160,7 +169,7 @@ class PendingRequests:
         return True
 
     def close(self) -> None:
-        """Fail all requests that wait."""
+        """Make all waiting requests raise ClosedError."""
         self._closed = True
         for waiter in self._awaited.abandon(time.monotonic()):
             if not waiter.done():
@@ -172,14 +181,14 @@ class PendingRequests:
 
 @runtime_checkable
 class Requester(Protocol):
-    """A producer with requests that wait for replies."""
+    """A producer that can send requests."""
 
     @property
     def pending(self) -> PendingRequests: ...
 
 
 def serve(instance: ClientInstance) -> None:
-    """Pass replies that brokers push to the producers of ``instance``."""
+    """Register the handler of PUSH_REPLY_MESSAGE_TO_CLIENT: it passes a reply to the producer that waits for it."""
 
     def came(address: str, request: Command) -> Command:
         header = PushReplyMessage.from_ext(request.ext)
@@ -199,15 +208,15 @@ def serve(instance: ClientInstance) -> None:
 
 
 def _retrieve(waiter: asyncio.Future[MessageExt]) -> None:
-    """Mark the exception as retrieved: asyncio warns otherwise if the request itself failed first."""
+    """Mark the future's exception as retrieved: asyncio would log it if the send failed before the reply."""
     if not waiter.cancelled():
         waiter.exception()
 
 
 def _message(header: PushReplyMessage, body: bytes) -> MessageExt:
-    """The reply as a message; it has no queue and no offset.
+    """Make a message of a pushed reply; it has queue offset 0 and commit log offset 0, as it is not stored.
 
-    :raises CorruptRecord: its body cannot be decompressed.
+    :raises CorruptRecord: the body cannot be decompressed.
     """
     if header.sys_flag & COMPRESSED:
         body = decompress(body, header.sys_flag)

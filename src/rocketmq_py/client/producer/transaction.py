@@ -1,5 +1,5 @@
-"""What the asyncio and the blocking transaction producer share: half messages, END_TRANSACTION requests, results of
-listeners. Fields as of DefaultMQProducerImpl.endTransaction.
+"""Shared by the asyncio and the blocking transaction producer: half messages, END_TRANSACTION requests, results of
+listeners. Header fields as in Java's DefaultMQProducerImpl.endTransaction.
 """
 
 from __future__ import annotations
@@ -29,36 +29,38 @@ _DELAYS = {Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY
 
 
 class TransactionListener(Protocol):
-    """Runs local transactions and later answers how they ended. Methods may be plain or ``async def``."""
+    """Runs local transactions and answers the brokers' checks. Its methods may be plain or ``async def``."""
 
     def execute_local_transaction(
         self, message: Message, arg: Any
     ) -> TransactionState | Awaitable[TransactionState | None] | None:
         """Run the local transaction of ``message``, whose half message is stored.
 
-        Store ``message.transaction_id`` with it, so that the check finds it. An exception or None means UNKNOWN.
+        Store ``message.transaction_id`` in the same database transaction, so that a later check can find its outcome.
+        An exception or None means UNKNOWN: the broker checks later.
         """
         ...
 
     def check_local_transaction(
         self, message: MessageExt
     ) -> TransactionState | Awaitable[TransactionState | None] | None:
-        """Return how a transaction ended that a producer of this group began and whose end the broker did not receive.
+        """Return the outcome of a transaction whose commit or rollback the broker has not received.
 
-        That producer may have crashed: look where local transactions are recorded. After UNKNOWN the broker repeats the
-        check. May be called more than once for a transaction, also at the same time.
+        Another producer of the group may have begun it and crashed, so look ``message.transaction_id`` up in the
+        database, not in memory. After UNKNOWN the broker repeats the check. Several calls for the same transaction are
+        possible, also at the same time.
         """
         ...
 
 
 Check = Callable[[MessageExt], TransactionState | Awaitable[TransactionState | None] | None]
-"""The part of a :class:`TransactionListener` that answers checks."""
+"""A function like :meth:`TransactionListener.check_local_transaction`."""
 
 
 def check_of(listener: TransactionListener | None, check: Check | None) -> Check:
-    """The function that answers checks.
+    """Return the function that answers checks: ``check``, or the listener's.
 
-    :raises ConfigError: there is none, or there are two.
+    :raises ConfigError: neither or both are given.
     """
     if listener is not None and check is not None:
         raise ConfigError("give a listener or a check, not both: only one of them can answer checks of brokers")
@@ -73,7 +75,7 @@ def check_of(listener: TransactionListener | None, check: Check | None) -> Check
 
 
 def half_of(message: Message, group: str) -> Message:
-    """The half message of a message; the message itself is not changed.
+    """Make the half message of a message: a copy with the properties of a prepared transaction of ``group``.
 
     :raises MessageIllegal: the message has a delay, which transactions do not support.
     """
@@ -86,13 +88,16 @@ def half_of(message: Message, group: str) -> Message:
 
 
 def begun(message: Message, result: SendResult) -> None:
-    """Set the ids of a message whose half message is stored."""
+    """Copy the unique key of the stored half message to the message, as its unique key and transaction id."""
     message.properties[Property.UNIQUE_KEY] = result.msg_id
     message.transaction_id = result.msg_id
 
 
 def state_of(returned: object, who: str) -> TransactionState:
-    """The state that a listener returned; UNKNOWN if it returned something else."""
+    """Return ``returned`` if it is a TransactionState, else UNKNOWN; anything else than None is logged.
+
+    :param who: the listener's method, for the log.
+    """
     if isinstance(returned, TransactionState):
         return returned
     if returned is not None:
@@ -101,26 +106,29 @@ def state_of(returned: object, who: str) -> TransactionState:
 
 
 def not_safe(result: SendResult, address: str | None) -> BrokerError:
-    """The error for a half message that is stored, but not flushed or replicated as the broker is configured to."""
+    """Make the error for a half message that the broker stored but did not flush or replicate in time.
+
+    :param address: of the broker; None if unknown.
+    """
     why = f"the half message {result.msg_id} was not flushed or replicated in time and was rolled back"
     return BrokerError.of(result.status.value, why, address)
 
 
 def is_safe(result: SendResult) -> bool:
-    """True if the half message is stored safely, so that the local transaction may run."""
+    """True if the half message is stored, flushed and replicated (SEND_OK): the local transaction may run."""
     return result.status is SendStatus.SEND_OK
 
 
-# -- the end
+# -- END_TRANSACTION: commit or rollback
 
 
 def end_frame(
     header: EndTransaction, opaque: int, credentials: Credentials | None, why: Exception | None = None
 ) -> bytes:
-    """The one-way request that ends a transaction.
+    """Encode the one-way END_TRANSACTION request.
 
-    :param credentials: sign it; None leaves it unsigned.
-    :param why: the failure of the local transaction, for the broker's log.
+    :param credentials: sign the request with these; None leaves it unsigned.
+    :param why: the exception of the local transaction, which the broker logs.
     """
     remark = None if why is None else f"{type(why).__name__}: {why}"
     ext = header.to_ext() if credentials is None else credentials.signed(header.to_ext(), b"")
@@ -128,9 +136,10 @@ def end_frame(
 
 
 def end_header(group: str, result: SendResult, topic: str, state: TransactionState) -> EndTransaction:
-    """The header that ends a transaction of this producer.
+    """The END_TRANSACTION header with which a producer commits or rolls back its own transaction.
 
-    :param topic: as brokers know it, with its namespace.
+    :param result: of sending the half message.
+    :param topic: with the namespace prefix.
     """
     return EndTransaction(
         topic=topic, producer_group=group, tran_state_table_offset=result.queue_offset,
@@ -142,7 +151,7 @@ def end_header(group: str, result: SendResult, topic: str, state: TransactionSta
 def answer_header(
     group: str, check: CheckTransactionState, message: MessageExt, state: TransactionState
 ) -> EndTransaction:
-    """The header that answers a check."""
+    """The END_TRANSACTION header that answers a broker's check with ``state``."""
     return EndTransaction(
         topic=check.topic, producer_group=group, tran_state_table_offset=check.tran_state_table_offset,
         commit_log_offset=check.commit_log_offset, commit_or_rollback=_OUTCOMES[state],
@@ -155,8 +164,8 @@ class TransactionBase:
     """A transaction in a ``with`` block.
 
     :ivar message: the message; consumers see it after the commit.
-    :ivar state: how it ended; None while it is open.
-    :ivar failure: why its end could not be sent; the broker checks later.
+    :ivar state: COMMIT, ROLLBACK or UNKNOWN once it has ended; None before.
+    :ivar failure: why the commit or rollback could not be sent; the broker checks later. None if it was sent.
     """
 
     def __init__(self, message: Message) -> None:
@@ -177,7 +186,10 @@ class TransactionBase:
 
     @property
     def transaction_id(self) -> str:
-        """The id to store with the local transaction, so that the check finds it."""
+        """The id to store with the local transaction, so that a later check can find its outcome.
+
+        :raises ClosedError: the transaction has not begun.
+        """
         return self.half.msg_id
 
     def _check_new(self) -> None:
@@ -185,7 +197,7 @@ class TransactionBase:
             raise ClosedError(f"transaction {self._half.msg_id} has already begun; make another for another message")
 
     def _decide(self, state: TransactionState) -> SendResult:
-        """Set the state in which the transaction ends; returns the half message.
+        """Set the final state of the transaction; returns the result of sending the half message.
 
         :raises ClosedError: the transaction has already ended.
         """

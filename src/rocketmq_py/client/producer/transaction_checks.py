@@ -1,4 +1,4 @@
-"""Checks: requests of brokers for the end of a transaction, and the pool that answers them."""
+"""Transaction checks: brokers ask whether a transaction was committed; a pool runs the application's answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class CheckRequest(NamedTuple):
-    """A check: the broker at ``address`` asks how the transaction of ``message`` ended."""
+    """A check: the broker at ``address`` asks for the outcome of the transaction of ``message``, the half message."""
 
     address: str
     header: CheckTransactionState
@@ -33,17 +33,17 @@ class CheckRequest(NamedTuple):
 
 @runtime_checkable
 class AnswersChecks(Protocol):
-    """A producer that answers checks."""
+    """A producer that answers checks; ``check_requested`` is called in the event loop and must not block."""
 
     def check_requested(self, check: CheckRequest) -> None: ...
 
 
 Answer = Callable[[CheckRequest, TransactionState, Exception | None], Awaitable[None]]
-"""Sends the answer to the broker; the exception is the one that the check raised."""
+"""Sends the outcome of a transaction to the broker; the exception is that of the check function, else None."""
 
 
 def serve(instance: ClientInstance) -> None:
-    """Pass checks that brokers send to the producer of ``instance`` whose group they name."""
+    """Register the handler of CHECK_TRANSACTION_STATE: it passes a check to the producer of the message's group."""
 
     def checked(address: str, request: Command) -> None:
         header = CheckTransactionState.from_ext(request.ext)
@@ -66,14 +66,15 @@ def serve(instance: ClientInstance) -> None:
 
 
 class CheckPool:
-    """Runs checks, a bounded number at a time; belongs to the event loop it is used in.
+    """Runs the application's check function, a bounded number of calls at a time. Use it in one event loop only.
 
-    Plain functions run in threads of the pool, so that they block neither the loop nor listeners.
+    A plain function runs in threads of the pool, an ``async def`` one in the loop.
 
     :param check: returns the state of a message's transaction.
-    :param answer: sends the answer.
-    :param threads: checks that run at the same time.
-    :param waiting: further checks that wait; others are dropped, and the broker repeats them.
+    :param answer: sends that state to the broker.
+    :param threads: maximum number of checks that run at the same time.
+    :param waiting: maximum number of checks that wait; further ones are dropped, and the broker repeats them.
+    :raises ConfigError: ``threads`` is less than 1, or ``waiting`` less than 0.
     """
 
     def __init__(self, check: Check, answer: Answer, threads: int, waiting: int) -> None:
@@ -91,7 +92,7 @@ class CheckPool:
         self._closed = False
 
     def submit(self, check: CheckRequest) -> None:
-        """Run a check in the background, or drop it if too many wait."""
+        """Run a check in the background; drop it if ``waiting`` checks wait already or the pool is closed."""
         if self._closed:
             return
         if len(self._queue) >= self._most_waiting and len(self._tasks) >= self._size:
@@ -107,7 +108,7 @@ class CheckPool:
             task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Drop the checks that wait, and wait for those that run."""
+        """Drop waiting checks, and wait until the running ones have ended."""
         self._closed = True
         self._queue.clear()
         await asyncio.gather(*self._tasks)

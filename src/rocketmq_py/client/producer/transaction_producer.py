@@ -1,7 +1,7 @@
 """The asyncio transaction producer: messages that consumers see only if a local transaction commits.
 
-First the half message is sent, then the local transaction runs, then its end (commit or rollback) is sent. Brokers
-check transactions whose end they have not received. The requests themselves are made in ``transaction``.
+First the half message is sent, then the local transaction runs, then a commit or rollback is sent. Brokers check
+transactions whose commit or rollback they have not received. ``transaction`` makes the requests.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class TransactionProducer(Producer):
     """A producer that also sends messages in transactions.
 
     The broker stores such a message (the half message) and hides it from consumers while the local transaction runs.
-    Then the producer sends its end: commit or rollback. If the end does not arrive, because the producer crashed or the
-    network failed, the broker asks any producer of the group how the transaction ended, again and again.
+    Then the producer sends a commit or rollback. If that does not arrive, because the producer crashed or the network
+    failed, the broker asks the producers of the group for the outcome: it sends a check, repeatedly.
 
     :param listener: runs local transactions (for :meth:`send_in_transaction`) and answers checks of brokers.
-    :param check: answers checks of brokers, where :meth:`transaction` alone is used: takes the message, returns a
-        state.
-    :param topics: topics whose brokers may check from the start on. Without them only brokers of topics that this
-        producer has sent to can reach it. Name the topics of transactions that a crash may leave open.
-    :param check_threads: checks that run at the same time (checkThreadPoolMaxSize of Java's).
-    :param check_request_hold_max: further checks that wait; others are dropped, and brokers repeat them.
+    :param check: answers checks of brokers: takes the message, returns a state. Use it instead of a listener if you
+        only use :meth:`transaction`.
+    :param topics: topics whose brokers can send checks as soon as the producer has started. By default only brokers of
+        topics that it has sent to can do so. Name the topics of transactions that a crash may leave open.
+    :param check_threads: maximum number of checks that run at the same time (Java's checkThreadPoolMaxSize).
+    :param check_request_hold_max: maximum number of waiting checks; brokers repeat those that are dropped beyond it.
     :param instance: as of :class:`~rocketmq_py.aio.Producer`.
-    :raises ConfigError: neither a listener nor a check, both, or an option that can never work.
+    :raises ConfigError: neither a listener nor a check, both of them, or an illegal option.
 
     All other options are those of :class:`~rocketmq_py.aio.Producer`.
     """
@@ -85,7 +85,9 @@ class TransactionProducer(Producer):
         transaction_checks.serve(instance)
 
     async def close(self) -> None:
-        """Wait for the checks that run, then close as :meth:`Producer.close`."""
+        """Wait for running checks and sends, unregister from brokers, and close connections unless they belong to a
+        shared ``instance``. May be called more than once.
+        """
         await self._checks.close()
         await super().close()
 
@@ -94,16 +96,17 @@ class TransactionProducer(Producer):
     async def send_in_transaction(
         self, message: Message, arg: Any = None, timeout: float | None = None
     ) -> TransactionSendResult:
-        """Send a half message, run the listener's local transaction, and send its end to the broker.
+        """Send a half message, run the listener's local transaction, and send the commit or rollback to the broker.
 
-        A plain ``execute_local_transaction`` runs in a thread: with asyncio one of the loop's, else the calling one. An
-        exception it raises is logged, becomes the ``failure`` of the result, and makes the state UNKNOWN: the broker
-        checks later.
+        A plain ``execute_local_transaction`` runs in a thread of the loop's default executor; in the blocking producer
+        it runs in the calling thread. If it raises, the exception is logged and becomes the ``failure`` of the result,
+        and the state is UNKNOWN: the broker checks later.
 
-        :param arg: passed on to the listener.
+        :param arg: passed to the listener's ``execute_local_transaction``.
         :param timeout: seconds for storing the half message, instead of ``send_timeout``.
         :raises MessageIllegal: the message is illegal, or has a delay.
-        Other errors as :meth:`send`: the local transaction did not run.
+
+        Other errors as of :meth:`send`; the local transaction did not run then.
         """
         listener = self.require_listener()
         half = await self.send_half(message, timeout)
@@ -118,27 +121,30 @@ class TransactionProducer(Producer):
         return TransactionSendResult(half, state, failure or end_failure)
 
     def transaction(self, message: Message, timeout: float | None = None) -> Transaction:
-        """A transaction: ``async with producer.transaction(message) as tx``.
+        """Return a context manager for a transaction: ``async with producer.transaction(message) as tx``.
 
-        The half message is stored at the beginning of the block. At its end the transaction is committed, or rolled
-        back if the block raises. ``await tx.commit()``, ``tx.rollback()`` and ``tx.leave_open()`` end it before.
-        Entering the block raises as :meth:`send_in_transaction` does.
+        Entering the block sends the half message and raises the errors of :meth:`send_in_transaction`. Leaving it
+        commits the transaction, or rolls it back if the block raised. To decide earlier, await ``tx.commit()``,
+        ``tx.rollback()`` or ``tx.leave_open()``.
         """
         return Transaction(self, message, timeout)
 
     # -- parts that the blocking class uses, too
 
     def require_listener(self) -> TransactionListener:
-        """The listener.
+        """Return the listener.
 
-        :raises ConfigError: there is none.
+        :raises ConfigError: the producer was made without a listener.
         """
         if self.listener is None:
             raise ConfigError("send_in_transaction needs a listener to run the local transaction; or use transaction()")
         return self.listener
 
     async def send_half(self, message: Message, timeout: float | None = None) -> SendResult:
-        """Send the half message, and register with the broker so that it can check the transaction."""
+        """Send the half message and set the message's ids; returns the result of the send.
+
+        If the broker has not yet answered a heartbeat of this client, send heartbeats, so that it can send checks.
+        """
         half = half_of(message, self.group)
 
         def send() -> asyncio.Future[SendResult]:
@@ -151,20 +157,20 @@ class TransactionProducer(Producer):
         return result
 
     def is_known_to(self, broker_name: str) -> bool:
-        """True if a broker has answered a heartbeat of this producer, so that it can send checks."""
+        """True if the master of a broker group has answered a heartbeat of this client, so that it can send checks."""
         address = self.address_of(broker_name)
         assert self._instance is not None
         return address is not None and self._instance.broker_version(address) is not None
 
     def address_of(self, broker_name: str) -> str | None:
-        """Address of the master of a broker; None if unknown."""
+        """The ``host:port`` of the master of a broker group; None if no cached route has one."""
         assert self._instance is not None
         return self._instance.routes.master(broker_name)
 
     def require_address(self, broker_name: str) -> str:
-        """Address of the master of a broker.
+        """The ``host:port`` of the master of a broker group.
 
-        :raises NoRouteError: no known route names one.
+        :raises NoRouteError: no cached route has one.
         """
         address = self.address_of(broker_name)
         if address is None:
@@ -172,14 +178,18 @@ class TransactionProducer(Producer):
         return address
 
     async def register_with_brokers(self) -> None:
-        """Send a heartbeat to all brokers."""
+        """Send a heartbeat to all brokers of the client's topics."""
         assert self._instance is not None
         await self._instance.heartbeat_all()
 
     async def send_end(
         self, half: SendResult, state: TransactionState, message: Message, why: Exception | None = None
     ) -> RocketMQError | None:
-        """Send the end of a transaction to its broker; a failure is logged and returned."""
+        """Send the commit or rollback of a transaction to its broker.
+
+        :param why: the exception of the local transaction, which the broker logs.
+        :returns: None, or the error if it could not be sent; the error is logged, not raised.
+        """
         if self.tracer is not None:
             trace_end(self.tracer, message, half.msg_id, half.queue.broker_name, state)
         try:
@@ -193,13 +203,13 @@ class TransactionProducer(Producer):
         return None
 
     def end_header(self, half: SendResult, state: TransactionState) -> EndTransaction:
-        """The header that ends a transaction."""
+        """The END_TRANSACTION header that commits or rolls back a transaction, by ``state``."""
         return end_header(self.group, half, with_namespace(self._namespace, half.queue.topic), state)
 
     # -- checks of brokers
 
     def check_requested(self, check: CheckRequest) -> None:
-        """Answer a broker's check in the background."""
+        """Run the check function for a broker's check in the background, and send its answer."""
         check.message.topic = without_namespace(self._namespace, check.message.topic)
         self._checks.submit(check)
 
@@ -246,11 +256,17 @@ class Transaction(TransactionBase):
         await self._end(TransactionState.COMMIT)
 
     async def rollback(self) -> None:
-        """Roll back: no consumer sees the message. Raises as :meth:`commit`."""
+        """Roll back: no consumer sees the message.
+
+        :raises ClosedError: the transaction has already ended.
+        """
         await self._end(TransactionState.ROLLBACK)
 
     async def leave_open(self) -> None:
-        """Leave the transaction open: the broker checks it later. Raises as :meth:`commit`."""
+        """End the block without a commit or rollback: the broker checks the transaction later.
+
+        :raises ClosedError: the transaction has already ended.
+        """
         await self._end(TransactionState.UNKNOWN)
 
     async def _end(self, state: TransactionState, why: Exception | None = None) -> None:
@@ -258,7 +274,7 @@ class Transaction(TransactionBase):
 
 
 def log_end_not_sent(half: SendResult, state: TransactionState, why: Exception) -> None:
-    """Log that the end of a transaction could not be sent."""
+    """Log that the commit or rollback of a transaction could not be sent."""
     _log.warning(
         "the %s of transaction %s could not be sent to broker %s, which checks it later: %s",
         state.name, half.msg_id, half.queue.broker_name, why,

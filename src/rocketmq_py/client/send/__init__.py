@@ -1,1 +1,1 @@
-"""Sending: attempts, queues of waiting sends, and avoidance of slow brokers. Producers, traces and consumers use it."""
+"""Sends messages to brokers, with retries and back pressure. Used by producers, message traces and consumers."""

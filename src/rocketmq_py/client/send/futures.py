@@ -1,4 +1,4 @@
-"""Futures of sends, of asyncio or of threads."""
+"""Futures of sends: those of asyncio, and those of ``concurrent.futures`` for threads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import concurrent.futures
 from rocketmq_py.model import SendResult
 
 SendFuture = asyncio.Future[SendResult] | concurrent.futures.Future[SendResult]
-"""Gets the result of a send, or its error: a RocketMQError, or what a queue selector raised."""
+"""The future of a send: its result, or its error, which is a RocketMQError or what a queue selector raised."""
 
 
 def resolve(future: SendFuture, outcome: SendResult | Exception) -> None:
-    """Set the result or the error, unless the caller has cancelled the future."""
+    """Set the result or the error of a future, unless it is done or cancelled."""
     if future.done():
         return
     if isinstance(outcome, SendResult):

@@ -1,7 +1,7 @@
-"""Sends that wait for the same thing: a route, the first connection to a broker, or that a broker can be reached again.
+"""Gates: sends wait for a shared operation, such as a route look-up, a connect or the recovery of a broker.
 
-However many wait, one look-up or one connect is under way and one timer runs. When it is done they go on in the order
-in which they came, a bounded number in each turn of the loop.
+However many sends wait at a gate, there is one operation and one timer. When the operation ends, the sends continue in
+the order of their arrival, a bounded number in each iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from rocketmq_py.remoting.deadline_timer import DeadlineTimer
 _log = logging.getLogger(__name__)
 
 _SENDS_IN_A_TURN = 1000
-"""Sends that go on in one turn of the loop, about 10 ms of work."""
+"""Maximum number of sends that continue in one iteration of the event loop: about 10 ms of work."""
 _BUSY_SECONDS = 0.05
-"""A turn of the loop that took longer than this is not part of the time of sends that began in it."""
+"""Longest iteration of the event loop, in seconds, that counts against the timeout of sends that began in it."""
 
 
 class WaitingSend(NamedTuple):
-    """A send that waits."""
+    """A send that waits for a shared operation, such as connecting to a broker, and the future of its result."""
 
     delivery: SendAttempts
     future: SendFuture
 
 
 class Gates:
-    """The things that sends of one producer wait for, by key.
+    """Sends of one producer that wait for an operation of one kind, such as connecting, by its key.
 
-    :param work: brings the thing about, for a key and a number of seconds at most.
-    :param go_on: continues a send once the thing is there.
-    :param fail: continues a send with the error of the work.
-    :param late: the error of a send whose deadline is over before, by key. It is shared: ``fail`` copies it.
+    All sends with the same key, a topic or a broker address, wait for the same running operation.
+
+    :param work: the operation: takes a key, and the seconds it may take.
+    :param go_on: continues a send after the operation has succeeded.
+    :param fail: ends or retries a send after the operation has failed, or at the send's deadline.
+    :param late: takes a key; makes one error for all its sends whose deadline is over, which ``fail`` copies for each.
     """
 
     def __init__(
@@ -55,10 +57,10 @@ class Gates:
         self._fail = fail
         self._late = late
         self.closed: dict[str, _Gate] = {}
-        """The gates at which sends wait."""
+        """The gates where sends wait, by key."""
 
     def wait(self, key: str, delivery: SendAttempts, future: SendFuture) -> None:
-        """Continue a send when the thing is there."""
+        """Make a send wait for the operation of ``key``; start the operation if it is not running."""
         gate = self.closed.get(key)
         if gate is None:
             gate = self.closed[key] = _Gate(lambda: self._expire(key))
@@ -72,12 +74,12 @@ class Gates:
             await self._work(key, seconds)
         except RocketMQError as e:
             failure = e
-        except Exception as e:  # noqa: BLE001 - a fault of ours must not leave sends at a closed gate
+        except Exception as e:  # noqa: BLE001 - a bug must not leave sends at a closed gate
             _log.exception("what sends of %s wait for has failed", key)
             failure = RocketMQError(f"{type(e).__name__}: {e}")
         gate.timer.cancel()
         if failure is not None:
-            del self.closed[key]  # for later sends the work is done again
+            del self.closed[key]  # later sends start the operation again
             gate.late += gate.take(len(gate))
             await self._fail_late(key, gate, failure)
             return
@@ -85,11 +87,11 @@ class Gates:
             for send in waiting:
                 self._go_on(send.delivery, send.future)
             await asyncio.sleep(0)
-        gate.timer.cancel()  # sends that came meanwhile have set it again
+        gate.timer.cancel()  # sends that arrived in the meantime have set it again
         del self.closed[key]
 
     def is_awaited(self, key: str) -> bool:
-        """True while a send waits for ``key``."""
+        """True if a send waits for the operation of ``key``."""
         gate = self.closed.get(key)
         return gate is not None and bool(gate)
 
@@ -107,7 +109,7 @@ class Gates:
             await asyncio.sleep(0)
 
     def cancel(self) -> None:
-        """Stop all work."""
+        """Cancel all operations; sends that still wait are not continued."""
         for gate in self.closed.values():
             gate.timer.cancel()
             for task in (gate.task, gate.failing):
@@ -116,7 +118,7 @@ class Gates:
 
 
 class _Gate:
-    """The sends that wait for one thing."""
+    """The sends that wait for one operation."""
 
     def __init__(self, expired: Callable[[], None]) -> None:
         self._waiting: InFlight[WaitingSend] = InFlight()
@@ -124,7 +126,7 @@ class _Gate:
         self.timer = DeadlineTimer(expired)
         self.task: asyncio.Task[None] | None = None
         self.late: deque[WaitingSend] = deque()
-        """Sends whose time is over; ``failing`` tells them."""
+        """Sends whose deadline is over; the task ``failing`` fails them."""
         self.failing: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -136,9 +138,9 @@ class _Gate:
             self.timer.set(send.delivery.deadline)
 
     def add_lost_time(self) -> None:
-        """Give the sends back the time of the turn of the loop that they began in, if that was a long one.
+        """Extend the deadlines of the sends by the time since the first one, if the event loop was busy until now.
 
-        A program that begins many sends at once keeps the loop busy; nothing can be asked or answered meanwhile.
+        A program that starts many sends at once blocks the loop: no request can be sent or answered in that time.
         """
         lost = time.monotonic() - self._closed_at
         if lost > _BUSY_SECONDS:

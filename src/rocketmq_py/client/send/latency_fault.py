@@ -1,6 +1,6 @@
-"""A producer's record of slow and failing brokers, and the job that probes whether they answer again.
+"""Records slow and failing brokers of a producer, and probes periodically whether they answer again.
 
-The tables and rules are in ``core.producer.latency_fault``.
+``core.producer.latency_fault`` decides how long a broker is avoided.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ROUND_SECONDS = 3.0
 
 
 class LatencyFaultDetector:
-    """Records how sends ended, and orders queues accordingly.
+    """Records latencies and failures of sends by broker, and makes producers prefer queues of available brokers.
 
-    :param topics: returns the topics of the producer; probes ask for the end of a queue of one of them.
+    :param topics: returns the topics of the producer; a probe asks for the max offset of a queue of one of them.
     """
 
     def __init__(
@@ -41,16 +41,21 @@ class LatencyFaultDetector:
             self._detecting.start(every(_ROUND_SECONDS, _ROUND_SECONDS, self.detect))
 
     def turn(self) -> RoundRobin:
-        """The order in which the queues of a topic are used."""
+        """Make the round robin over the queues of a topic, which prefers queues of available brokers."""
         return AvailableFirst(self.faults, time.monotonic, random.getrandbits(16))
 
     def ended(self, broker: str, began: float, error: RocketMQError | None) -> None:
-        """Record that a send that began at ``began`` (``time.monotonic``) ended."""
+        """Record the end of a send.
+
+        :param broker: the name of the broker.
+        :param began: when the send began, in seconds of ``time.monotonic``.
+        :param error: why the send failed; None if it succeeded.
+        """
         now = time.monotonic()
         self.faults.ended(broker, now - began, error, now)
 
     async def detect(self) -> None:
-        """Probe the brokers that are due."""
+        """Probe all avoided brokers whose next probe is due."""
         await asyncio.gather(*map(self._ask, self.faults.due(time.monotonic())))
 
     async def _ask(self, broker: str) -> None:
@@ -73,5 +78,5 @@ class LatencyFaultDetector:
             _log.info("broker %s at %s answers again", broker, address)
 
     def close(self) -> None:
-        """Stop probing."""
+        """Stop probing brokers."""
         self._detecting.cancel()

@@ -1,6 +1,6 @@
-"""Queue selectors for sends: functions of the writable queues, the message and the caller's key.
+"""Queue selectors for ``send_ordered``: callables that pick one of the writable queues, by message and key.
 
-Java has SelectMessageQueueByHash and SelectMessageQueueByRandom; its SelectMessageQueueByMachineRoom is an empty shell.
+Java has SelectMessageQueueByHash and SelectMessageQueueByRandom; its SelectMessageQueueByMachineRoom does nothing.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import Message, MessageQueue
 
 ROOM_SEPARATOR = "@"
-"""Separates the machine room from the rest of a broker name, as the allocation strategy MACHINE_ROOM expects it."""
+"""Separates the machine room from the rest of a broker name, as for the allocation strategy MACHINE_ROOM."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectByHash:
-    """The same queue for the same key, as long as the topic's queues do not change. Java selects the same queue."""
+    """Selects a queue by the hash of the key: the same one as Java, as long as the topic's queues do not change."""
 
     def __call__(self, queues: Sequence[MessageQueue], message: Message, key: str | int) -> MessageQueue:
-        """Select a queue."""
+        """Return the queue for ``key``."""
         del message
         return select_by_hash(queues, key)
 
 
 @dataclass(frozen=True, slots=True)
 class SelectRandomly:
-    """Any queue, all with the same probability; the key is not used.
+    """Selects a queue at random, all with the same probability; the key is not used.
 
-    :param below: returns a random number from 0 up to, but not including, its argument.
+    :param below: returns a random integer from 0 (inclusive) to its argument (exclusive).
     """
 
     below: Callable[[int], int] = random.randrange
 
     def __call__(self, queues: Sequence[MessageQueue], message: Message, key: Any = None) -> MessageQueue:
-        """Select a queue."""
+        """Return a random queue."""
         del message, key
         return queues[self.below(len(queues))]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectByMachineRoom:
-    """A queue on a broker named ``room@name`` with a room of ``rooms``; any queue while none of them has one.
+    """Selects among the queues of brokers named ``room@name`` with a room in ``rooms``; without any, among all queues.
 
     :param rooms: names of machine rooms.
-    :param inner: chooses among the queues in these rooms.
+    :param inner: the selector that picks one of these queues.
     """
 
     rooms: Collection[str]
     inner: Callable[[Sequence[MessageQueue], Message, Any], MessageQueue] = SelectRandomly()
 
     def __call__(self, queues: Sequence[MessageQueue], message: Message, key: Any = None) -> MessageQueue:
-        """Select a queue."""
+        """Return the queue that ``inner`` picks in these rooms."""
         near = [queue for queue in queues if self._is_near(queue.broker_name)]
         return self.inner(near or queues, message, key)
 
@@ -66,15 +66,15 @@ class SelectByMachineRoom:
 
 @dataclass(frozen=True, slots=True)
 class SelectByQueueId:
-    """The queue with the number of the key.
+    """Selects the queue whose queue id is the key.
 
-    :param broker_name: of that broker; by default of the first broker that has the number.
+    :param broker_name: the broker of the queue; None: the first broker that has a queue with this id.
     """
 
     broker_name: str | None = None
 
     def __call__(self, queues: Sequence[MessageQueue], message: Message, key: int) -> MessageQueue:
-        """Select a queue.
+        """Return the queue with the queue id ``key``.
 
         :raises ConfigError: there is no such queue.
         """

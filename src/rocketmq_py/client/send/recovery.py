@@ -1,6 +1,6 @@
-"""Waits until a broker of a topic can be reached again, for all sends that failed and have no other broker left.
+"""Waits until a broker of a topic can be reached again, for all failed sends that have no other broker to try.
 
-However many sends wait, one look-up and one connection per broker are under way.
+However many sends wait, there is one route look-up per topic and one connect per broker at a time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from rocketmq_py.remoting.connection import Connection
 _log = logging.getLogger(__name__)
 
 _SECONDS = 3.0
-"""The longest wait for one answer of a name server."""
+"""Seconds to wait for an answer of a name server."""
 
 
 class Recovery:
-    """Finds out when topics can be sent to again.
+    """Tries to connect to the brokers of topics until one can be reached.
 
-    :param look_up: refreshes the route of a topic and returns the addresses of its masters; raises if there are none.
+    :param look_up: refreshes the route of a topic within some seconds and returns the addresses of its masters; raises
+        if there are none.
     :param connect: opens a connection to an address.
-    :param is_awaited: True while a send waits for a topic.
+    :param is_awaited: returns True if a send waits for a topic.
     """
 
     def __init__(
@@ -41,9 +42,9 @@ class Recovery:
         self._failures: dict[str, tuple[RocketMQError, int]] = {}
 
     async def wait(self, topic: str, _: float) -> None:
-        """Return when one of a topic's brokers can be reached, or no send waits any more.
+        """Wait until one of a topic's brokers can be reached, or no send waits for the topic.
 
-        :raises RocketMQError: trying again is of no use: the topic does not exist any more, for instance.
+        :raises RocketMQError: an error that a retry cannot fix, for example that the topic does not exist.
         """
         failures = 0
         try:
@@ -65,11 +66,11 @@ class Recovery:
             self._failures.pop(topic, None)
 
     def last_failure(self, topic: str) -> tuple[RocketMQError | None, int]:
-        """Why a topic could not be sent to the last time, and how often that was tried."""
+        """The last error of the running :meth:`wait` for a topic, and the number of its attempts; else None and 0."""
         return self._failures.get(topic, (None, 0))
 
     async def _reach(self, topic: str) -> None:
-        """Return when one of the brokers is reached; raises the error of one of them if none is."""
+        """Connect to the brokers of a topic at the same time; return when one is reached, or raise an error of one."""
         attempts = [asyncio.ensure_future(self._connect(address)) for address in await self._look_up(topic, _SECONDS)]
         failure: RocketMQError | None = None
         try:

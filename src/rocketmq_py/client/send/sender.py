@@ -1,9 +1,8 @@
-"""How one producer's messages reach brokers: the fast path of almost all sends, and retries for the others.
+"""Sends the messages of one producer to brokers: a fast path for most sends, and retries for the others.
 
-The fast path needs a known route and an open connection, and no task. A send that lacks one of them waits at a gate
-with all others that lack the same (``gates``). A send that fails goes on in a coroutine that refreshes the route, backs
-off and tries other brokers; the rules are in ``core.producer.send_attempts``. The asyncio and the blocking producer are
-thin layers on this.
+The fast path needs a cached route and an open connection, and creates no task. A send without one of them waits at a
+gate with all others that need the same (``gates``). A send that fails continues in a coroutine that refreshes the
+route, backs off and tries other brokers; the rules are in ``core.producer.send_attempts``.
 """
 
 from __future__ import annotations
@@ -64,19 +63,19 @@ from rocketmq_py.wire.ids import UniqueKeys
 _log = logging.getLogger(__name__)
 
 MAX_PENDING_SENDS = 10_000
-"""backPressureForAsyncSendNum."""
+"""Default limit of sends in progress (Java: backPressureForAsyncSendNum)."""
 MAX_PENDING_BYTES = 32 * 1024 * 1024
 
 _ROUTE_SECONDS = 1.0
-"""A route without a queue to send to is asked for again when it is older than this."""
+"""Age in seconds after which a cached route without writable queues is fetched again."""
 _CONNECT_SECONDS = 0.05
-"""After a look-up, connections are waited for at most this long before sends begin."""
+"""The longest wait in seconds for connections after a route look-up, before the waiting sends continue."""
 _REFRESH_SECONDS = 0.2
-"""Routes are refreshed after failed attempts at most this often."""
+"""The least seconds between two refreshes of a topic's route after failed attempts."""
 
 
 class Options(NamedTuple):
-    """Options of a producer about sending; see :class:`rocketmq_py.aio.Producer`."""
+    """The options of a producer that concern sending; see :class:`rocketmq_py.aio.Producer`."""
 
     send_timeout: float = 3.0
     retries: int = 2
@@ -98,10 +97,12 @@ class Options(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The queue and the broker of an attempt.
+    """Where an attempt sends the message: the queue, and the ``host:port`` (``address``) of its broker.
 
+    :ivar queue: the queue with the namespace; it may be a logical one.
     :ivar shown: the queue in results: without the namespace, and with the name of the broker that stores the message,
         also for a logical queue, as in Java.
+    :ivar head: the part of the request header that is the same for all sends to the queue.
     """
 
     queue: MessageQueue
@@ -116,7 +117,7 @@ class Target(NamedTuple):
 
 
 class SendPath(NamedTuple):
-    """What sends to one topic use as long as its route is the same."""
+    """Cached for one topic until its route changes: the round robin, and by writable queue where to send to."""
 
     route: TopicRoute
     turn: RoundRobin
@@ -124,9 +125,9 @@ class SendPath(NamedTuple):
 
 
 class Sender:
-    """Sends for one producer group.
+    """Sends messages for one producer group.
 
-    Methods that are not coroutines may be called from any thread unless they say otherwise.
+    Call in the thread of its event loop, except the plain methods above the line "sending, in the loop's thread".
     """
 
     def __init__(self, group: str, instance: ClientInstance, options: Options) -> None:
@@ -173,7 +174,7 @@ class Sender:
 
     @property
     def topics(self) -> set[str]:
-        """Topics that were sent to."""
+        """The topics that this producer has sent to."""
         return set(self._turns)
 
     # -- preparing
@@ -186,11 +187,14 @@ class Sender:
         choose: QueueChooser | None = None,
         sys_flag: int = 0,
     ) -> SendAttempts:
-        """A message, or the messages of a batch, made ready to be sent; its timeout starts.
+        """Check and encode a message, or several as a batch, for sending; its timeout starts now.
 
-        :param sys_flag: bits of a single message's sysFlag.
-        :raises MessageIllegal: no broker would accept it.
-        :raises ConfigError: ``queue`` is one of another topic.
+        :param queue: send to this queue only, without retries.
+        :param timeout: seconds for all attempts, instead of ``send_timeout``.
+        :param choose: picks the queue; such a send is not retried at another queue.
+        :param sys_flag: bits to set in a single message's sysFlag.
+        :raises MessageIllegal: a message is too large, or has no topic or an illegal property.
+        :raises ConfigError: ``queue`` belongs to another topic.
         :raises ClosedError: the producer is closed.
         """
         self.connections.check_usable()
@@ -218,7 +222,7 @@ class Sender:
         return delivery
 
     def target(self, delivery: SendAttempts) -> Target | None:
-        """The queue and broker of the next attempt, if a known route has them."""
+        """The queue and broker of the next attempt; None if the topic's route or the queue's master is not cached."""
         topic = delivery.outgoing.topic
         route = self._routes.known(topic)
         if route is None or not route.write_queues:
@@ -253,24 +257,24 @@ class Sender:
     # -- back pressure
 
     def occupy_thread(self, delivery: SendAttempts) -> None:
-        """Note a send that occupies the calling thread. It takes no room: threads are few, and each has one send.
+        """Record a send that blocks the calling thread; :meth:`close` waits for it, but the limits do not count it.
 
-        A set changes atomically, so this needs no lock.
+        It needs no lock, because changes of a set are atomic.
         """
         self._in_threads.add(delivery)
 
     def free_thread(self, delivery: SendAttempts) -> None:
-        """A send has ended that occupied the calling thread."""
+        """Record the end of a send that was recorded by :meth:`occupy_thread`."""
         self._in_threads.discard(delivery)
         if self._idle is not None:
             self.loop.call_soon_threadsafe(self._unpark)
 
     def admit_when_possible(self, delivery: SendAttempts, check: Callable[[], None]) -> None:
-        """Count a send that begins, once there is room; blocks the calling thread until then.
+        """Block the calling thread until the limits of sends in progress admit the send, then count it.
 
         :param check: raises if this thread must not block.
-        :raises TooManySends: there is no room, and the producer is configured to raise then.
-        :raises ClosedError: the producer was closed meanwhile.
+        :raises TooManySends: a limit is reached, and the producer has ``when_full="raise"``.
+        :raises ClosedError: the producer was closed during the wait.
         """
         with self._lock:
             if self._window.is_full:
@@ -306,7 +310,7 @@ class Sender:
         self._window.enter(len(delivery.outgoing.body))
 
     def leave(self, delivery: SendAttempts) -> None:
-        """A send has ended. May be called more than once."""
+        """Record the end of a send that the limits admitted, and start waiting ones; a second call does nothing."""
         with self._lock:
             if delivery not in self._in_progress:
                 return
@@ -321,7 +325,7 @@ class Sender:
                 self.loop.call_soon_threadsafe(self._unpark)
 
     def _unpark(self) -> None:
-        """Begin sends that waited for room, in their order."""
+        """Start sends that wait for the limits of sends in progress, in order of arrival, until a limit is reached."""
         while self._parked and not self._window.is_full:
             delivery, future, since = self._parked.popleft()
             if not future.done():
@@ -333,9 +337,9 @@ class Sender:
     # -- sending, in the loop's thread
 
     def send(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send as soon as there is room; ``future`` gets the result, after retries.
+        """Send as soon as the limits of sends in progress admit it; ``future`` gets the final result or error.
 
-        :raises TooManySends: there is no room, and the producer is configured to raise then.
+        :raises TooManySends: a limit is reached, and the producer has ``when_full="raise"``.
         """
         if self._parked or self._window.is_full:
             self._raise_if_configured()
@@ -345,9 +349,9 @@ class Sender:
         self.start(delivery, future)
 
     def start(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send an admitted delivery; ``future`` gets the result, after retries, or what a queue selector raises.
+        """Send a message that the limits admit; ``future`` gets the final result or error, or what a selector raises.
 
-        While others wait for the route, it waits behind them.
+        If other sends wait for the topic's route, it waits behind them.
         """
         topic = delivery.outgoing.topic
         if self._looking_up.closed and topic in self._looking_up.closed:
@@ -356,7 +360,7 @@ class Sender:
             self._send_over_route(delivery, future)
 
     def _send_over_route(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send over the known route, behind others that wait for the same connection."""
+        """Send by the cached route; wait behind other sends if these wait for the same connection."""
         try:
             target = self.target(delivery)
         except Exception as e:  # noqa: BLE001 - selectors are code of applications
@@ -381,7 +385,7 @@ class Sender:
                 self._write(delivery, target, connection, future)
 
     def _send_over_connection(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send a delivery that has waited for a connection."""
+        """Send a message that has waited for a connection to its broker; retry it if there is none."""
         target = self.target(delivery)
         connection = self.connections.ready(target.address) if target is not None else None
         if target is None or connection is None:
@@ -394,9 +398,9 @@ class Sender:
         connection.write(delivery.outgoing.frame(target.head, opaque))
 
     def _failed(self, send: WaitingSend, failure: RocketMQError) -> None:
-        """Go on with a send that the network has failed: at another broker, or when one can be reached again.
+        """Retry a send after a network error: at another broker, or when a broker of the topic can be reached again.
 
-        :param failure: not shared with other sends, or without a traceback.
+        :param failure: the error, which must not be shared with other sends unless it has no traceback.
         """
         delivery = send.delivery
         elsewhere = self._has_another(delivery)
@@ -412,7 +416,7 @@ class Sender:
             self._recovering.wait(delivery.outgoing.topic, delivery, send.future)
 
     def _give_up(self, topic: str, send: WaitingSend, failure: RocketMQError) -> None:
-        """End a send that waited until a broker of its topic could be reached again."""
+        """Fail a send for which no broker of its topic could be reached again."""
         delivery = send.delivery
         delivery.failures += self._recovery.last_failure(topic)[1]
         self._resolve(send, delivery.final(own_copy(failure)))
@@ -422,12 +426,12 @@ class Sender:
         resolve(send.future, send.delivery.stored or failure)
 
     def _start_again(self, delivery: SendAttempts, future: SendFuture) -> None:
-        """Send a delivery that has waited until a broker could be reached again."""
+        """Send a message that has waited until a broker of its topic could be reached again."""
         delivery.begin(time.monotonic())
         self._send_over_route(delivery, future)
 
     def retry(self, delivery: SendAttempts, failure: RocketMQError | None, future: SendFuture) -> None:
-        """Start :meth:`deliver`; ``future`` gets the result."""
+        """Run :meth:`deliver` with these arguments in a task; ``future`` gets its result or error."""
         task = asyncio.ensure_future(self.deliver(delivery, failure))
         self._tasks.add(task)
 
@@ -438,7 +442,7 @@ class Sender:
         task.add_done_callback(done)
 
     def attempt_failed(self, attempt: _Attempt, failure: RocketMQError, answer: Reply | NetworkError) -> None:
-        """Go on with a send after an attempt of the fast path."""
+        """Retry a send after a failed attempt of the fast path."""
         if isinstance(failure, NetworkError):
             self._failed(WaitingSend(attempt.delivery, attempt.future), failure)
         else:
@@ -446,14 +450,14 @@ class Sender:
             self.retry(attempt.delivery, failure, attempt.future)
 
     def retire_if_going_away(self, connection: Connection, answer: Reply | NetworkError) -> None:
-        """Retire a connection after GO_AWAY: the next one reaches the broker again, or its successor."""
+        """Retire a connection if ``answer`` is GO_AWAY: later sends make a new connection to that address."""
         if isinstance(answer, Reply) and answer.code == ResponseCode.GO_AWAY:
             self.connections.retire(connection)
 
     async def deliver(self, delivery: SendAttempts, failure: RocketMQError | None = None) -> SendResult:
-        """Send an admitted delivery with retries, until an attempt succeeds or none may follow.
+        """Send a message that the limits admit, with retries, until an attempt succeeds or no retry is allowed.
 
-        :param failure: the error of a first attempt on the fast path.
+        :param failure: the error of an attempt on the fast path; None if there was no attempt.
         """
         try:
             while True:
@@ -474,7 +478,7 @@ class Sender:
             self.leave(delivery)
 
     async def deliver_oneway(self, delivery: SendAttempts) -> None:
-        """Send without an answer; returns when the request is handed to a connection that keeps up."""
+        """Send a one-way request; wait until the connection's write buffer has room again."""
         target, connection = await self._reach(await self._queue(delivery), delivery)
         connection.write(delivery.outgoing.frame(target.head, connection.number(), oneway=True))
         await connection.drain()
@@ -502,17 +506,17 @@ class Sender:
             error = outcome if isinstance(outcome, RocketMQError) else None
             self.tolerance.ended(target.broker, began, error)
 
-    # -- what sends wait for
+    # -- operations that sends wait for
 
     async def _look_up(self, topic: str, seconds: float) -> None:
         route = await self._route(topic, seconds)
-        # Sends that find a connection need not wait for it at another gate. Those of a broker that takes longer do.
+        # Connect before the sends continue, so that they need not wait again at the gate of the connection.
         masters = {self._routes.master(queue.broker_name) for queue in route.write_queues}
         opening = [asyncio.ensure_future(self.connections.get(address)) for address in masters if address]
         if opening:
             await asyncio.wait(opening, timeout=_CONNECT_SECONDS)
         for task in opening:
-            task.cancel()  # what waits, not the connecting
+            task.cancel()  # ends the wait, not the connect
         await asyncio.gather(*opening, return_exceptions=True)
 
     def _late_route(self, topic: str) -> RocketMQError:
@@ -525,10 +529,10 @@ class Sender:
         await self._recovery.wait(topic, seconds)
 
     async def _masters(self, topic: str, seconds: float) -> list[str]:
-        """The addresses of a topic's masters, asked for just now if a name server answers.
+        """Refresh the route of a topic and return the addresses of its masters; cached ones if no name server answers.
 
-        :raises NoMasterError: there is none at the moment.
-        :raises RocketMQError: the route is unknown and cannot be looked up.
+        :raises NoMasterError: no broker of the topic has a master now.
+        :raises RocketMQError: the route is not cached and cannot be fetched.
         """
         if self._routes.known(topic) is not None:
             await self._refresh_route(topic, seconds)
@@ -558,14 +562,14 @@ class Sender:
         if self.tolerance is not None:
             self.tolerance.ended(broker, began, failure)
 
-    # -- what retries need
+    # -- preparing retries
 
     async def _prepare_next(self, delivery: SendAttempts, failure: RocketMQError) -> None:
-        """Get ready for another attempt: back off, and refresh the route where that may help.
+        """Prepare a retry: back off, and refresh the route if ``failure`` suggests that.
 
-        If another broker is left to try, the refresh goes on in the background.
+        If there is another broker to try, the refresh continues in the background.
 
-        :raises RocketMQError: ``failure``, if no attempt may follow.
+        :raises RocketMQError: ``failure``, if no retry is allowed.
         """
         elsewhere = self._has_another(delivery) and not isinstance(failure, NotLeader)
         now = time.monotonic()
@@ -578,7 +582,7 @@ class Sender:
             await asyncio.sleep(left)
 
     async def _refresh_route(self, topic: str, timeout: float) -> None:
-        """Refresh the route of a topic and wait for it; it goes on in the background after ``timeout`` seconds."""
+        """Refresh the route of a topic; after ``timeout`` seconds return and let it continue in the background."""
         now = time.monotonic()
         if now - self._refreshed_at.get(topic, -math.inf) < _REFRESH_SECONDS:
             return
@@ -588,7 +592,7 @@ class Sender:
             _log.debug("the route of %s is not refreshed yet; sending again over the known one", topic)
 
     def _refresh_soon(self, topic: str) -> None:
-        """Refresh the route of a topic in the background, unless that was done just now."""
+        """Refresh the route of a topic in the background, unless that was done in the last ``_REFRESH_SECONDS``."""
         now = time.monotonic()
         if now - self._refreshed_at.get(topic, -math.inf) >= _REFRESH_SECONDS:
             self._refreshed_at[topic] = now
@@ -602,13 +606,13 @@ class Sender:
         self._refreshed_at[topic] = time.monotonic()
 
     async def _queue(self, delivery: SendAttempts) -> MessageQueue:
-        """The queue of the next attempt; asks for the route as needed."""
+        """Pick the queue of the next attempt; fetch the topic's route if it is not cached."""
         topic = delivery.outgoing.topic
         queues = await self.write_queues(topic, delivery.remaining(time.monotonic()))
         return delivery.next_queue(queues, self._turn(topic), self._routes.broker_of)
 
     async def _reach(self, queue: MessageQueue, delivery: SendAttempts) -> tuple[Target, Connection]:
-        """A connection to the broker of ``queue``; a failure counts as an attempt at that broker."""
+        """Get a connection to the master of ``queue``; if that fails, record a failed attempt at this broker."""
         address = self._routes.queue_master(queue)
         began = time.monotonic()
         left = delivery.remaining(began)
@@ -622,11 +626,11 @@ class Sender:
         return self._target(queue, address), connection
 
     async def write_queues(self, topic: str, timeout: float) -> list[MessageQueue]:
-        """The writable queues of a topic; for a topic that does not exist yet, those that it will get.
+        """The writable queues of a topic; if the topic does not exist, the queues that its first message will create.
 
-        :raises NoMasterError: none of its brokers has a master at the moment.
-        :raises NoRouteError: there are none.
-        :raises RequestTimeout: the name servers do not answer in time.
+        :raises NoMasterError: no broker of the topic has a master now.
+        :raises NoRouteError: the topic has no writable queue.
+        :raises RequestTimeout: no name server answers in time.
         """
         route: TopicRoute | None = self._routes.known(topic)
         if route is None:
@@ -640,10 +644,10 @@ class Sender:
         raise NoRouteError(f"topic {topic!r} has no queue that can be written: its permission forbids it")
 
     async def broker(self, topic: str, broker_name: str, timeout: float) -> Connection:
-        """A connection to the master of a broker that holds a topic.
+        """Get a connection to the master of a broker of ``topic``, within ``timeout`` seconds.
 
-        :raises NoRouteError: no known route names one.
-        :raises NetworkError: it, or the name servers, cannot be reached in time.
+        :raises NoRouteError: no cached route has a master of this broker.
+        :raises NetworkError: the broker or the name servers cannot be reached in time.
         """
         deadline = time.monotonic() + timeout
         if self._routes.known(topic) is None:
@@ -654,7 +658,7 @@ class Sender:
         return await self.connections.get(address, max(0.0, deadline - time.monotonic()))
 
     async def _route(self, topic: str, timeout: float) -> TopicRoute:
-        self._turn(topic)  # from now on one of our topics
+        self._turn(topic)  # adds it to ``topics``
         options = self.options
         try:
             async with asyncio.timeout(timeout):
@@ -665,7 +669,7 @@ class Sender:
             ) from e
 
     def _has_another(self, delivery: SendAttempts) -> bool:
-        """True if the known route has a broker that was not tried yet."""
+        """True if the send may be retried and the cached route has a writable broker that it has not tried."""
         if not delivery.waits:
             return False
         route = self._routes.known(delivery.outgoing.topic)
@@ -674,7 +678,7 @@ class Sender:
     # -- closing
 
     async def close(self) -> None:
-        """Take no more messages and wait until the sends in progress have ended; their timeouts bound that."""
+        """Accept no more messages, and wait until the sends in progress have ended, which their timeouts bound."""
         if self._idle is None:
             self._idle = asyncio.Event()
         self._check_idle()
@@ -694,7 +698,7 @@ class Sender:
 
 
 class _Attempt(msgspec.Struct, gc=False, eq=False):
-    """An attempt of the fast path that waits for its answer. A struct, since there is one for every message."""
+    """Callback for the answer to an attempt of the fast path: a struct, which is cheap, as every message needs one."""
 
     sender: Sender
     delivery: SendAttempts
@@ -703,11 +707,11 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
     future: SendFuture
 
     def __call__(self, answer: Reply | NetworkError) -> None:
-        """Take the answer."""
+        """Handle the broker's answer or the network error."""
         self.finish(outcome_of(self.delivery, self.target, answer), answer)
 
     def finish(self, outcome: SendResult | RocketMQError, answer: Reply | NetworkError) -> None:
-        """Resolve the future, or retry."""
+        """Resolve the future with a result, or retry after an error."""
         if isinstance(outcome, SendResult):
             self.sender.leave(self.delivery)
             resolve(self.future, outcome)
@@ -716,19 +720,19 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
 
 
 class _TimedAttempt(_Attempt, gc=False, eq=False):
-    """The same for a producer that avoids slow brokers."""
+    """Callback of a producer that avoids slow brokers: also records the latency of the attempt."""
 
     began: float = msgspec.field(default_factory=lambda: time.monotonic())  # noqa: PLW0108 - as patched in tests
 
     def __call__(self, answer: Reply | NetworkError) -> None:
-        """Take the answer."""
+        """Handle the broker's answer or the network error."""
         outcome = outcome_of(self.delivery, self.target, answer)
         self.sender.ended(self.target, self.began, outcome)
         self.finish(outcome, answer)
 
 
 def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
-    """The result or error of an attempt; a failed one is noted in ``delivery``."""
+    """Convert the answer to an attempt to its result or error; a failure adds the broker to ``delivery.tried``."""
     failure: RocketMQError
     if isinstance(answer, Reply):
         try:
@@ -758,7 +762,7 @@ def _in_namespace(
     queue: MessageQueue | None,
     choose: QueueChooser | None,
 ) -> tuple[Message | Iterable[Message], MessageQueue | None, QueueChooser | None]:
-    """What is sent in a namespace: copies of messages that share their properties, and the queue with its prefix."""
+    """Add the namespace to the topics of messages (shallow copies), queue and chooser; returns these three."""
     if isinstance(message, Message):
         message = _renamed(namespace, message)
     else:

@@ -1,6 +1,7 @@
 """Users, permissions on topics, groups and clusters, and the decision about a request, as in Apache RocketMQ 5.
 
-``core.access.required_permissions`` defines what each request needs. Signatures are verified elsewhere.
+:mod:`~rocketmq_py.core.access.required_permissions` has the permissions that each request requires. Signatures are
+verified elsewhere.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 
 _FEW_ENTRIES = 64
-"""Up to this size of a table, testing each entry is faster than looking up all prefixes of a name."""
+"""Size of a table up to which testing every entry is faster than looking up all prefixes of a name."""
 
 
 class Action(Enum):
-    """An action a permission is about; ALL stands for all others."""
+    """An action that a permission allows or denies; ALL stands for every action."""
 
     ALL = "All"
     PUB = "Pub"
@@ -42,9 +43,10 @@ class Kind(Enum):
 
 
 class Resource(NamedTuple):
-    """What a permission is about, as in ``Topic:orders``, ``Group:shop-*``, ``Cluster:*`` or ``*``.
+    """A resource, or a pattern of resources, of a permission: ``Topic:orders``, ``Group:shop-*``, ``Cluster:*``, ``*``.
 
-    :param name: the name, or its prefix; None for every name.
+    :param name: a name, or the beginning of names; None for every name.
+    :param prefix: True if ``name`` is the beginning of names.
     """
 
     kind: Kind
@@ -53,7 +55,7 @@ class Resource(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Resource:
-        """Parse a resource.
+        """Parse the text form of a resource, such as ``Topic:orders``.
 
         :raises ConfigError: the text is not a resource.
         """
@@ -73,7 +75,7 @@ class Resource(NamedTuple):
         return f"{self.kind.value}:{self.name or ''}{'*' if self.prefix or self.name is None else ''}"
 
     def covers(self, other: Resource) -> bool:
-        """True if a permission about this resource applies to ``other``, a single one."""
+        """Return True if this resource or pattern includes the single resource ``other``."""
         if self.kind is Kind.ANY or (self.kind is other.kind and self.name is None):
             return True
         if self.kind is not other.kind or self.name is None or other.name is None:
@@ -82,33 +84,38 @@ class Resource(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int]:
-        """Sort key of resources that cover the same one, the most specific first: a name, a long prefix, a short one,
-        all.
+        """Sort key that puts more specific resources first: a full name, then longer before shorter prefixes, then all
+        names of a kind, then ``*``.
         """
         return self.kind is Kind.ANY, self.name is None, self.prefix, -len(self.name or "")
 
 
 def topic(name: str) -> Resource:
-    """Return the resource of a topic; a retry topic belongs to its group."""
+    """Return the resource of a topic; for a retry topic, that of its consumer group."""
     return group(name) if name.startswith(RETRY_PREFIX) else Resource(Kind.TOPIC, name)
 
 
 def group(name: str) -> Resource:
-    """Return the resource of a consumer group, also for its retry or dead-letter topic."""
+    """Return the resource of a consumer group.
+
+    :param name: name of the group, or of its retry or dead-letter topic.
+    """
     return Resource(Kind.GROUP, name.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX))
 
 
 class RequiredPermission(NamedTuple):
-    """What a request requires: one of ``actions`` on a resource."""
+    """A permission that a request requires: its user must be allowed at least one of ``actions`` on ``resource``."""
 
     resource: Resource
     actions: tuple[Action, ...]
 
 
 class AclEntry(msgspec.Struct, frozen=True):
-    """One allowing or denying permission.
+    """A permission that allows or denies actions on a resource.
 
-    :param source_ips: addresses and networks it applies to; empty means all.
+    :param allow: True allows, False denies.
+    :param source_ips: IP addresses and networks of clients to which it applies; empty means all.
+    :raises ConfigError: ``actions`` is empty, or a source is neither an address nor a network.
     """
 
     resource: Resource
@@ -126,7 +133,7 @@ class AclEntry(msgspec.Struct, frozen=True):
                 raise ConfigError(f"The source ip is invalid: {text!r} is neither an address nor a network") from e
 
     def matches(self, need: RequiredPermission, ip: str) -> bool:
-        """True if this entry applies to what a request from an address requires."""
+        """Return True if this entry applies to a required permission of a request from address ``ip``."""
         if not self.resource.covers(need.resource):
             return False
         if Action.ALL not in self.actions and not any(action in self.actions for action in need.actions):
@@ -142,7 +149,7 @@ def _contains(network: str, ip: str) -> bool:
 
 
 class User(msgspec.Struct, kw_only=True):
-    """A user who signs requests. ``is_super`` may do everything."""
+    """A user who signs requests with ``password``. A user with ``is_super`` may do everything."""
 
     name: str
     password: str
@@ -154,15 +161,16 @@ class User(msgspec.Struct, kw_only=True):
 
 
 class Acl(msgspec.Struct):
-    """The permissions of one user; ``default`` applies where ``custom`` has no matching entry."""
+    """The permissions of one user by resource; ``default`` applies where no entry of ``custom`` matches."""
 
     custom: dict[Resource, AclEntry] = msgspec.field(default_factory=dict)
     default: dict[Resource, AclEntry] = msgspec.field(default_factory=dict)
 
     def table(self, policy: str) -> dict[Resource, AclEntry]:
-        """Return the permissions of a policy type, ``Custom`` or ``Default``.
+        """Return the attribute ``custom`` or ``default``: the permissions by resource.
 
-        :raises ConfigError: the type is unknown.
+        :param policy: its name, ``Custom`` or ``Default``, in upper or lower case.
+        :raises ConfigError: ``policy`` is neither of them.
         """
         tables = {"custom": self.custom, "default": self.default}
         found = tables.get(policy.lower())
@@ -172,7 +180,12 @@ class Acl(msgspec.Struct):
 
 
 def denial_reason(user: User, acl: Acl | None, needs: Iterable[RequiredPermission], ip: str) -> str | None:
-    """Return why a user may not make a request, naming the missing permission; None if it is allowed."""
+    """Return why a user may not make a request, with the missing permission; None if the request is allowed.
+
+    :param acl: the user's permissions; None for none.
+    :param needs: the permissions that the request requires.
+    :param ip: address of the client.
+    """
     if user.is_super:
         return None
     for need in needs:
@@ -193,7 +206,10 @@ def _deciding(acl: Acl | None, need: RequiredPermission, ip: str) -> AclEntry | 
 
 
 def _candidates(table: Mapping[Resource, AclEntry], wanted: Resource) -> Collection[AclEntry]:
-    """The entries that may cover a resource. In a large table they are looked up by each prefix of its name."""
+    """Return the entries of a table that may cover a resource.
+
+    In a large table, they are looked up by each prefix of the name instead of testing every entry.
+    """
     if len(table) <= _FEW_ENTRIES:
         return table.values()
     name = wanted.name or ""

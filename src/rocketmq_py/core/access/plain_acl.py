@@ -1,8 +1,8 @@
 """The permission file of Apache RocketMQ 4, ``plain_acl.yml``, converted to users and permissions of version 5.
 
-PyYAML parses it and constructs no objects: all values are text, as in Java's declarations. Errors have line numbers.
-The result is that of Java's own migration. Version 5 has no addresses that are exempt from signatures: they are
-reported and not converted.
+The result equals that of Java's migration. Version 5 has no addresses that are exempt from signatures; the result lists
+those of the file. All values are read as text, as in Java's declarations, and PyYAML constructs no objects. Errors
+contain line numbers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from rocketmq_py.core.access.permissions import Acl, AclEntry, Action, Kind, Res
 from rocketmq_py.errors import ConfigError
 
 MAX_CHARACTERS = 1 << 20
-"""Size limit of a file, some thousands of accounts."""
+"""Maximum length of a file, enough for thousands of accounts."""
 _MAX_DEPTH = 4
-"""Nested collections in a file: top, accounts, account, its permissions."""
+"""Maximum number of nested collections: the file, the accounts, an account, its permissions."""
 
 _LISTS = {"topicPerms": Kind.TOPIC, "groupPerms": Kind.GROUP}
 _DEFAULTS = {"defaultTopicPerm": Kind.TOPIC, "defaultGroupPerm": Kind.GROUP}
@@ -27,7 +27,7 @@ _ACTIONS = {"PUB": (Action.PUB,), "SUB": (Action.SUB,)}
 _NULL = "tag:yaml.org,2002:null"
 
 _Node = Any
-"""A node of PyYAML, which has no types: ``value`` is a text, a list of nodes or a list of pairs of nodes."""
+"""A node of PyYAML's tree (it has no type hints): ``value`` is a text, a list of nodes or a list of pairs of nodes."""
 
 
 class Account(NamedTuple):
@@ -38,9 +38,9 @@ class Account(NamedTuple):
 
 
 class PlainAcl(NamedTuple):
-    """The content of a file.
+    """The content of a permission file.
 
-    :param unsigned: addresses it exempts from signatures.
+    :param unsigned: addresses that the file exempts from signatures.
     """
 
     accounts: list[Account]
@@ -48,10 +48,10 @@ class PlainAcl(NamedTuple):
 
 
 def read_plain_acl(text: str) -> PlainAcl:
-    """Parse a file.
+    """Parse the text of a permission file.
 
-    :raises ConfigError: the file is invalid (the error has the line), too large or has aliases or tags; PyYAML is
-        missing.
+    :raises ConfigError: the file is invalid, too large, or contains aliases or tags (the error has the line number); or
+        PyYAML is not installed.
     """
     root = _compose(text)
     accounts: list[Account] = []
@@ -65,7 +65,10 @@ def read_plain_acl(text: str) -> PlainAcl:
 
 
 def _compose(text: str) -> _Node | None:
-    """Parse YAML to a tree of nodes; None for an empty file."""
+    """Parse YAML to PyYAML's tree of nodes; return None for an empty file.
+
+    :raises ConfigError: the file is invalid, too large or too deep, or PyYAML is not installed.
+    """
     try:
         import yaml
     except ImportError as e:
@@ -78,12 +81,16 @@ def _compose(text: str) -> _Node | None:
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
         raise ConfigError(f"line {mark.line + 1 if mark else 1}: {e.problem or e.context}") from e
-    except yaml.YAMLError as e:  # characters that YAML does not allow
+    except yaml.YAMLError as e:  # the file contains characters that YAML forbids
         raise ConfigError(f"line 1: {e}") from e
 
 
 def _check_events(events: Any) -> None:
-    """Refuse aliases, with which a small file becomes a huge tree, explicit types and deep nesting."""
+    """Refuse aliases (with which a small file expands to a huge tree), explicit types and deep nesting.
+
+    :param events: the events of PyYAML's parser, such as the start of a list.
+    :raises ConfigError: the file contains one of these.
+    """
     depth = 0
     for event in events:
         kind = type(event).__name__
@@ -96,7 +103,12 @@ def _check_events(events: Any) -> None:
 
 
 def _pairs(node: _Node, known: tuple[str, ...], expected: str) -> Iterator[tuple[str, _Node]]:
-    """Iterate over the keys and values of a mapping; each key must be known and occur once."""
+    """Yield the keys and values of a mapping.
+
+    :param known: the allowed keys; each may occur once.
+    :param expected: error text if the node is not a mapping.
+    :raises ConfigError: the node is not a mapping, or a key is unknown or occurs twice.
+    """
     if node.id != "mapping":
         raise _fault(node, expected)
     seen = set()
@@ -111,7 +123,10 @@ def _pairs(node: _Node, known: tuple[str, ...], expected: str) -> Iterator[tuple
 
 
 def _items(node: _Node, expected: str) -> list[_Node]:
-    """Return the items of a list; none for a key without a value."""
+    """Return the items of a list; an empty list for a key without a value.
+
+    :raises ConfigError: the node is not a list; ``expected`` is the text.
+    """
     if node.tag == _NULL:
         return []
     if node.id != "sequence":
@@ -120,14 +135,20 @@ def _items(node: _Node, expected: str) -> list[_Node]:
 
 
 def _text(node: _Node) -> str:
-    """Return the text of a value; empty if there is none."""
+    """Return the text of a value; empty for a key without a value.
+
+    :raises ConfigError: the node is a list or mapping.
+    """
     if node.id != "scalar":
         raise _fault(node, "a text is expected")
     return "" if node.tag == _NULL else str(node.value)
 
 
 def _account(node: _Node, unsigned: list[str]) -> Account:
-    """Return an account; append the address it exempts from signatures to ``unsigned``."""
+    """Convert an account; append the address that it exempts from signatures, if any, to ``unsigned``.
+
+    :raises ConfigError: the account is invalid.
+    """
     acl = Acl()
     texts: dict[str, str] = {}
     for key, value in _pairs(node, (*_TEXTS, *_LISTS), _ACCOUNT_EXPECTED):

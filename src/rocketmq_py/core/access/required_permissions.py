@@ -1,7 +1,6 @@
-"""The permissions each request requires, by code (DefaultAuthorizationContextBuilder and annotations of Java's
-headers).
+"""The permissions that each request code requires (DefaultAuthorizationContextBuilder and Java's header annotations).
 
-A code that is not listed requires Update on the cluster, so an omission denies access.
+A code that is not listed here requires Update on the cluster, so a forgotten code is denied to ordinary users.
 """
 
 from __future__ import annotations
@@ -73,16 +72,18 @@ _BY_FIELDS: dict[int, tuple[tuple[Action, ...], tuple[str, ...], tuple[str, ...]
     Code.CLONE_GROUP_OFFSET: (_UPDATE, ("topic",), ("srcGroup", "destGroup")),
     Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (_UPDATE, ("topic",), ("group",)),
 }
-"""By code: actions of which one is required, on the topics and groups in these header fields."""
+"""By request code: the actions of which one is required, the header fields with topics and those with groups."""
 
 _SEVERAL = {"topicList": ";"}
-"""Fields with several names, and their separators."""
+"""Header fields that contain several names, with the separator."""
 
 _REQUIRED = {
     code: {field.encode_name for field in msgspec.structs.fields(REQUEST_HEADERS[Code(code)]) if field.required}
     for code in _BY_FIELDS
 }
-"""Fields whose handlers use an empty name as it is; an empty optional field is absent."""
+"""The required header fields of each code. If one is empty, the permission for the empty name is checked; an optional
+field that is empty counts as absent.
+"""
 
 _CLUSTER_GET = frozenset({
     Code.GET_ALL_TOPIC_CONFIG, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
@@ -107,10 +108,11 @@ _SENDS = {
 
 
 def required_permissions(code: int, ext: Fields, body: bytes, cluster: str) -> list[RequiredPermission]:
-    """Return what a request requires.
+    """Return the permissions that a request requires; all of them must be granted.
 
-    :param ext: its header fields. :param cluster: the name of the server's cluster.
-    :raises BadHeader: its body does not fit its code.
+    :param ext: header fields of the request.
+    :param cluster: name of the server's cluster.
+    :raises BadHeader: the body is not valid for the request code.
     """
     if code in _SENDS:
         name = ext.get(_SENDS[Code(code)][0], "")
@@ -128,7 +130,7 @@ def required_permissions(code: int, ext: Fields, body: bytes, cluster: str) -> l
 
 def _of_cluster(code: int, cluster: str) -> list[RequiredPermission]:
     if code == Code.GET_BROKER_CLUSTER_INFO:
-        return []  # where brokers are: every tool begins with that
+        return []  # every tool looks up the addresses of the brokers first
     if code in _TOPIC_LIST:
         return [RequiredPermission(Resource(Kind.TOPIC, "*"), _LIST)]
     return [RequiredPermission(Resource(Kind.CLUSTER, cluster), _GET if code in _CLUSTER_GET else _UPDATE)]
@@ -142,7 +144,11 @@ def _of_fields(code: int, ext: Fields) -> list[RequiredPermission]:
 
 
 def _named(code: int, ext: Fields, field: str) -> list[str]:
-    """Return the names in a header field."""
+    """Return the topic or group names in a header field of a request.
+
+    An absent field gives an empty list. So does an empty one, unless the request code requires the field: then it gives
+    one empty name.
+    """
     text = ext.get(field)
     if text is None or not (text or field in _REQUIRED[code]):
         return []
@@ -183,7 +189,13 @@ def _acks(body: bytes) -> Iterator[RequiredPermission]:
 def _new(
     kind: Callable[[str], Resource], name: str, several: str | None = None
 ) -> Callable[[bytes], Iterator[RequiredPermission]]:
-    """Return what creating requires: the body is one description, or a list of them in one of its members."""
+    """Return a function that reads the topics or groups from a JSON request body, and yields for each the permission
+    to create it.
+
+    :param kind: makes the resource of a name, for example :func:`topic`.
+    :param name: JSON member of a configuration that has the name of the topic or group.
+    :param several: JSON member with a list of configurations; None if the body is one configuration.
+    """
 
     def of(body: bytes) -> Iterator[RequiredPermission]:
         members = _members(body)

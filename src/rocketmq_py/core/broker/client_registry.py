@@ -1,6 +1,6 @@
-"""Connected clients: consumer groups with their members and subscriptions, and producer groups.
+"""The clients connected to a broker: consumer groups with their members and subscriptions, and producer groups.
 
-A channel is any hashable token. Times are milliseconds and passed in.
+A channel is a hashable token that identifies a connection. Times are arguments, in milliseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BROADCASTING = "BROADCASTING"
 
 @dataclass(slots=True)
 class RegisteredClient:
-    """One client on one connection."""
+    """A client as a member of a group, on one connection (``channel``); ``last_seen_ms`` is its latest heartbeat."""
 
     channel: Hashable
     client_id: str
@@ -26,7 +26,10 @@ class RegisteredClient:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """A group with at least one member; consume type, message model and start are those of its latest heartbeat."""
+    """A consumer group with connected members, by channel, and its subscriptions, by topic.
+
+    Consume type, message model and ``consume_from_where`` are those of the latest heartbeat of any member.
+    """
 
     name: str
     consume_type: str = "CONSUME_PASSIVELY"
@@ -43,7 +46,7 @@ class ConsumerGroup:
         return [member.client_id for member in self.members.values()]
 
     def join(self, member: RegisteredClient) -> bool:
-        """Add or refresh a member; return True if it is new."""
+        """Add a member, or update the time of its latest heartbeat; return True if its channel was not a member yet."""
         known = self.members.get(member.channel)
         if known is not None and known.client_id == member.client_id:
             known.last_seen_ms = member.last_seen_ms
@@ -52,7 +55,10 @@ class ConsumerGroup:
         return known is None
 
     def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Replace subscriptions with newer ones and drop other topics; return True if the set of topics changed."""
+        """Apply the subscriptions of a heartbeat: newer versions replace older ones, other topics are removed.
+
+        Return True if the set of topics changed.
+        """
         news = {subscription.topic: subscription for subscription in wanted}
         changed = news.keys() != self.subscriptions.keys()
         for topic in self.subscriptions.keys() - news.keys():
@@ -65,17 +71,18 @@ class ConsumerGroup:
 
 
 class ConsumerRegistry:
-    """All consumer groups with members."""
+    """The consumer groups that have connected members, by name."""
 
     def __init__(self) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
         self._joined: dict[Hashable, dict[str, None]] = {}
-        """The names of the groups of each channel."""
+        """Names of the groups of each channel, as keys of a dictionary."""
 
     def register(self, data: ConsumerData, member: RegisteredClient, *, keep_subscriptions: bool = False) -> bool:
-        """Apply one group of a heartbeat; return True if members or topics of the group changed.
+        """Apply one consumer group of a heartbeat; return True if the group's members or topics changed.
 
-        :param keep_subscriptions: the heartbeat carries no subscriptions (version 2, unchanged).
+        :param keep_subscriptions: True if the heartbeat leaves out subscriptions because they have not changed
+            (heartbeat V2).
         """
         group = self.groups.get(data.group_name)
         if group is None:
@@ -89,7 +96,10 @@ class ConsumerRegistry:
         return joined or changed
 
     def leave(self, group_name: str, channel: Hashable) -> ConsumerGroup | None:
-        """Remove a member; return its group, which may be empty now, or None."""
+        """Remove a member from a group; return the group, which may have no members now.
+
+        None if the channel is not a member.
+        """
         group = self.groups.get(group_name)
         if group is None or group.members.pop(channel, None) is None:
             return None
@@ -99,16 +109,16 @@ class ConsumerRegistry:
         return group
 
     def leave_all(self, channel: Hashable) -> list[ConsumerGroup]:
-        """Take a closed channel out of every group; the groups it was in."""
+        """Remove a closed channel from all groups; return these groups."""
         left = [self.leave(name, channel) for name in list(self._joined.get(channel, ()))]
         return [group for group in left if group is not None]
 
     def joined(self, channel: Hashable) -> Collection[str]:
-        """The names of the groups that a channel is a member of."""
+        """Return the names of the groups that a channel is a member of."""
         return self._joined.get(channel, {}).keys()
 
     def expire(self, before_ms: int) -> list[tuple[str, RegisteredClient]]:
-        """Remove and return members last seen before a time."""
+        """Remove the members whose latest heartbeat is older than ``before_ms``; return them with their group names."""
         late = [
             (name, member)
             for name, group in self.groups.items()
@@ -124,7 +134,7 @@ class ConsumerRegistry:
         return None if group is None else group.subscriptions.get(topic)
 
     def may_consume(self, group_name: str, topic: str) -> bool:
-        """True if a group subscribes to a topic, or has no subscriptions at all."""
+        """Return True if a group subscribes to a topic, or if the broker knows no subscriptions of the group."""
         group = self.groups.get(group_name)
         return group is None or not group.subscriptions or topic in group.subscriptions
 
@@ -133,25 +143,25 @@ class ConsumerRegistry:
         return [name for name, group in self.groups.items() if topic in group.subscriptions]
 
     def find(self, group_name: str, client_id: str) -> RegisteredClient | None:
-        """Return the member of a group with a client id."""
+        """Return the member of a group with this client id; None if there is none."""
         group = self.groups.get(group_name)
         members = group.members.values() if group else ()
         return next((member for member in members if member.client_id == client_id), None)
 
 
 class ProducerRegistry:
-    """All producer groups with members."""
+    """The producer groups that have connected members, by name."""
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[Hashable, RegisteredClient]] = {}
         self._channels: dict[str, Hashable] = {}
         self._joined: dict[Hashable, dict[str, None]] = {}
-        """The names of the groups of each channel."""
+        """Names of the groups of each channel, as keys of a dictionary."""
         self._clients: dict[Hashable, dict[str, None]] = {}
-        """The client ids of each channel."""
+        """Client ids of each channel, as keys of a dictionary."""
 
     def register(self, group_name: str, member: RegisteredClient) -> None:
-        """Add or refresh a member."""
+        """Add a member to a producer group, or replace the entry of its channel after a new heartbeat."""
         self.groups.setdefault(group_name, {})[member.channel] = member
         self._joined.setdefault(member.channel, {})[group_name] = None
         before = self._channels.get(member.client_id)
@@ -162,15 +172,15 @@ class ProducerRegistry:
             self._clients.setdefault(member.channel, {})[member.client_id] = None
 
     def joined(self, channel: Hashable) -> Collection[str]:
-        """The names of the groups that a channel is a member of."""
+        """Return the names of the groups that a channel is a member of."""
         return self._joined.get(channel, {}).keys()
 
     def clients(self, channel: Hashable) -> Collection[str]:
-        """The client ids of a channel."""
+        """Return the client ids whose latest heartbeats came on a channel."""
         return self._clients.get(channel, {}).keys()
 
     def find(self, client_id: str) -> Hashable | None:
-        """Return the channel of a client's latest heartbeat."""
+        """Return the channel of a client's latest heartbeat; None if the client is not registered."""
         return self._channels.get(client_id)
 
     def leave(self, group_name: str, channel: Hashable) -> None:
@@ -186,12 +196,12 @@ class ProducerRegistry:
                 del self._channels[client_id]
 
     def leave_all(self, channel: Hashable) -> None:
-        """Take a closed channel out of every group."""
+        """Remove a closed channel from all groups."""
         for name in list(self._joined.get(channel, ())):
             self.leave(name, channel)
 
     def expire(self, before_ms: int) -> None:
-        """Remove members last seen before a time."""
+        """Remove the members whose latest heartbeat is older than ``before_ms``."""
         for name, members in list(self.groups.items()):
             for member in [m for m in members.values() if m.last_seen_ms < before_ms]:
                 self.leave(name, member.channel)

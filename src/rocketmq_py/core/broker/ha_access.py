@@ -1,4 +1,4 @@
-"""Which addresses may connect to the HA port: the setting ``haAllowedSlaves``."""
+"""The setting ``haAllowedSlaves``: addresses from which slaves may connect to a master's HA port."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Network = IPv4Network | IPv6Network
 
 
 def parse_allowed_slaves(text: str) -> tuple[Network, ...]:
-    """The networks of a list of addresses and CIDR blocks, separated by commas, semicolons or spaces.
+    """Parse a list of IP addresses and CIDR blocks, separated by commas, semicolons or white space.
 
-    :raises ConfigError: an entry is neither an address nor a block.
+    :raises ConfigError: an entry is neither an address nor a CIDR block.
     """
     networks: list[Network] = []
     for entry in filter(None, re.split(r"[,;\s]+", text)):
@@ -27,7 +27,7 @@ def parse_allowed_slaves(text: str) -> tuple[Network, ...]:
 
 
 def is_allowed_slave(host: str, allowed: tuple[Network, ...]) -> bool:
-    """True if a slave at this IP address may connect; an empty list allows every address."""
+    """Return True if a slave at the IP address ``host`` may connect; an empty ``allowed`` allows every address."""
     if not allowed:
         return True
     address = ip_address(host.partition("%")[0])

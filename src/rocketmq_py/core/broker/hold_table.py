@@ -1,10 +1,10 @@
-"""The table of held pulls (long polling).
+"""The table of held pulls (long polling): pulls that a broker answers when messages arrive or the pull times out.
 
-It finds the pulls to answer when messages arrive, when pulls time out, when a queue grew without an arrival, and when a
-connection closes. A held pull is an opaque token. Times are milliseconds, passed in.
+Each held pull is represented by a token that the caller chooses. Times are arguments, in milliseconds.
 
-Any number of pulls may wait for one queue, so the methods that may take many return iterators that take one pull per
-step. In between they yield None after every so many pulls, so that the caller can pause.
+Any number of pulls may wait for one queue. So methods that can remove many pulls return iterators, which remove and
+yield the token of one pull at a time. After every 256 pulls that they examine without a result they yield None, so that
+the caller can let the event loop run.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter,
 T = TypeVar("T")
 
 _PAUSE_EVERY = 256
-"""Pulls that are looked at without a pause."""
+"""Number of pulls that an iterator examines before it yields None."""
 _STALE_DEADLINES = 1024
-"""Deadlines of pulls that are gone, beyond the number of those that wait, that are kept."""
+"""The heap of deadlines is rebuilt when it has more than twice as many entries as there are pulls, plus this number."""
 
 
 class QueueKey(NamedTuple):
-    """The queue a pull waits at."""
+    """The queue whose messages a pull waits for."""
 
     topic: str
     queue_id: int
@@ -34,9 +34,9 @@ class QueueKey(NamedTuple):
 class Held(NamedTuple, Generic[T]):
     """One waiting pull.
 
-    ``offset`` is the next offset to read, ``deadline_ms`` when the pull is answered even if nothing has arrived.
-    ``tags_filter`` and ``record_filter`` decide which messages match; None matches every message. ``owner`` is whose
-    pulls :meth:`HoldTable.remove` takes together.
+    ``offset`` is the queue offset to read from. At ``deadline_ms`` the pull is answered even if no message arrived.
+    ``tags_filter`` and ``record_filter`` select matching messages; None matches every message. ``owner`` identifies,
+    for example, the connection: :meth:`HoldTable.remove` removes all pulls with the same owner.
     """
 
     offset: int
@@ -48,13 +48,16 @@ class Held(NamedTuple, Generic[T]):
 
 
 class HoldTable(Generic[T]):
-    """Waiting pulls by queue, by deadline and by owner."""
+    """Pulls that wait for messages, by queue, by deadline and by owner; each has a token that the caller chooses.
+
+    The iterators that methods return also yield None from time to time, so that the caller can let the event loop run.
+    """
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, dict[int, Held[T]]] = {}
         self._owned: dict[Hashable, dict[int, QueueKey]] = {}
         self._deadlines: list[tuple[int, int, QueueKey]] = []
-        """A heap; pulls that have been taken stay in it for a while."""
+        """A heap of deadline, ticket and queue; entries of removed pulls stay in it for a while."""
         self._tickets = itertools.count()
         self._count = 0
 
@@ -65,7 +68,7 @@ class HoldTable(Generic[T]):
         return bool(self._queues)
 
     def add(self, key: QueueKey, held: Held[T]) -> None:
-        """Hold a pull until it is taken by one of the other methods."""
+        """Add a pull; it stays until another method removes it."""
         ticket = next(self._tickets)
         queue = self._queues.get(key)
         if queue is None:
@@ -83,21 +86,21 @@ class HoldTable(Generic[T]):
             heapify(self._deadlines)
 
     def waiting(self, key: QueueKey) -> bool:
-        """Whether any pull waits for the queue."""
+        """Return True if any pull waits for the queue."""
         return key in self._queues
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether a pull may have timed out."""
+        """Return True if :meth:`expired` may find a pull; False if none has timed out."""
         return bool(self._deadlines) and self._deadlines[0][0] <= now_ms
 
     def arrived(
         self, key: QueueKey, max_offset: int, tags_codes: Iterable[int], records: Callable[[], Iterable[bytes]] = tuple
     ) -> Iterator[T | None]:
-        """Take the pulls that new messages satisfy.
+        """Remove the pulls of a queue that new messages match, and yield their tokens (None: let the event loop run).
 
-        :param max_offset: the max offset of the queue after the arrival.
-        :param tags_codes: of the new messages. A pull whose filter matches none of them stays.
-        :param records: reads the new messages; called only for pulls that filter records.
+        :param max_offset: the queue's max offset after the arrival of the messages.
+        :param tags_codes: tags codes of the new messages. A pull whose filters match none of the messages stays.
+        :param records: returns the records of the new messages; called only for pulls with a record filter.
         """
         codes = list(tags_codes)
 
@@ -109,14 +112,19 @@ class HoldTable(Generic[T]):
         return self._take(key, due)
 
     def sweep(self, max_offset: Callable[[str, int], int]) -> Iterator[T | None]:
-        """Take every pull whose queue has grown unnoticed; filters are not evaluated."""
+        """Remove the pulls whose queue has messages at their offset, and yield their tokens; filters are ignored.
+
+        This corrects missed calls of :meth:`arrived`. A None in between lets the caller run the event loop.
+
+        :param max_offset: takes a topic and a queue id; returns the queue's max offset.
+        """
         for key in list(self._queues):
             end = max_offset(*key)
             yield from self._take(key, lambda held: held.offset < end)  # noqa: B023 - used up within the loop
             yield None
 
     def expired(self, now_ms: int) -> Iterator[T | None]:
-        """Take every pull that has timed out."""
+        """Remove the pulls whose deadline has passed, and yield their tokens (None: let the event loop run)."""
         looks = itertools.count(1)
         while self.is_due(now_ms):
             _, ticket, key = heappop(self._deadlines)
@@ -127,18 +135,18 @@ class HoldTable(Generic[T]):
                 yield None
 
     def take(self, key: QueueKey, wanted: Callable[[T], bool]) -> list[T]:
-        """Take the pulls of a queue for which ``wanted`` is true."""
+        """Remove those pulls of a queue for whose token ``wanted(token)`` is True; return these tokens."""
         return [token for token in self._take(key, lambda held: wanted(held.token)) if token is not None]
 
     def remove(self, owner: Hashable) -> Iterator[T | None]:
-        """Take the pulls of an owner."""
+        """Remove all pulls of an owner, and yield their tokens."""
         for ticket, key in list(self._owned.get(owner, {}).items()):
             held = self._remove(key, ticket)
             if held is not None:
                 yield held.token
 
     def drain(self) -> list[T]:
-        """Take every pull."""
+        """Remove all pulls and return their tokens."""
         tokens = [held.token for queue in self._queues.values() for held in queue.values()]
         self._queues, self._owned, self._deadlines, self._count = {}, {}, [], 0
         return tokens

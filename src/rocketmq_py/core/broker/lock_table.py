@@ -1,7 +1,7 @@
-"""The broker's lock table: which client of a group may consume a queue in order.
+"""The broker's table of queue locks: a queue consumed in order is locked by one client of the group.
 
-A lock expires some time after its last renewal, so that a dead client does not block its queues; its owner may take it
-again at any time. Times are milliseconds and passed in.
+A lock expires some time after its last renewal, so that a dead client does not block its queues; its owner may renew it
+at any time. Times are arguments, in milliseconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rocketmq_py.model import MessageQueue
 
 MAX_LIVE_MS = 60_000
-"""Lifetime of a lock after its last renewal (``rocketmq.broker.rebalance.lockMaxLiveTime``)."""
+"""Lifetime of a lock after its last renewal, in milliseconds (``rocketmq.broker.rebalance.lockMaxLiveTime``)."""
 
 
 @dataclass(slots=True)
@@ -22,18 +22,18 @@ class _Lock:
 
 
 class LockTable:
-    """Locks of queues by consumer group.
+    """The queue locks of all consumer groups.
 
-    :param max_live_ms: lifetime of a lock after its last renewal.
+    :param max_live_ms: lifetime of a lock after its last renewal, in milliseconds.
     """
 
     def __init__(self, max_live_ms: int = MAX_LIVE_MS) -> None:
         self.max_live_ms = max_live_ms
-        """May be changed at any time; applies to existing locks, too."""
+        """Lifetime of a lock; it may be changed at any time, and existing locks follow it, too."""
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> list[MessageQueue]:
-        """Take or renew locks; return the queues that ``client_id`` has locked now."""
+        """Acquire or renew locks for a client; return those of ``queues`` that it has locked now."""
         locks = self._groups.setdefault(group, {})
         return [queue for queue in queues if self._try(locks, queue, client_id, now_ms)]
 
@@ -45,7 +45,7 @@ class LockTable:
         return True
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Release locks of a client; those of other clients stay."""
+        """Release a client's locks of ``queues``; locks of other clients stay."""
         locks = self._groups.get(group, {})
         for queue in queues:
             held = locks.get(queue)
@@ -55,7 +55,7 @@ class LockTable:
             self._groups.pop(group, None)
 
     def is_ordered(self, group: str, now_ms: int) -> bool:
-        """True if the group has any live lock, that is, consumes in order."""
+        """Return True if the group holds any lock that has not expired, which means that it consumes in order."""
         return any(not self._is_expired(held, now_ms) for held in self._groups.get(group, {}).values())
 
     def _is_expired(self, held: _Lock, now_ms: int) -> bool:

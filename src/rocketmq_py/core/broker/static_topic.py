@@ -1,7 +1,8 @@
-"""Static topics: logical queues, each a sequence of physical queues that may be at different brokers.
+"""Static topics: logical queues, each of which is a sequence of physical queues that may be on different brokers.
 
-The arithmetic between logical and physical offsets, and the checks of a mapping (LogicQueueMappingItem,
-TopicQueueMappingUtils). A logical queue's last physical queue is written to; its broker leads the logical queue.
+Conversion between logical and physical offsets, and checks of mappings (LogicQueueMappingItem, TopicQueueMappingUtils).
+An item is one physical queue of a logical queue. Messages are written to the last item; the broker of that item leads
+the logical queue.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo,
 from rocketmq_py.protocol.codes import ResponseCode
 
 MAX_ITEMS = 1_000
-"""Physical queues of one logical queue, that is, remappings."""
+"""Maximum number of physical queues of one logical queue; each remapping adds one."""
 _MAX_OFFSET = 1 << 62
 
 Items = Sequence[MappingItem]
@@ -27,12 +28,21 @@ Items = Sequence[MappingItem]
 
 
 def logical_offset(item: MappingItem, physical: int) -> int:
-    """The logical offset of a physical one (computeStaticQueueOffsetStrictly)."""
+    """Convert an offset of a physical queue to the offset in its logical queue (computeStaticQueueOffsetStrictly).
+
+    :param item: the physical queue, with its position in the logical queue.
+    """
     return item.logic_offset + max(0, physical - item.start_offset)
 
 
 def logical_offset_of_send(item: MappingItem, physical: int) -> int:
-    """The logical offset of a stored message; -1 while the item's is undecided (computeStaticQueueOffsetLoosely)."""
+    """Convert the offset at which a physical queue stored a message to the logical queue's offset
+    (computeStaticQueueOffsetLoosely).
+
+    Return -1 while it is not decided at which logical offset the physical queue begins.
+
+    :param item: the physical queue, with its position in the logical queue.
+    """
     if item.logic_offset < 0:
         return -1
     if item.start_offset <= item.end_offset < physical:
@@ -41,26 +51,33 @@ def logical_offset_of_send(item: MappingItem, physical: int) -> int:
 
 
 def physical_offset(item: MappingItem, logical: int) -> int:
-    """The physical offset of a logical one."""
+    """Convert an offset of a logical queue to the offset in one of its physical queues.
+
+    :param item: the physical queue, with its position in the logical queue.
+    """
     return logical - item.logic_offset + item.start_offset
 
 
 def end_of(item: MappingItem) -> int:
-    """The logical end of an item whose physical end is decided, else its logical beginning."""
+    """Return the logical offset at which an item (a physical queue of a logical queue) ends, exclusive.
+
+    While messages may still be written to it, return the logical offset at which it begins.
+    """
     if item.end_offset >= item.start_offset:
         return item.logic_offset + item.end_offset - item.start_offset
     return item.logic_offset
 
 
 def has_end(item: MappingItem) -> bool:
-    """True if nothing is written to the physical queue any more, and it is not empty."""
+    """Return True if a physical queue of a logical queue is not empty and gets no more messages: its end is decided."""
     return item.end_offset > item.start_offset
 
 
 def find_item(items: Items, logical: int) -> MappingItem | None:
-    """The item that contains a logical offset: the last one that begins at or before it, else the first one.
+    """Return which of a logical queue's items (physical queues) contains a logical offset.
 
-    Items with an undecided logical offset are skipped. None if there is no other.
+    This is the last item that begins at or before the offset, or the first item if all begin after it. Items whose
+    beginning is not decided are skipped; None if no other item exists.
     """
     decided = [item for item in items if item.logic_offset >= 0]
     for item in reversed(decided):
@@ -70,7 +87,10 @@ def find_item(items: Items, logical: int) -> MappingItem | None:
 
 
 def next_item(items: Items, current: MappingItem) -> MappingItem | None:
-    """The item after another one; None if there is none, or its logical offset is undecided."""
+    """Return the item (physical queue of a logical queue) after ``current``.
+
+    None if ``current`` is the last one, or if it is not decided at which logical offset the next one begins.
+    """
     for number, item in enumerate(items[:-1]):
         if item.gen == current.gen:
             following = items[number + 1]
@@ -82,7 +102,7 @@ def next_item(items: Items, current: MappingItem) -> MappingItem | None:
 
 
 def leader_map(detail: MappingDetail) -> dict[int, int]:
-    """The logical queues that a broker leads, with the ids of their physical queues."""
+    """Return the logical queues that a broker leads: physical queue id by logical queue id."""
     return {
         number: items[-1].queue_id
         for number, items in detail.hosted_queues.items()
@@ -91,7 +111,7 @@ def leader_map(detail: MappingDetail) -> dict[int, int]:
 
 
 def as_info(detail: MappingDetail) -> MappingInfo:
-    """The part of a mapping that name servers get."""
+    """Return the part of a broker's mapping to register with name servers: which queues it leads, without items."""
     return MappingInfo(
         topic=detail.topic, total_queues=detail.total_queues, bname=detail.bname, epoch=detail.epoch,
         curr_id_map=leader_map(detail),
@@ -99,7 +119,7 @@ def as_info(detail: MappingDetail) -> MappingInfo:
 
 
 def mapping_fault(detail: MappingDetail, topic: str, broker_name: str) -> str | None:
-    """Why a mapping cannot be accepted by a broker; None if it can."""
+    """Return why a broker must refuse a mapping; None if the mapping is valid."""
     if detail.topic != topic or detail.bname != broker_name:
         return f"the mapping is of topic {detail.topic!r} and broker {detail.bname!r}, not of {topic} and {broker_name}"
     if not 0 <= detail.total_queues <= MAX_QUEUES or len(detail.hosted_queues) > MAX_QUEUES:
@@ -118,7 +138,10 @@ def _number_fault(number: int, items: Items) -> str | None:
 
 
 def items_fault(items: Items) -> str | None:
-    """Why the physical queues of a logical queue contradict each other (checkLogicQueueMappingItemOffset)."""
+    """Return why the items of a logical queue are inconsistent; None if they are valid.
+
+    Rules: TopicQueueMappingUtils.checkLogicQueueMappingItemOffset.
+    """
     faults = [_item_fault(item) for item in items]
     faults += [_order_fault(earlier, later) for earlier, later in pairwise(items)]
     return next(filter(None, faults), None)
@@ -147,9 +170,11 @@ def _order_fault(earlier: MappingItem, later: MappingItem) -> str | None:
 
 
 def merge(old: MappingDetail, new: MappingDetail, *, force: bool) -> str | None:
-    """Complete a new mapping with the logical queues of the old one; why it is refused, or None.
+    """Add to a new mapping the logical queues that only the old one has (TopicQueueMappingManager).
 
-    :param force: accept any new mapping (TopicQueueMappingManager.updateTopicQueueMapping).
+    Return why the new mapping is refused; None if it is accepted. A refused mapping is not changed.
+
+    :param force: True accepts any new mapping.
     """
     if not force:
         fault = _merge_fault(old, new)
@@ -179,7 +204,11 @@ def _merge_fault(old: MappingDetail, new: MappingDetail) -> str | None:
 
 
 def _replacement_fault(old: Items, new: Items, *, is_same_epoch: bool) -> str | None:
-    """Why items cannot replace others: those of the same generation must be the same."""
+    """Return why the new items of a logical queue cannot replace the old ones; None if they can.
+
+    Items with the same generation number must be equal. If both mappings have the same epoch, the last item, whose
+    broker leads the queue, must stay the same.
+    """
     if not old:
         return None
     if not new:
@@ -204,14 +233,15 @@ def _place(item: MappingItem) -> tuple[str, int, int]:
 
 
 def leads(detail: MappingDetail, items: Items) -> bool:
-    """True if the broker of a mapping leads the logical queue with these items."""
+    """Return True if the broker of a mapping leads the logical queue with these items."""
     return bool(items) and items[-1].bname == detail.bname
 
 
 def earliest_items(detail: MappingDetail) -> dict[int, MappingItem]:
-    """The first physical queues that could be dropped: of the logical queues that this broker leads and others follow.
+    """Return, by logical queue id, the first items that may be removed once they hold no messages.
 
-    A queue whose remapping is under way is left out: its first physical queue may still be written to.
+    These are the first items of the logical queues that this broker leads and that have a later item. Queues with a
+    remapping in progress are left out, because their first item may still be written to.
     """
     return {
         number: items[0]
@@ -221,9 +251,11 @@ def earliest_items(detail: MappingDetail) -> dict[int, MappingItem]:
 
 
 def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tuple[int, int]]) -> MappingDetail | None:
-    """The mapping without first physical queues that hold no message any more; None if each of them has some.
+    """Return a mapping without those first items (physical queues) of logical queues that hold no messages any more.
 
-    :param extents: first offset and end of physical queues, by broker name and queue id; an unknown one stays.
+    None if there is nothing to remove. Only the items of :func:`earliest_items` are removed.
+
+    :param extents: min and max offset of physical queues, by broker name and queue id; an item without an entry stays.
     """
     expired = {
         number: detail.hosted_queues[number][1:]
@@ -235,17 +267,23 @@ def without_expired(detail: MappingDetail, extents: Mapping[tuple[str, int], tup
 
 
 def led_elsewhere(detail: MappingDetail) -> dict[int, str]:
-    """The logical queues that this broker has led, with the brokers that it believes lead them now."""
+    """Return the logical queues that the broker of this mapping has items of, but does not lead.
+
+    :returns: name of the leading broker, according to this mapping, by logical queue id.
+    """
     return {
         number: items[-1].bname for number, items in detail.hosted_queues.items() if items and not leads(detail, items)
     }
 
 
 def outdated_queues(detail: MappingDetail, leaders: Mapping[int, str], others: Mapping[str, MappingDetail]) -> set[int]:
-    """The logical queues that have moved on from the broker that took them over from this one: nobody needs what this
-    broker knows of them.
+    """Return the ids of the logical queues that a broker may delete from its mapping, because they have moved on.
 
-    :param leaders: the brokers that lead the queues by the route. :param others: their mappings, by broker name.
+    Their leader in the route is not the one that the broker's mapping names, and the leader's own mapping confirms it.
+
+    :param detail: this broker's mapping.
+    :param leaders: leader of each logical queue, from the route.
+    :param others: mappings of the leaders, by broker name.
     """
     return {
         number
@@ -262,7 +300,7 @@ def outdated_queues(detail: MappingDetail, leaders: Mapping[int, str], others: M
 
 
 class PullOutcome(NamedTuple):
-    """The code and the offsets of a pull's answer."""
+    """Response code and offsets of the response to a pull."""
 
     code: int
     next_offset: int
@@ -271,12 +309,14 @@ class PullOutcome(NamedTuple):
 
 
 def translate_pull(items: Items, current: MappingItem, asked: int, found: PullOutcome) -> tuple[PullOutcome, int]:
-    """The answer of a pull from a physical queue as one from the logical queue, and the delta of its offsets.
-
-    A reader at the end of a physical queue continues at the next one
+    """Convert the result of a pull from a physical queue to one of the logical queue
     (PullMessageProcessor.rewriteResponseForStaticTopic).
 
-    :param asked: the physical offset of the pull. :param found: with physical offsets.
+    At the end of a physical queue, the result redirects the consumer to the next one.
+
+    :param items: all items of the logical queue. :param current: the item that was pulled.
+    :param asked: the physical offset that was pulled. :param found: the result with physical offsets.
+    :returns: the result with logical offsets, and the number to add to a physical offset to get the logical one.
     """
     if found.code != ResponseCode.SUCCESS:
         current, found = _revised(items, current, asked, found)

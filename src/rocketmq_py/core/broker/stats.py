@@ -1,7 +1,7 @@
 """Counters over the last minute, hour and day, as Apache RocketMQ's tools show them (StatsItem).
 
-An item that has not changed stores no new sample: its last one stands for the later ones. Times are milliseconds and
-passed in.
+Counters are sampled periodically. One that has not changed stores no new sample; its last sample is used for the later
+ones. Times are arguments, in milliseconds.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A kind of window: the sampling period, and the number of samples in the window."""
+    """A window of time: the sampling period in milliseconds, and the number of samples that are kept."""
 
     period_ms: int
     kept: int
 
 
 SPANS = (Span(10_000, 7), Span(600_000, 7), Span(3_600_000, 25))
-"""Minute, hour and day."""
+"""The windows of a minute, an hour and a day."""
 MINUTE, HOUR, DAY = range(len(SPANS))
+"""Indices of the windows in ``SPANS``."""
 
 
 class Snapshot(NamedTuple):
-    """Values of a window: sum, rate per second, and average per call."""
+    """Values of a counter in a window: sum of the amounts, sum per second (``tps``), average per call (``avgpt``)."""
 
     sum: int = 0
     tps: float = 0.0
@@ -31,7 +32,7 @@ class Snapshot(NamedTuple):
 
 
 class StatsItem:
-    """One counter: increase ``value`` by the amount and ``times`` by the number of calls."""
+    """One counter. To count, increase ``value`` by the amount and ``times`` by the number of calls."""
 
     __slots__ = ("_born", "_clock", "_samples", "times", "value")
 
@@ -43,8 +44,12 @@ class StatsItem:
         self._samples: tuple[list[tuple[int, int, int]], ...] = tuple([(born, 0, 0)] for born in self._born)
 
     def sample(self, span: int, tick: int) -> None:
-        """Store the counts at a tick if they have changed; samples before the window are dropped, except the last of
-        them.
+        """Store the present counts as a sample, if they have changed since the last one.
+
+        Samples from before the window are dropped, except the newest of them.
+
+        :param span: index of the window in ``SPANS``.
+        :param tick: number of complete sampling periods of this window since the start of the :class:`StatsClock`.
         """
         samples = self._samples[span]
         if samples[-1][2] == self.times:
@@ -55,7 +60,7 @@ class StatsItem:
             del samples[0]
 
     def snapshot(self, span: int) -> Snapshot:
-        """Return the values of a window; zero before the item's first sample."""
+        """Return the values in the window ``SPANS[span]``, until the last sample; all 0 before the first one."""
         now = self._clock.ticks[span]
         first = max(now - SPANS[span].kept + 1, self._born[span])
         if first == now:
@@ -67,14 +72,14 @@ class StatsItem:
         return Snapshot(total, total / seconds, total / steps if steps > 0 else 0.0)
 
     def _at(self, span: int, tick: int) -> tuple[int, int, int]:
-        """Return the newest sample not after a tick."""
+        """Return the newest sample of the window ``SPANS[span]`` at or before a tick, as (tick, value, times)."""
         return next(sample for sample in reversed(self._samples[span]) if sample[0] <= tick)
 
 
 class StatsClock:
-    """Decides when the items of a broker are sampled.
+    """Samples the counters of a broker when their periods have passed.
 
-    :param now_ms: when counting began; samples are due at multiples of the periods after it.
+    :param now_ms: start time, from which the periods are counted.
     """
 
     def __init__(self, now_ms: int) -> None:
@@ -82,11 +87,11 @@ class StatsClock:
         self.ticks = tuple(0 for _ in SPANS)
 
     def advance(self, now_ms: int, items: Collection[StatsItem]) -> None:
-        """Take the samples that are due."""
+        """Sample all items in every window whose period has passed since its last sample."""
         for span, (period_ms, _) in enumerate(SPANS):
             tick = (now_ms - self._began_ms) // period_ms
             if tick <= self.ticks[span]:
-                return  # the longer ones are not due either
+                return  # windows with longer periods are not due either
             self.ticks = (*self.ticks[:span], tick, *self.ticks[span + 1 :])
             for item in items:
                 item.sample(span, tick)

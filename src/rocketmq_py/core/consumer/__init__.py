@@ -1,1 +1,1 @@
-"""Decisions of consumers: allocation, rebalance, process queues, flow control, results, order, subscriptions."""
+"""Decisions of consumers: allocation, rebalance, process queues, flow control, results, ordering, subscriptions."""

@@ -28,16 +28,21 @@ class Allocation(Protocol):
         ...
 
     def allocate(self, me: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-        """Return the queues of client ``me``, given all ``queues`` and all ``clients`` in sorted order.
+        """Return the queues of one client.
 
-        A client that is not in ``clients`` gets none.
+        :param me: id of the client; it gets no queues if it is not in ``clients``.
+        :param queues: all queues of the topic, sorted.
+        :param clients: ids of all members of the group, sorted.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """Contiguous shares of equal size, the first ones longer by one (AVG, the default)."""
+    """Each client gets one contiguous range of queues, all of equal size (AVG, the default strategy).
+
+    If the queues do not divide evenly, the first clients get one more.
+    """
 
     name: str = field(default="AVG", init=False)
 
@@ -52,7 +57,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """Queues in turn, one by one (AVG_BY_CIRCLE)."""
+    """The queues are dealt to the clients one by one, in turn (AVG_BY_CIRCLE)."""
 
     name: str = field(default="AVG_BY_CIRCLE", init=False)
 
@@ -64,7 +69,7 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A fixed set of queues, whatever the other members (CONFIG)."""
+    """The client gets a fixed set of queues, independent of the other members (CONFIG)."""
 
     queues: tuple[MessageQueue, ...]
     name: str = field(default="CONFIG", init=False)
@@ -75,9 +80,11 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class MachineRoom:
-    """Contiguous shares of the queues on brokers named ``room@name`` with a room in ``rooms`` (MACHINE_ROOM).
+    """Only queues on brokers in certain machine rooms are allocated, as contiguous ranges of equal size (MACHINE_ROOM).
 
-    The remainder after equal shares goes to the first clients, one queue each.
+    If they do not divide evenly, the remaining queues go to the first clients, one each.
+
+    :param rooms: names of the rooms; brokers are named ``room@name``.
     """
 
     rooms: frozenset[str]
@@ -99,9 +106,11 @@ class MachineRoom:
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHash:
-    """The next client on a hash ring gets a queue, so few queues move when a client joins or leaves.
+    """Consistent hashing: few queues change their client when a client joins or leaves (CONSISTENT_HASH).
 
-    :param virtual_nodes: positions of each client on the ring (Java: 10).
+    Each queue goes to the next client on a hash ring.
+
+    :param virtual_nodes: number of positions of each client on the ring (Java: 10).
     """
 
     virtual_nodes: int = 10
@@ -126,9 +135,9 @@ def _ring_hash(key: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
-    """Queues of a machine room go to clients of that room; those of a room without clients are shared by all clients.
+    """Queues of a machine room go to clients of that room; queues of a room without clients are shared by all clients.
 
-    :param inner: the strategy within a room.
+    :param inner: the strategy that divides the queues of a room.
     :param broker_room: returns the room of a queue.
     :param client_room: returns the room of a client, by client id.
     """
@@ -161,6 +170,6 @@ def _grouped(items: Sequence[T], key: Callable[[T], str]) -> dict[str, list[T]]:
 
 
 def check_allocation(mine: Collection[MessageQueue], queues: Collection[MessageQueue]) -> list[MessageQueue]:
-    """Return the allocated queues that do not exist, which a CONFIG strategy may name by mistake."""
+    """Return the allocated queues that are not among ``queues``, such as a wrong one in the list of :class:`Fixed`."""
     known = set(queues)
     return [queue for queue in mine if queue not in known]

@@ -1,4 +1,4 @@
-"""Results of the concurrent consumer's listeners (ConsumeMessageConcurrentlyService)."""
+"""What follows from the result of a concurrent consumer's listener (ConsumeMessageConcurrentlyService)."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import retry_topic
 
 ACK_ALL = 2**31 - 1
-"""The default ``ack_index``: all messages of a successful batch are consumed."""
+"""The default ``ack_index``: all messages of a successful batch count as consumed."""
 DEFAULT_MAX_RECONSUME = 16
-"""Retries before a message becomes a dead letter if the consumer sets no limit (``max_reconsume_times=-1``)."""
+"""Number of retries before a message becomes a dead letter, if the consumer's ``max_reconsume_times`` is -1."""
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry, 10 s; each further retry is one level longer."""
 RESUBMIT_DELAY = 5.0
-"""Seconds until a message that could not be sent back is consumed again locally."""
+"""Seconds until a failed message that could not be sent back to the broker is consumed again by the same client."""
 EXPIRED_DELAY_LEVEL = 3
-"""Delay level of a message whose listener exceeded the consume timeout."""
+"""Delay level at which a message is sent back when its listener exceeds the consume timeout."""
 
 MOST_EXPIRED = 16
-"""The most such messages of a queue that are sent back in one pass."""
+"""Maximum number of messages of a queue that one pass sends back because of the consume timeout."""
 
 
 class SplitBatch(NamedTuple):
-    """``done`` messages are consumed; ``failed`` ones are to be delivered again."""
+    """The messages of a batch that are consumed (``done``), and those to deliver again (``failed``)."""
 
     done: Sequence[MessageExt]
     failed: Sequence[MessageExt]
 
 
 def split_batch(result: ConsumeResult, messages: Sequence[MessageExt], ack_index: int = ACK_ALL) -> SplitBatch:
-    """Split a consumed batch by its result.
+    """Split a batch into consumed and failed messages by the listener's result.
 
-    :param ack_index: index of the last consumed message of a successful batch; -1 for none.
+    :param ack_index: index of the last consumed message if the result is SUCCESS; -1 for none.
     """
     done = max(0, min(ack_index + 1, len(messages))) if result is ConsumeResult.SUCCESS else 0
     return SplitBatch(messages[:done], messages[done:])
 
 
 def read_result(returned: object) -> ConsumeResult | None:
-    """The meaning of a listener's return value; None for an illegal one.
+    """Convert the return value of a listener to a :class:`ConsumeResult`; return None for an illegal value.
 
-    None and True are a success. The results of orderly listeners are accepted, too.
+    None and True mean success. An :class:`OrderlyResult` is converted, too.
     """
     if returned is None or returned is True:
         return ConsumeResult.SUCCESS
@@ -54,15 +54,16 @@ def read_result(returned: object) -> ConsumeResult | None:
 
 
 def max_reconsume_times(configured: int) -> int:
-    """Return the number of retries; -1 stands for the default."""
+    """Return the number of retries for the option ``max_reconsume_times``, in which -1 means the default."""
     return DEFAULT_MAX_RECONSUME if configured == -1 else configured
 
 
 def retry_message(message: MessageExt, group: str, max_times: int) -> Message:
-    """Return the message for the group's retry topic, for when the broker could not be asked to store the original
-    there.
+    """Build the message that a client sends to the group's retry topic, when CONSUMER_SEND_MSG_BACK has failed.
 
-    Its properties are those the broker would write, so that later retries and the dead-letter rule count correctly.
+    It has the properties that the broker would have set, so that later retries are counted correctly.
+
+    :param max_times: number of retries before the message becomes a dead letter.
     """
     times = message.reconsume_times
     properties = {

@@ -17,8 +17,9 @@ class _Sample(NamedTuple):
 
 
 class Meter:
-    """Counts events and their duration, in total and over a sliding window.
+    """Counts events and sums their durations, in total and over a sliding window.
 
+    :param now: current time in seconds, here and in the methods.
     :param window: length of the window in seconds.
     """
 
@@ -35,7 +36,10 @@ class Meter:
         self.seconds += seconds
 
     def sample(self, now: float) -> None:
-        """Record the current totals; call it every few seconds."""
+        """Record the present totals, from which the values of the window are computed; call this every few seconds.
+
+        :param now: current time in seconds.
+        """
         self._samples.append(_Sample(now, self.count, self.seconds))
         while len(self._samples) > 1 and self._samples[1].at <= now - self._window:
             self._samples.popleft()
@@ -49,14 +53,14 @@ class Meter:
         return self.recent() / elapsed if elapsed > 0 else 0.0
 
     def mean_ms(self) -> float:
-        """Return the average duration of an event in milliseconds."""
+        """Return the average duration of the events in the window, in milliseconds; 0 without events."""
         recent = self.recent()
         return (self.seconds - self._samples[0].seconds) * 1000 / recent if recent else 0.0
 
 
 @dataclass(slots=True)
 class ConsumeStats:
-    """The meters of one topic."""
+    """Counts pulls and listener calls of one topic: meters over the last minute; ``failed_hour`` over the last hour."""
 
     pulled: Meter
     consumed: Meter
@@ -73,7 +77,10 @@ class ConsumeStats:
             meter.sample(now)
 
     def status(self, now: float) -> dict[str, float]:
-        """Return the values under the names of Java's ConsumeStatus."""
+        """Return the values by the names of Java's ConsumeStatus: times in milliseconds, rates per second.
+
+        :param now: current time in seconds.
+        """
         return {
             "pullRT": self.pulled.mean_ms(),
             "pullTPS": self.pulled.per_second(now),

@@ -1,7 +1,7 @@
-"""Flow control: when a queue may be pulled, and how long to wait otherwise.
+"""Flow control of consumers: whether a queue may be pulled now, and how long to wait otherwise.
 
-The checks of the push consumer's pull loop in their order (DefaultMQPushConsumerImpl.pullMessage). Limits are checked
-before a pull and strictly, so one more batch can exceed them.
+The checks, and their order, are those of DefaultMQPushConsumerImpl.pullMessage. A queue may be pulled until a limit is
+exceeded, so the last batch can go beyond it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ MEBIBYTE = 1024 * 1024
 STATE_DELAY = 1.0
 """Seconds until the next attempt after a failed pull, or if the consumer's state forbids a pull."""
 FLOW_DELAY = 0.05
+"""Seconds until the next attempt if too many messages of the queue are cached."""
 BUSY_DELAY = 0.02
+"""Seconds until the next attempt after the broker answered FLOW_CONTROL."""
 MOVED_DELAY = 0.1
-"""Seconds until a queue that has moved to another broker is pulled there."""
+"""Seconds until the next attempt after a queue has moved to another broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
-    """Limits of one queue's cached messages, beyond which pulling pauses.
+    """Limits of the messages cached for one queue, beyond which pulling pauses.
 
-    ``count`` messages, ``mebibytes`` of bodies, ``span`` from the smallest offset held to the largest one pulled (None:
-    no limit, as for orderly consumption).
+    ``count`` is the number of messages, ``mebibytes`` the size of their bodies, ``span`` the distance from the smallest
+    cached offset to the largest pulled one (None: no limit, as for orderly consumption).
     """
 
     count: int = 1000
@@ -37,7 +39,12 @@ class FlowLimits:
     span: int | None = 2000
 
     def shared(self, topic_count: int, topic_mebibytes: int, queues: int) -> FlowLimits:
-        """Return the limits of a queue if its topic has limits of its own (-1: none) that ``queues`` queues share."""
+        """Return the limits of one queue after the limits of its topic were divided among the topic's queues.
+
+        :param topic_count: limit of the topic's cached messages; -1 keeps ``count``.
+        :param topic_mebibytes: limit of their bodies in MiB; -1 keeps ``mebibytes``.
+        :param queues: number of the topic's queues that this consumer owns.
+        """
         if not queues:
             return self
         return replace(
@@ -48,7 +55,7 @@ class FlowLimits:
 
 
 class PullStep(enum.Enum):
-    """The next step of a queue's pull loop."""
+    """The next step of a queue's pull loop: pull, wait, or end because the queue is no longer assigned."""
 
     PULL = "pull"
     WAIT = "wait"
@@ -56,7 +63,7 @@ class PullStep(enum.Enum):
 
 
 class PullDecision(NamedTuple):
-    """A step, the seconds to wait, and the reason."""
+    """Decision about a pull: the step, for WAIT the seconds to wait, and the reason."""
 
     step: PullStep
     delay: float = 0.0
@@ -85,11 +92,14 @@ def decide_pull(
     coming: int = 0,
     coming_bytes: int = 0,
 ) -> PullDecision:
-    """Decide about the next pull of ``queue``.
+    """Decide whether to pull a queue now.
 
-    :param usable: the queue is locked, if it must be.
-    :param coming: the most messages that pulls in flight may still return.
-    :param coming_bytes: the most bytes they may return.
+    :param running: True if the consumer is started and not closed.
+    :param suspended: True if the application has suspended the consumer or paused the queue.
+    :param subscribed: True if the consumer subscribes to the queue's topic.
+    :param usable: False if the queue must be locked for orderly consumption and is not.
+    :param coming: maximum number of messages that pulls in flight may still return.
+    :param coming_bytes: maximum number of bytes that pulls in flight may still return.
     """
     if queue.dropped:
         return DROP
@@ -114,10 +124,10 @@ def _full(queue: ProcessQueue, limits: FlowLimits, coming: int, coming_bytes: in
 
 
 def failure_delay(error: Exception, delay: float | None = None) -> float:
-    """Return the seconds until a failed pull is retried: fewer if the broker answered FLOW_CONTROL, or the queue has
-    moved to another broker.
+    """Return the seconds until a failed pull is retried.
 
-    :param delay: seconds after other failures; :data:`STATE_DELAY` by default.
+    :param delay: seconds for errors other than FLOW_CONTROL and a queue that has moved to another broker;
+        :data:`STATE_DELAY` by default.
     """
     if isinstance(error, NotLeader):
         return MOVED_DELAY
@@ -128,8 +138,9 @@ def failure_delay(error: Exception, delay: float | None = None) -> float:
 
 
 def pull_flags(commit_offset: int, *, from_master: bool, with_subscription: bool) -> int:
-    """Return the sysFlag of a push consumer's pull. An offset to commit is sent only to a master, and only if there is
-    one.
+    """Return the sysFlag of a push consumer's pull.
+
+    The bit to commit an offset with the pull is set only for a master, and if ``commit_offset`` is above 0.
     """
     flags = PULL_SUSPEND
     if commit_offset > 0 and from_master:

@@ -1,7 +1,7 @@
-"""The message cache of a lite pull consumer, and its positions.
+"""The message cache of a lite pull consumer, and its positions in the queues.
 
-Messages count as consumed when they are returned to the application; the queue's position, which a commit stores, moves
-then. Used by the consumer's event loop alone, so it needs no lock. Rules: DefaultLitePullConsumerImpl of Apache
+Messages count as consumed when they are returned to the application; then the queue's position moves, which a commit
+stores. Only the consumer's event loop uses the cache, so it needs no lock. Rules: DefaultLitePullConsumerImpl of Apache
 RocketMQ.
 """
 
@@ -16,11 +16,11 @@ from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.sys_flag import PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
 
 PULL_FLAGS = PULL_SUSPEND | PULL_SUBSCRIPTION | PULL_LITE
-"""The sysFlag of a lite pull: it may wait and carries its subscription, but no offset to commit."""
+"""The sysFlag of a lite pull: the broker may hold it, and it contains the subscription, but no offset to commit."""
 
 
 class PulledBatch:
-    """Messages of one pull; those before ``at`` have been returned to the application."""
+    """The messages of one pull, and the index (``at``) of the first one not yet returned to the application."""
 
     __slots__ = ("at", "messages", "process")
 
@@ -31,11 +31,13 @@ class PulledBatch:
 
 
 class MessageCache:
-    """Pulled messages of all queues in order of arrival, with the queues' positions and the paused queues.
+    """The pulled messages of all queues in order of arrival, the queues' positions and the paused queues.
 
-    :param limits: limits of one queue.
-    :param limit_for_all: limit of messages of all queues, counting every batch as a full one.
-    :param batch_size: the most messages of a batch.
+    :param limits: limits of the messages of one queue.
+    :param limit_for_all: limit of the messages of all queues; each batch counts as ``batch_size`` messages.
+    :param batch_size: maximum number of messages of a pull.
+    :ivar positions: offset of the next message to return to the application, by queue.
+    :ivar paused: queues that are not pulled.
     """
 
     __slots__ = ("_batch_size", "_batches", "_limit_for_all", "_limits", "paused", "positions")
@@ -51,10 +53,11 @@ class MessageCache:
     def decide_pull(
         self, process: ProcessQueue, *, running: bool, coming: int = 0, coming_bytes: int = 0
     ) -> PullDecision:
-        """Decide about the next pull of a queue.
+        """Decide whether to pull a queue now.
 
-        :param coming: the most messages that pulls in flight may still return.
-        :param coming_bytes: the most bytes they may return.
+        :param running: True if the consumer is started and not closed.
+        :param coming: maximum number of messages that pulls in flight may still return.
+        :param coming_bytes: maximum number of bytes that pulls in flight may still return.
         """
         admission = decide_pull(
             process, self._limits, running=running, suspended=process.queue in self.paused, subscribed=True,
@@ -65,15 +68,15 @@ class MessageCache:
 
     @property
     def empty(self) -> bool:
-        """True if there is no message."""
+        """True if no message is cached."""
         return self._oldest() is None
 
     # -- coming in
 
     def put(self, process: ProcessQueue, messages: Sequence[MessageExt], queue_end: int) -> None:
-        """Add the messages of a pull.
+        """Add the messages of a pull; ignored if the queue was dropped.
 
-        :param messages: at least one, in order of offset.
+        :param messages: at least one message, in order of offset.
         :param queue_end: max offset of the queue in the pull response.
         """
         if not process.dropped:
@@ -81,8 +84,9 @@ class MessageCache:
             self._batches.append(PulledBatch(process, messages))
 
     def skip(self, process: ProcessQueue, offset: int) -> None:
-        """Move the position of a queue to ``offset`` after a pull without matches, unless messages of the queue are
-        cached.
+        """Set the position of a queue after a pull that returned no matching message.
+
+        Ignored if messages of the queue are cached, or the queue was dropped.
         """
         if not process.dropped and not process.count:
             self.positions[process.queue] = offset
@@ -90,7 +94,10 @@ class MessageCache:
     # -- going out
 
     def take(self) -> list[MessageExt]:
-        """Return the rest of the oldest batch; empty if there is none."""
+        """Remove the oldest batch and return its remaining messages, which then count as consumed.
+
+        Empty if no message is cached.
+        """
         batch = self._oldest()
         if batch is None:
             return []
@@ -100,7 +107,7 @@ class MessageCache:
         return messages
 
     def take_one(self) -> MessageExt | None:
-        """Return the oldest message."""
+        """Remove and return the oldest message, which then counts as consumed; None without one."""
         batch = self._oldest()
         if batch is None:
             return None
@@ -112,14 +119,17 @@ class MessageCache:
         return message
 
     def borrow_batch(self) -> PulledBatch | None:
-        """Remove the oldest batch for a caller that takes single messages from it, counting them in ``at``."""
+        """Remove and return the oldest batch, so that the caller can take single messages from it; None without one.
+
+        The caller increases ``at`` by one for each message that it takes, and then passes the batch to :meth:`settle`.
+        """
         batch = self._oldest()
         if batch is not None:
             self._batches.popleft()
         return batch
 
     def settle(self, batch: PulledBatch) -> None:
-        """Put a borrowed batch back: messages before ``at`` are consumed, the rest comes next."""
+        """Return a borrowed batch: messages before ``at`` count as consumed, the others are returned next."""
         if batch.process.dropped:
             return
         self._consumed(batch.process, batch.messages[: batch.at])
@@ -141,13 +151,18 @@ class MessageCache:
     # -- queues that come and go
 
     def forget(self, process: ProcessQueue) -> None:
-        """Remove a dropped queue: its messages, its position and its paused state."""
+        """Remove the messages, the position and the paused state of a queue."""
         self.positions.pop(process.queue, None)
         self.paused.discard(process.queue)
         self._batches = deque(batch for batch in self._batches if batch.process is not process)
 
     def move(self, old: ProcessQueue, new: ProcessQueue, position: int | None) -> None:
-        """Replace ``old`` with ``new`` at another position; the cached messages of ``old`` are discarded."""
+        """Replace a queue's process queue after a seek, and set its position; the cached messages are discarded.
+
+        :param old: the present process queue, which is marked as dropped.
+        :param new: the new process queue; it stays paused if the queue is.
+        :param position: the new position; None leaves the queue without one.
+        """
         old.dropped = True
         paused = old.queue in self.paused
         self.forget(old)

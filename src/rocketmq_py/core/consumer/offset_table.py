@@ -1,7 +1,7 @@
-"""The consume offsets of a member in memory, before they are stored in a broker or file.
+"""The consume offsets of a client in memory, before a commit stores them in the broker or a file.
 
-Offsets only increase unless a caller says otherwise; a frozen one does not change until its queue is removed
-(ControllableOffset of Apache RocketMQ).
+By default, offsets only increase. A frozen offset does not change until its queue is removed (ControllableOffset of
+Apache RocketMQ).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rocketmq_py.model import MessageQueue
 
 
 class OffsetTable:
-    """Offsets by queue: the next offset to consume, which a commit stores."""
+    """Offset of the next message to consume in each queue."""
 
     __slots__ = ("_frozen", "_offsets")
 
@@ -30,7 +30,7 @@ class OffsetTable:
         return len(self._offsets)
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> None:
-        """Set an offset; ignored if frozen, or if smaller and ``increase_only``."""
+        """Set the offset of a queue; ignored if it is frozen, or would decrease while ``increase_only`` is set."""
         if queue in self._frozen:
             return
         if increase_only and offset <= self._offsets.get(queue, -1):
@@ -38,17 +38,17 @@ class OffsetTable:
         self._offsets[queue] = offset
 
     def freeze(self, queue: MessageQueue, offset: int) -> None:
-        """Set an offset that results of running listeners can no longer change."""
+        """Set the offset of a queue and freeze it, so that results of listeners still running do not change it."""
         self._offsets[queue] = offset
         self._frozen.add(queue)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Remove a queue, frozen or not."""
+        """Remove the offset of a queue, even if it is frozen."""
         self._offsets.pop(queue, None)
         self._frozen.discard(queue)
 
     def retain(self, owned: Collection[MessageQueue]) -> None:
-        """Remove every queue that is not in ``owned``."""
+        """Remove the offsets of all queues that are not in ``owned``."""
         for queue, _ in self:
             if queue not in owned:
                 self.remove(queue)

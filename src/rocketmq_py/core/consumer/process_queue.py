@@ -1,7 +1,7 @@
-"""The process queue: messages of one queue that are pulled and not yet consumed.
+"""The process queue: the messages of one queue that are pulled and not yet consumed.
 
-The offset to commit is the smallest one in it. Used by the consumer's event loop alone, so it needs no lock; times are
-passed in.
+The offset to commit is the smallest offset in it. Only the consumer's event loop uses it, so it needs no lock. Times
+are arguments.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import ClassVar
 from rocketmq_py.model import MessageExt, MessageQueue
 
 PULL_MAX_IDLE = 120.0
-"""Seconds without a pull after which a queue counts as stuck and is rebuilt (Java: pull.pullMaxIdleTime)."""
+"""Seconds without a pull after which a queue is dropped and added again (Java: pull.pullMaxIdleTime)."""
 
 
 class ProcessQueue:
-    """One assigned queue.
+    """The messages of one assigned queue that are pulled and not yet consumed, by offset.
 
-    ``dropped``: the queue is no longer assigned, so results of running listeners do not count. ``size`` counts body
-    bytes only. ``accumulated`` is the distance of the last pulled message from the end of the queue. Times are seconds
-    of the owner's monotonic clock.
+    ``dropped`` is True if the queue is no longer assigned; results of listeners still running are then ignored.
+    ``size`` is the total size of the bodies in bytes. ``accumulated`` is the number of messages between the last pulled
+    one and the end of the queue at the broker. Times are seconds of the consumer's monotonic clock.
     """
 
     has_invisible_time: ClassVar[bool] = False
-    """True for popped messages: each one belongs to this client for its invisible time, whoever the queue is assigned
-    to.
+    """True for popped messages: only this client may consume them during their invisible time, even if the queue is
+    assigned to another client meanwhile.
     """
 
     __slots__ = ("_messages", "accumulated", "consumed_at", "dropped", "max_offset", "pulled_at", "queue", "size")
@@ -46,14 +46,14 @@ class ProcessQueue:
 
     @property
     def min_offset(self) -> int:
-        """The smallest offset in the queue, -1 if empty."""
+        """The smallest cached offset; -1 if no message is cached."""
         return next(iter(self._messages), -1)
 
     @property
     def span(self) -> int:
-        """Largest offset ever held minus smallest offset held; it grows while one message is stuck and others pass it.
+        """Distance from the smallest cached offset to the largest offset ever pulled; 0 if no message is cached.
 
-        Messages that were consumed behind a stuck one still count, because they come again after a rebalance.
+        Consumed messages after an unconsumed one count, because they would be consumed again after a rebalance.
         """
         return self.max_offset - self.min_offset if self._messages else 0
 
@@ -61,11 +61,11 @@ class ProcessQueue:
         return offset in self._messages
 
     def holds(self, message: MessageExt) -> bool:
-        """True if a message is here and has no result yet."""
+        """Return True if a message is cached here, that is, not yet consumed."""
         return message.queue_offset in self._messages
 
     def oldest(self) -> MessageExt | None:
-        """Return the message with the smallest offset."""
+        """Return the cached message with the smallest offset; None if no message is cached."""
         return next(iter(self._messages.values()), None)
 
     def put(self, messages: Sequence[MessageExt], queue_end: int = 0) -> None:
@@ -87,14 +87,14 @@ class ProcessQueue:
         self.accumulated = max(queue_end - messages[-1].queue_offset, 0)
 
     def _reorder(self) -> None:
-        """Sort after a broker sent an offset again or went back, which is rare."""
+        """Sort the messages after a pull returned offsets again, or smaller ones, which is rare."""
         self._messages = dict(sorted(self._messages.items()))
         self.size = sum(len(message.body) for message in self._messages.values())
 
     def ack(self, messages: Iterable[MessageExt]) -> int | None:
         """Remove consumed messages.
 
-        :returns: the offset to commit; None if the queue was empty.
+        :returns: the offset to commit; None if no message was cached before.
         """
         held = self._messages
         if not held:
@@ -105,20 +105,29 @@ class ProcessQueue:
                 self.size -= len(gone.body)
         return next(iter(held), self.max_offset + 1)
 
-    def is_usable(self, now: float) -> bool:  # noqa: ARG002 - it depends on the time where messages have an order
-        """True if messages may be pulled and consumed now. Only orderly consumption needs a lock."""
+    def is_usable(self, now: float) -> bool:  # noqa: ARG002 - subclasses for orderly consumption use the time
+        """Return True if messages may be pulled and consumed now; False for an orderly queue without a valid lock.
+
+        :param now: current time in monotonic seconds.
+        """
         return True
 
     def is_fresh(self, message: MessageExt, now: float) -> bool:  # noqa: ARG002 - as above
-        """True if a message may still be consumed; a pulled one always may."""
+        """Return True if a message may still be consumed; False for a popped one whose invisible time is over.
+
+        :param now: current time in monotonic seconds.
+        """
         return True
 
     def release(self, message: MessageExt, now: float) -> object:  # noqa: ARG002 - as above
-        """Remove a message that is not consumed here; a pulled one stays."""
+        """Remove a popped message that will not be consumed.
+
+        :returns: the popped message with its receipt, see :meth:`PopQueue.release`; always None for pulled messages.
+        """
         return None
 
     def is_pull_expired(self, now: float) -> bool:
-        """True if the last pull is so long ago that the pull loop must have been lost."""
+        """Return True if the last pull is more than 120 s ago (``PULL_MAX_IDLE``): the pull loop must have died."""
         return now - self.pulled_at > PULL_MAX_IDLE
 
     def __repr__(self) -> str:

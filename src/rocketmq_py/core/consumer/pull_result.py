@@ -1,7 +1,7 @@
-"""Processing of a pull's messages on the client (PullAPIWrapper.processPullResult).
+"""Processing of the messages of a pull on the client (PullAPIWrapper.processPullResult).
 
-The broker filters by the tags' hash, so tags are compared again; bounds, offsets and transaction ids are added. Works
-on whole lists and does not decode properties unless it must.
+The broker filters by the hash of tags, so the client compares the tags themselves. It also adds the queue's min and max
+offset and transaction ids to messages. Properties are decoded only if necessary.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _SEPARATOR = 2
 
 
 class PulledMessages(NamedTuple):
-    """The messages of a pull.
+    """The messages of a pull after decoding and filtering.
 
-    :ivar next_offset: where the next pull begins; before the broker's suggestion if messages are postponed, or if what
-        follows is damaged.
-    :ivar undecoded: messages that were asked for and cannot be decoded.
-    :ivar damage: what is wrong with the first message from ``next_offset`` on; None if all is well.
+    :ivar next_offset: offset of the next pull. It is smaller than the broker's suggestion if messages were not decoded
+        because of the limits, or if there is a damaged message.
+    :ivar undecoded: messages that match the subscription, but have bodies that cannot be decoded.
+    :ivar damage: the error of the damaged message at or after ``next_offset``; None if there is none.
     """
 
     messages: list[MessageExt]
@@ -40,12 +40,15 @@ def pulled_messages(
     body: bytes, header: PullResponse, queue: MessageQueue, offset: int, tags: Collection[str],
     rules: BodyRules = DEFAULT_RULES,
 ) -> PulledMessages:  # fmt: skip
-    """Return the messages of a pull as users get them, up to the first damaged one; empty if none has one of the tags.
+    """Decode the body of a pull response to the messages for the application, up to the first damaged one.
 
+    :param header: header of the response.
     :param queue: the queue that was pulled.
-    :param offset: the offset that was asked for.
-    :param tags: subscribed tags; empty for all, and for SQL expressions.
-    :param rules: what is wanted of their bodies.
+    :param offset: the offset that was pulled.
+    :param tags: the subscribed tags; messages with other tags are left out. Empty for all messages and for SQL
+        expressions, which only the broker evaluates.
+    :param rules: how to decode bodies.
+    :raises BadHeader: the header's list of damaged messages is malformed.
     """
     left_out = damaged_offsets(header, offset)
     try:
@@ -75,7 +78,12 @@ def pulled_messages(
 
 
 def _origin(header: PullResponse, queue: MessageQueue, offset: int) -> Origin | None:
-    """Where the records must come from; None for logical queues, whose records may be stored with another place."""
+    """Return the queue and offsets with which the records of a pull are checked.
+
+    None means no check: records of a logical queue have the ids and offsets of a physical one.
+
+    :param offset: the offset that was pulled.
+    """
     if is_logical(queue):
         return None
     return Origin(queue.topic, queue.queue_id, offset, header.next_begin_offset)
@@ -95,7 +103,7 @@ def damaged_offsets(header: PullResponse, offset: int) -> list[int]:
 
 
 def tag_of(message: MessageExt) -> str | None:
-    """Return the message's tag without decoding all of its properties."""
+    """Return a message's tag without decoding all of its properties; None if it has none."""
     raw = message.raw_properties
     at = raw.find(_TAGS)
     if at > 0 and raw[at - 1] != _SEPARATOR:
@@ -112,40 +120,42 @@ def filter_by_tags(messages: list[MessageExt], tags: Collection[str]) -> list[Me
 
 
 def add_queue_bounds(messages: Iterable[MessageExt], min_offset: int, max_offset: int) -> None:
-    """Add the queue's min and max offset, from the pull response, to the messages' properties."""
+    """Set the properties MIN_OFFSET and MAX_OFFSET of messages to the queue's offsets from the pull response."""
     bounds = {Property.MIN_OFFSET: str(min_offset), Property.MAX_OFFSET: str(max_offset)}
     for message in messages:
         message.add_properties(bounds)
 
 
 def queue_end(messages: Sequence[MessageExt]) -> int:
-    """Return the max offset of the queue that messages were pulled from; 0 without messages."""
+    """Return the queue's max offset at the time of a pull, from the property of its messages; 0 without messages."""
     return int(messages[-1].properties[Property.MAX_OFFSET]) if messages else 0
 
 
 def located_records(body: bytes, header: PullResponse, queue_id: int) -> bytes:
-    """Return the records of a pull with their place in the queue that was pulled; those of a logical queue are stored
-    with that in a physical one.
+    """Return the records of a pull with queue id and offsets of the pulled queue.
 
-    :raises CorruptRecord: the bytes contradict themselves.
+    Records of a logical queue are stored with id and offsets of a physical queue, which are replaced; others are
+    returned unchanged.
+
+    :raises CorruptRecord: the size of a record is too small, or exceeds the body.
     """
     return body if header.offset_delta is None else relocate_records(body, queue_id, header.offset_delta)
 
 
 def may_be_transactional(body: bytes) -> bool:
-    """True if a pull body may contain a message of a transaction; cheap, with rare false positives."""
+    """Return False if a pull body contains no transactional message; a fast test, with rare false positives."""
     return _PREPARED in body
 
 
 def restore_transaction_ids(messages: Iterable[MessageExt]) -> None:
-    """Set the transaction id of transactional messages: their unique key."""
+    """Set ``transaction_id`` of the transactional messages to their unique key."""
     for message in messages:
         if message.properties.get(Property.TRANSACTION_PREPARED) == "true":
             message.transaction_id = message.properties.get(Property.UNIQUE_KEY)
 
 
 def restore_topic(messages: Iterable[MessageExt], retry_topic: str) -> None:
-    """Set the original topic of retried messages."""
+    """Replace the group's retry topic in messages with their original topic."""
     for message in messages:
         if message.topic == retry_topic:
             message.topic = message.properties.get(Property.RETRY_TOPIC, retry_topic)

@@ -1,7 +1,7 @@
 """Detection of listener calls that take too long.
 
-The beginning of a call is not recorded, because that would cost time for every message. Instead the calls in progress
-are inspected from time to time, so measured times are as exact as inspections are frequent. Times are passed in.
+The start of a call is not recorded, because that would cost time for every message. Instead, the calls in progress are
+inspected periodically, so a measured duration is short by up to one period. Times are arguments, in seconds.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageExt, MessageQueue
 
 CallKey = tuple[ProcessQueue, MessageExt]
-"""A listener call: the queue, and its first message, which is the same object as long as the call lasts."""
+"""Identifies a listener call: the queue and the first message, which is the same object during the whole call."""
 
 
 class StuckCall(NamedTuple):
-    """A call that takes too long, and for how many seconds it has been seen in progress."""
+    """A listener call that takes too long, and the seconds since it was first seen in progress."""
 
     key: CallKey
     seconds: float
 
 
 class StuckCallChanges(NamedTuple):
-    """Changes since the last inspection: newly stuck calls, and stuck ones that have ended."""
+    """Changes since the last inspection: calls that became stuck, and stuck calls that have ended."""
 
     stuck: list[StuckCall]
     ended: list[StuckCall]
 
 
 class StuckCallDetector:
-    """Tracks the calls in progress since when they were first seen.
+    """Measures how long listener calls have been in progress.
 
     :param timeout: seconds after which a call counts as stuck.
     """
@@ -44,7 +44,10 @@ class StuckCallDetector:
         self._reported: set[CallKey] = set()
 
     def inspect(self, in_progress: Iterable[CallKey], now: float) -> StuckCallChanges:
-        """Record the calls in progress; each stuck call is reported once, and its end once."""
+        """Compare the listener calls in progress with those of the last inspection; return which became stuck or ended.
+
+        :param in_progress: all calls in progress now. :param now: current time in seconds.
+        """
         before, self._since = self._since, {}
         for key in in_progress:
             self._since[key] = before.get(key, now)
@@ -58,15 +61,18 @@ class StuckCallDetector:
         return StuckCallChanges(stuck, ended)
 
     def since(self, queue: ProcessQueue, message: MessageExt) -> float | None:
-        """Return when the call that begins with a message was first seen; None if it is not in progress."""
+        """Return the time of the first inspection that saw a call, in seconds; None if it is not in progress any more.
+
+        :param message: first message of the call.
+        """
         return self._since.get((queue, message))
 
     def stuck(self, now: float) -> list[StuckCall]:
-        """Return all stuck calls, the longest first."""
+        """Return the calls that have been in progress for longer than the timeout, longest first. ``now``: seconds."""
         return sorted((StuckCall(key, now - self._since[key]) for key in self._reported), key=lambda one: -one.seconds)
 
 
 def call_position(key: CallKey) -> tuple[MessageQueue, int]:
-    """Return the queue and first offset of a call's messages."""
+    """Return the queue of a call's messages and the offset of the first one."""
     process, message = key
     return message.queue if process.has_invisible_time else process.queue, message.queue_offset

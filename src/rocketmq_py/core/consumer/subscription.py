@@ -1,7 +1,6 @@
-"""Filters of a subscription, on the tags code of a consume queue entry or on the stored message.
+"""Filters of a subscription: by the tags code in a consume queue entry, or by an SQL expression on a stored message.
 
-Brokers compare tags by hash; clients compare the tags themselves, because two tags may have one hash. SQL expressions
-are evaluated on stored properties.
+Brokers compare the hashes of tags; clients compare the tags themselves, because two tags may have the same hash.
 """
 
 from __future__ import annotations
@@ -20,22 +19,24 @@ TAG = "TAG"
 SQL92 = "SQL92"
 
 _COST_OF_A_REQUEST = 100_000
-"""About 30 ms: a read of 800 messages, the most that Java's brokers scan, evaluates about 125 nodes for each."""
+"""Limit for the cost of all evaluations of one request, in nodes of expressions; they take about 30 ms. It allows 125
+nodes for each of 800 messages, the number that Java brokers scan at most.
+"""
 
 TagsCodeFilter = Callable[[int], bool]
-"""True if the message with a tags code matches."""
+"""Filter by tags code: returns True if a message with this tags code matches."""
 
 RecordFilter = Callable[[bytes], bool]
-"""True if a stored record matches."""
+"""Filter by content: returns True if a stored record matches."""
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """True if an expression type means tags: it is absent, empty or ``TAG``."""
+    """Return True if an expression type means tags: None, empty or ``TAG``."""
     return not expression_type or expression_type == TAG
 
 
 def tag_filter(subscription: SubscriptionData) -> TagsCodeFilter | None:
-    """Return a subscription's filter on tags codes; None if every message matches."""
+    """Return a subscription's filter by tags code; None if it does not filter by tags."""
     by_tag = is_tag_type(subscription.expression_type) and not subscription.class_filter_mode
     if subscription.sub_string == ALL or not by_tag:
         return None
@@ -44,24 +45,24 @@ def tag_filter(subscription: SubscriptionData) -> TagsCodeFilter | None:
 
 @lru_cache(maxsize=1024)
 def _membership(codes: frozenset[int]) -> TagsCodeFilter:
-    # A stored code is the 32-bit hash extended to 64 bits: both sides compare as plain integers.
+    # A stored code is the signed 32-bit hash extended to 64 bits, so it equals the code of the subscription.
     return codes.__contains__
 
 
 @lru_cache(maxsize=1024)
 def parse_subscription(topic: str, expression: str | None, expression_type: str | None) -> SubscriptionData:
-    """Return the subscription that a pull request carries.
+    """Build the subscription from the fields of a pull request; results are cached.
 
-    :raises BadHeader: the expression names no tag.
+    :raises BadHeader: the expression consists of separators only.
     """
     return SubscriptionData.parse(topic, expression, 0, expression_type or TAG)
 
 
 def differences(these: Iterable[SubscriptionData], those: Iterable[SubscriptionData]) -> list[str]:
-    """Describe how the subscriptions of two members of a group differ; empty if they agree.
+    """Return a description of each topic in which the subscriptions of two members of a group differ; empty if none.
 
-    A broker keeps one subscription per group, the newest. Members that differ take messages from each other and lose
-    them.
+    A broker keeps one subscription per group and topic, the newest. If members subscribe differently, each loses
+    messages that are filtered by the subscription of the other.
     """
     mine, others = ({one.topic: one for one in side} for side in (these, those))
     return [
@@ -84,14 +85,14 @@ def _said(subscription: SubscriptionData | None) -> str:
 
 
 def accepts_any(accepts: TagsCodeFilter | None, tags_codes: Iterable[int]) -> bool:
-    """True if one of several new messages matches."""
+    """Return True if a filter accepts at least one of the tags codes; None as filter accepts every message."""
     return accepts is None or any(map(accepts, tags_codes))
 
 
 class SqlRecords:
-    """A filter of records by expression; see :func:`sql_filter`.
+    """A filter of records by an SQL expression, for one request; made by :func:`sql_filter`.
 
-    It serves one request and adds up its cost, because a pop reads many queues with one filter.
+    It limits the cost of all evaluations of the request together, because a pop reads many queues with one filter.
     """
 
     __slots__ = ("_cost", "_find", "_left")
@@ -103,12 +104,12 @@ class SqlRecords:
 
     @property
     def most_records(self) -> int:
-        """The most further records a read may evaluate, at least one; the rest is left for the next request."""
+        """Maximum number of records that the next read of this request may evaluate; at least 1."""
         return max(1, self._left // self._cost)
 
     @property
     def is_spent(self) -> bool:
-        """True if the request has evaluated as many records as it may."""
+        """True if the request has reached its limit of evaluations, so that it should read no more records."""
         return self._left < self._cost
 
     def __call__(self, record: bytes) -> bool:
@@ -116,15 +117,15 @@ class SqlRecords:
         try:
             properties = decode_properties(record_properties(record))
         except CorruptRecord:
-            return True  # the reader of the record reports the fault
+            return True  # the consumer that decodes the record reports the damage
         asked = self._find(properties)
         return asked is None or asked.matches(properties)
 
 
 def sql_filter(find: Callable[[Mapping[str, str]], SqlFilter | None], cost: int = 1) -> SqlRecords:
-    """Return a filter of records by expression.
+    """Return a filter of records by SQL expression, for one request.
 
-    :param find: returns the expression for a message with these properties; None if every such message matches.
-    :param cost: upper bound of the expression's cost; see :class:`~rocketmq_py.core.sql92.SqlFilter`.
+    :param find: returns the expression to evaluate for a message with these properties; None accepts the message.
+    :param cost: maximum cost of one evaluation; see :class:`~rocketmq_py.core.sql92.SqlFilter`.
     """
     return SqlRecords(find, cost)

@@ -1,7 +1,7 @@
-"""The number of busy workers for the waiting calls.
+"""The number of worker threads to use for the listener calls that wait.
 
-A fast listener is fastest on one thread, because more threads only compete for the interpreter lock. A slow one needs
-all threads. The number follows the measured duration of a call.
+A fast listener runs best on one thread, because more threads would only compete for the interpreter lock; a slow one
+needs all threads. So the number follows from the measured duration of a call.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 
 SLACK = 0.002
-"""Seconds of waiting work per worker before another one is started."""
+"""Seconds of work waiting for each worker, from which on another worker is used."""
 _WEIGHT = 0.2
 
 
 class WorkerScaling:
-    """Computes the number of workers from a running mean of the calls' duration.
+    """Computes the number of workers from a moving average of the duration of calls.
 
-    :param limit: the most workers.
+    :param limit: maximum number of workers.
+    :ivar cost: average duration of a call in seconds.
     """
 
     __slots__ = ("_mark", "cost", "limit")
@@ -32,13 +33,16 @@ class WorkerScaling:
             self.cost += (seconds / calls - self.cost) * _WEIGHT
 
     def wanted(self, waiting: int) -> int:
-        """Return the number of workers for ``waiting`` calls."""
+        """Return the number of workers to use for ``waiting`` calls."""
         if not waiting:
             return 0
         return min(self.limit, waiting, max(1, math.ceil(waiting * self.cost / SLACK)))
 
     def stalled(self, mark: object) -> bool:
-        """True if ``mark`` equals that of the previous call: nothing has moved since."""
+        """Return True if there was no progress since the previous call of this method.
+
+        :param mark: a value that changes with progress; it is compared with that of the previous call.
+        """
         stuck = mark == self._mark
         self._mark = mark
         return stuck

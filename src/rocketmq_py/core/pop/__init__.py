@@ -1,1 +1,1 @@
-"""Decisions about POP: receipts, messages in flight, order, assignment, long polling."""
+"""Decisions about POP: receipts, messages in flight, orderly pops, assignment, long polling."""

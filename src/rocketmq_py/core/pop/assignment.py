@@ -14,9 +14,12 @@ ANY_QUEUE = -1
 def share_for_pop(
     rule: Allocation, me: str, queues: Sequence[MessageQueue], clients: Sequence[str], share: int
 ) -> list[MessageQueue]:
-    """Return the queues client ``me`` may pop, given all queues and clients in sorted order.
+    """Return the queues of a topic that a client may pop.
 
-    :param share: a client also gets the queues of this many following clients; 0 or less, or all others: every queue.
+    :param rule: strategy that allocates the queues among the clients.
+    :param me: id of the client. :param queues: all queues, sorted. :param clients: ids of all clients, sorted.
+    :param share: number of following clients whose queues the client may pop, too. If it is 0 or less, or includes all
+        other clients, the result is one entry for each broker, with queue id :data:`ANY_QUEUE`.
     """
     if share <= 0 or share >= len(clients) - 1:
         return [MessageQueue(topic, broker, ANY_QUEUE) for topic, broker in dict.fromkeys(map(_broker, queues))]

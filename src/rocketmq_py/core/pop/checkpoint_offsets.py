@@ -1,7 +1,8 @@
 """Committable offsets of popped queues, for a slave that acts as master and cannot write check-points.
 
-The table holds the unacked messages of each queue, the offset of the next pop, and the offset before which everything
-is acked. That offset may be published as the group's: a reader that starts there misses no unacked message.
+For each queue, the table has the unacked messages, the offset of the next pop, and the committable offset: the one
+before which every message is acked. Publishing it as the group's offset is safe, because a consumer that starts there
+misses no unacked message.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 
 class GroupQueue(NamedTuple):
-    """A group's queue of a topic."""
+    """A queue of a topic as consumed by one group."""
 
     group: str
     topic: str
@@ -20,7 +21,9 @@ class GroupQueue(NamedTuple):
 
 
 class _Out:
-    """Unacked messages of one queue: ``times`` counts the pops of each, ``offsets`` is a heap of its keys."""
+    """The unacked messages of one queue: ``times`` is the number of unacked pops by offset, ``offsets`` a heap of its
+    keys.
+    """
 
     __slots__ = ("next_offset", "offsets", "times")
 
@@ -48,7 +51,10 @@ class _Out:
 
 
 class CommittableOffsets:
-    """The queues with unacked messages; a queue is removed when everything is acked."""
+    """For each queue with unacked popped messages: these messages, the offset of the next pop, the committable offset.
+
+    All messages before the committable offset are acked. A queue is removed when all its messages are acked.
+    """
 
     def __init__(self) -> None:
         self._out: dict[GroupQueue, _Out] = {}
@@ -57,23 +63,28 @@ class CommittableOffsets:
         return len(self._out)
 
     def next_offset(self, place: GroupQueue) -> int | None:
-        """Return the offset of a queue's next pop; None if nothing is unacked, and the group's published offset
-        applies.
+        """Return the offset at which the next pop of a queue starts.
+
+        None if the queue has no unacked messages; then the pop starts at the group's committed offset.
         """
         out = self._out.get(place)
         return None if out is None else out.next_offset
 
     def add_popped(self, place: GroupQueue, offsets: Iterable[int], published: int) -> None:
-        """Add popped messages; one that is popped twice must be acked twice.
+        """Add popped messages of a queue as unacked; a message that is popped twice must be acked twice.
 
-        :param offsets: in order. :param published: the group's published offset; messages before it are not tracked.
+        :param offsets: their queue offsets, in order.
+        :param published: the group's committed offset; messages before it are ignored.
         """
         for offset in offsets:
             if offset >= published:
                 self._out.setdefault(place, _Out(published)).add(offset)
 
     def set_next_offset(self, place: GroupQueue, following: int) -> int:
-        """Set the offset of a queue's next pop; return the offset that may be published now."""
+        """Set the offset at which the next pop of a queue starts.
+
+        :returns: the committable offset: every message before it is acked.
+        """
         out = self._out.get(place)
         if out is None:
             return following
@@ -81,7 +92,10 @@ class CommittableOffsets:
         return out.floor
 
     def settle(self, place: GroupQueue, offsets: Iterable[int]) -> int | None:
-        """Ack messages; return the offset that may be published now, None if the queue has no unacked messages here."""
+        """Ack the messages of a queue that have the given queue offsets.
+
+        :returns: the committable offset (every message before it is acked); None if the queue had no unacked messages.
+        """
         out = self._out.get(place)
         if out is None:
             return None
@@ -92,7 +106,7 @@ class CommittableOffsets:
         return out.floor
 
     def forget(self, place: GroupQueue) -> None:
-        """Remove a queue, whatever its messages' state."""
+        """Remove a queue, even if it has unacked messages."""
         self._out.pop(place, None)
 
     def clear(self) -> None:

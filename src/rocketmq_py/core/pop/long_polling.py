@@ -1,8 +1,8 @@
 """The table of pops that wait for messages (long polling).
 
-It is keyed by topic, group and queue (-1: any queue) and limits the number of waiting pops. When messages arrive, one
-pop of each group is taken, because the others would find nothing. A pop is an opaque token; times are milliseconds and
-passed in.
+Pops wait by topic, group and queue (-1: any queue). When messages arrive, only one pop of each group is woken, because
+others would find no messages. Each waiting pop is represented by a token that the caller chooses. Times are arguments,
+in milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEVER = 1 << 62
 
 
 class PollKey(NamedTuple):
-    """The queue of a topic that pops of a group wait for."""
+    """The topic, group and queue (-1: any queue) that pops wait for."""
 
     topic: str
     group: str
@@ -28,7 +28,7 @@ class PollKey(NamedTuple):
 
 
 class Poll(NamedTuple, Generic[T]):
-    """One waiting pop: its deadline, the filters of tags codes and of records (None: everything), and the token."""
+    """One waiting pop: its deadline, its filters by tags code and by record (None accepts all messages), its token."""
 
     deadline_ms: int
     tags_filter: TagsCodeFilter | None
@@ -39,7 +39,7 @@ class Poll(NamedTuple, Generic[T]):
 class PollTable(Generic[T]):
     """Waiting pops by topic, group and queue.
 
-    :param last_first: wake the newest pop first, instead of the one with the earliest deadline.
+    :param last_first: True wakes the pop with the latest deadline first; False the one with the earliest.
     """
 
     def __init__(self, *, last_first: bool = False) -> None:
@@ -52,15 +52,19 @@ class PollTable(Generic[T]):
         return self._count
 
     def count(self, key: PollKey) -> int:
-        """Return the number of pops that wait for the same queue."""
+        """Return the number of pops that wait with this key."""
         return len(self._polls.get(key.topic, {}).get(key, ()))
 
     def has_room(self, key: PollKey, per_key: int, total: int) -> bool:
-        """True if one more pop may wait, with ``per_key`` allowed for the same queue and ``total`` altogether."""
+        """Return True if one more pop may wait with this key.
+
+        :param per_key: limit of waiting pops with the same key; as in Java, ``per_key`` + 1 may wait.
+        :param total: limit of all waiting pops.
+        """
         return self._count < total and self.count(key) <= per_key
 
     def add(self, key: PollKey, poll: Poll[T]) -> None:
-        """Keep a pop until another method takes it."""
+        """Add a pop; it stays until another method removes it."""
         insort(self._polls.setdefault(key.topic, {}).setdefault(key, []), poll, key=lambda one: one.deadline_ms)
         self._count += 1
         self._next_deadline = min(self._next_deadline, poll.deadline_ms)
@@ -68,9 +72,13 @@ class PollTable(Generic[T]):
     def arrived(
         self, topic: str, queue_id: int, tags_codes: Iterable[int], records: Callable[[], Iterable[bytes]] = tuple
     ) -> list[T]:
-        """Take one pop of each group that waits for the queue, and one that waits for any, if its filter matches.
+        """Remove the pops to wake after messages have arrived in a queue, and return their tokens.
 
-        :param tags_codes: of the new messages. :param records: reads them; called only for filters of records.
+        For each group these are one pop that waits for the queue and one that waits for any queue, if its filters
+        accept at least one message.
+
+        :param tags_codes: tags codes of the new messages.
+        :param records: returns the records of the new messages; called only for pops with a record filter.
         """
         keys = self._polls.get(topic)
         if not keys:
@@ -88,7 +96,7 @@ class PollTable(Generic[T]):
         return self.wake(key)
 
     def wake(self, key: PollKey) -> list[T]:
-        """Take one pop, whatever its filter."""
+        """Remove one pop with this key, without applying filters; return its token as a list, empty without a pop."""
         polls = self._polls.get(key.topic, {}).get(key)
         if not polls:
             return []
@@ -99,11 +107,11 @@ class PollTable(Generic[T]):
         return [taken.token]
 
     def keys_of(self, topic: str, group: str) -> list[PollKey]:
-        """Return the keys of a group's waiting pops of a topic."""
+        """Return the keys with which pops of a group wait for messages of a topic."""
         return [key for key in self._polls.get(topic, ()) if key.group == group]
 
     def expired(self, now_ms: int) -> list[T]:
-        """Take every pop whose time is up; cheap if there is none."""
+        """Remove the pops whose deadline has passed and return their tokens; fast if there are none."""
         if now_ms < self._next_deadline:
             return []
         late = self._take(lambda poll: poll.deadline_ms <= now_ms)
@@ -112,7 +120,7 @@ class PollTable(Generic[T]):
         return late
 
     def drain(self, unwanted: Callable[[T], bool] = lambda _: True) -> list[T]:
-        """Take every pop for which ``unwanted`` is true; all of them by default."""
+        """Remove the pops for whose tokens ``unwanted`` returns True, by default all; return these tokens."""
         return self._take(lambda poll: unwanted(poll.token))
 
     def _take(self, due: Callable[[Poll[T]], bool]) -> list[T]:

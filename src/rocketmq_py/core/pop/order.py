@@ -1,8 +1,8 @@
-"""Orderly pops: the unacked messages of a group in each queue, and when the next ones may be popped.
+"""Orderly pops: the unacked messages of each queue and group, and when the next messages may be popped.
 
-There is one record per queue and group (ConsumerOrderInfoManager). A queue is blocked while a message of the last pop
-is neither acked nor visible again; repeating that pop with the same attempt id is allowed. Times are milliseconds and
-passed in.
+There is one entry per queue and group (ConsumerOrderInfoManager). A queue is blocked while a message of the last pop is
+neither acked nor visible again; repeating that pop with the same attempt id is allowed. Times are arguments, in
+milliseconds.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rocketmq_py.wire.integers import Int32, Int64
 _NEVER = 1 << 62
 
 FORGET_AFTER_MS = 24 * 3600 * 1000
-"""Time after which a queue that is no longer popped is removed."""
+"""Milliseconds after its last pop at which the entry of a queue is removed."""
 
 
 class OrderKey(NamedTuple):
-    """A group's queue."""
+    """A queue of a topic as popped by one group."""
 
     topic: str
     group: str
@@ -35,10 +35,12 @@ class OrderInfo(Body, kw_only=True, rename={
     "attempt_id": "a", "acked_bits": "cm", "invisible_ms": "i", "last_pop_time": "l", "distances": "o",
     "counts": "oc", "visible_times": "ot", "pop_time": "popTime",
 }):  # fmt: skip
-    """The last pop of a queue; an entry of ``consumerOrderInfo.json``.
+    """The last orderly pop of a queue; an entry of ``consumerOrderInfo.json``.
 
-    ``distances`` begins with the offset of the first message; the others are their distances from it. ``counts`` is how
-    often each message was popped before, ``visible_times`` when single messages become visible.
+    The first item of ``distances`` is the queue offset of the first message, the others are the distances of the other
+    messages from it. Bit i of ``acked_bits`` is set if the i-th message is acked. ``counts`` is the number of earlier
+    pops of a message by queue offset; ``visible_times`` the time at which a message becomes visible again, by queue
+    offset, for messages whose invisible time was changed.
     """
 
     attempt_id: str | None = None
@@ -52,26 +54,29 @@ class OrderInfo(Body, kw_only=True, rename={
 
     @property
     def offsets(self) -> list[int]:
-        """Offsets of the messages."""
+        """Queue offsets of the messages."""
         first, *others = self.distances or [0]
         return [first, *(first + distance for distance in others)] if self.distances else []
 
     def unacked(self) -> Iterator[int]:
-        """Return the offsets of the unacked messages."""
+        """Return the queue offsets of the unacked messages, in order."""
         return (offset for bit, offset in enumerate(self.offsets) if not self.acked_bits >> bit & 1)
 
     def visible_at(self, offset: int) -> int:
-        """Return when a message becomes visible if it is not acked."""
+        """Return when the message at a queue offset becomes visible again if it is not acked (ms since the epoch)."""
         usual = self.pop_time + (self.invisible_ms or 0)
         return self.visible_times.get(offset, usual) if self.visible_times else usual
 
     def free_at(self) -> int:
-        """Return when the queue is free if nothing more is acked; 0 if everything is."""
+        """Return when all unacked messages are visible again, in ms since the epoch; 0 if all messages are acked."""
         return max(map(self.visible_at, self.unacked()), default=0)
 
 
 class OrderedPop(NamedTuple):
-    """How often the messages of a pop were popped before: per message, and the minimum of all."""
+    """The number of earlier pops of the messages of a pop: by queue offset, and the minimum of all messages.
+
+    Messages that were never popped before are not in ``counts``; then ``least`` is 0.
+    """
 
     counts: dict[int, int]
     least: int
@@ -86,14 +91,16 @@ class OrderTable:
         self._watched: dict[OrderKey, int] = {}
 
     def load(self, key: OrderKey, info: OrderInfo) -> None:
-        """Add an entry of the file."""
+        """Add an entry read from ``consumerOrderInfo.json``."""
         self.entries[key] = info
         self._watch(key, info)
 
     def is_blocked(self, key: OrderKey, attempt_id: str | None, now_ms: int, invisible_ms: int = 0) -> bool:
-        """True if a pop must wait.
+        """Return True if a queue may not be popped now, because messages of the last pop are unacked and invisible.
 
-        :param invisible_ms: default for messages of a pop without an invisible time.
+        :param attempt_id: attempt id of the pop, or None. A pop with the attempt id of the last pop is not blocked.
+        :param now_ms: current time in milliseconds since the epoch.
+        :param invisible_ms: invisible time in milliseconds to assume if the last pop was recorded without one.
         """
         info = self.entries.get(key)
         if info is None or not info.distances:
@@ -113,7 +120,14 @@ class OrderTable:
         invisible_ms: int,
         now_ms: int,
     ) -> OrderedPop:
-        """Record a pop."""
+        """Record a pop, which replaces the last one; return how often its messages were popped before.
+
+        :param attempt_id: attempt id of the pop, which the client repeats if it got no response; None without one.
+        :param offsets: queue offsets of its messages, in order; at least one.
+        :param pop_time: time of the pop in its messages' receipts, in milliseconds since the epoch.
+        :param invisible_ms: invisible time of the messages, from ``pop_time`` on.
+        :param now_ms: current time in milliseconds since the epoch.
+        """
         before = self.entries.get(key)
         counts = _counts(before, attempt_id, offsets) if before is not None else {}
         first = offsets[0]
@@ -127,9 +141,10 @@ class OrderTable:
         return OrderedPop(counts, min(counts.values()) if counts and len(counts) == len(offsets) else 0)
 
     def ack(self, key: OrderKey, offset: int, pop_time: int) -> int | None:
-        """Ack a message; return the offset to commit, or None if its pop is not the last one any more.
+        """Ack a message; return the offset to commit, None if the queue was popped again meanwhile.
 
-        :raises KeyError: the last pop did not return that message.
+        :param offset: queue offset of the message. :param pop_time: time of the message's pop, as in its receipt.
+        :raises KeyError: the last pop did not return this message.
         """
         info = self.entries.get(key)
         if info is None:
@@ -146,7 +161,11 @@ class OrderTable:
         return next(info.unacked(), offsets[-1] + 1)
 
     def set_visible(self, key: OrderKey, offset: int, pop_time: int, visible_at: int) -> None:
-        """Set when a message becomes visible; ignored if it was popped again since."""
+        """Set the time at which a message becomes visible again; ignored if the queue was popped again meanwhile.
+
+        :param offset: queue offset of the message. :param pop_time: time of the message's pop, as in its receipt.
+        :param visible_at: the new time in milliseconds since the epoch.
+        """
         info = self.entries.get(key)
         if info is None or info.pop_time != pop_time:
             return
@@ -156,11 +175,11 @@ class OrderTable:
         self._watch(key, info)
 
     def forget(self, key: OrderKey) -> None:
-        """Remove a queue after its offset was reset."""
+        """Remove the entry of a queue, because its offset was reset; no effect without one."""
         self.entries.pop(key, None)
 
     def take_free(self, now_ms: int) -> list[OrderKey]:
-        """Return queues that became free because messages are visible again."""
+        """Return the queues that became unblocked since the last call, because their messages are visible again."""
         found = []
         while self._free and self._free[0][0] <= now_ms:
             at, key = heapq.heappop(self._free)
@@ -175,7 +194,7 @@ class OrderTable:
         return found
 
     def _watch(self, key: OrderKey, info: OrderInfo) -> None:
-        """Make sure that :meth:`take_free` checks a queue when it may be free, which it checks again then."""
+        """Schedule a check of the queue by :meth:`take_free`, at the earliest time at which it can be unblocked."""
         at = info.free_at()
         if at and at < self._watched.get(key, _NEVER):
             self._watched[key] = at

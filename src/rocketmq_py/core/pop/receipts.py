@@ -1,8 +1,8 @@
 """Popped messages on the client: receipts, invisible times, and redelivery of failed messages.
 
-The rules of the push consumer's POP mode (ConsumeMessagePopConcurrentlyService, PopProcessQueue) and of receipts. A
-broker that pops a message makes it invisible for some time; the client with its receipt acks it within that time, or
-sets when it becomes visible again. Times are passed in, as seconds of the owner's monotonic clock unless noted.
+A popped message is invisible to other clients for some time. The client that has its receipt acks it within that time,
+or changes the time at which it becomes visible again. Rules: ConsumeMessagePopConcurrentlyService, PopProcessQueue.
+Times are arguments, in seconds of the consumer's monotonic clock unless noted.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from rocketmq_py.protocol.pop_handle import (
 )
 
 ALL_QUEUES = -1
-"""The queue id that stands for every queue of a broker."""
+"""The queue id that stands for all queues of a broker."""
 RETRY_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Seconds until a failed message is redelivered, by the number of earlier deliveries or by the listener's delay level.
 """
 GIVE_BACK = 1.0
-"""Seconds until a message that no caller took becomes visible again."""
+"""Seconds until a popped message that was not passed to the application becomes visible again."""
 RENEW_AT = 0.4
-"""The fraction of its invisible time after which the invisible time of a message in use is extended."""
+"""Fraction of the invisible time after which the invisible time of a message still being consumed is extended."""
 
 _CK = Property.POP_CK.encode() + b"\x01"
 _FIRST_POP = Property.FIRST_POP_TIME.encode() + b"\x01"
@@ -46,18 +46,22 @@ _FIRST_POP = Property.FIRST_POP_TIME.encode() + b"\x01"
 def retry_delay(reconsume_times: int, level: int) -> int:
     """Return the seconds until a failed message is redelivered.
 
-    :param level: the listener's delay level, an index of the delays; 0: longer each time.
+    :param reconsume_times: number of earlier deliveries.
+    :param level: delay level set by the listener, an index of :data:`RETRY_DELAYS`; 0 uses ``reconsume_times``.
     """
     return RETRY_DELAYS[min(level or reconsume_times, len(RETRY_DELAYS) - 1)]
 
 
 def are_retries_used_up(reconsume_times: int, max_times: int, level: int) -> bool:
-    """True if a failed message is not to be redelivered, by the number of deliveries or the listener's choice."""
+    """Return True if a failed message must not be redelivered.
+
+    That is so if it has no retries left, or the listener has set a negative delay level.
+    """
     return level < 0 or reconsume_times >= max_times
 
 
 def init_mode(consume_from: ConsumeFromWhere) -> InitMode:
-    """Return where a group without an offset starts; POP does not support timestamps."""
+    """Return the init mode of pops for a consumer's option; TIMESTAMP, which POP does not support, becomes MAX."""
     return InitMode.MIN if consume_from is ConsumeFromWhere.FIRST_OFFSET else InitMode.MAX
 
 
@@ -65,7 +69,7 @@ def init_mode(consume_from: ConsumeFromWhere) -> InitMode:
 
 
 class PoppedMessage(NamedTuple):
-    """A message and its receipt."""
+    """A popped message and its receipt."""
 
     message: MessageExt
     receipt: ExtraInfo
@@ -74,15 +78,20 @@ class PoppedMessage(NamedTuple):
 def attach_receipts(
     messages: Iterable[MessageExt], topic: str, broker_name: str, answer: PopResponse, *, order: bool
 ) -> list[PoppedMessage]:
-    """Attach receipts to the messages of a pop, and restore the requested topic.
+    """Return the messages of a pop with their receipts, which are also stored in their property POP_CK.
 
-    :raises BadHeader: the response's texts are malformed.
+    The topic of messages from a retry topic is replaced with the popped one.
+
+    :param messages: the decoded messages of the response. :param topic: the topic that was popped.
+    :param answer: header of the response.
+    :param order: True for an orderly pop; sets the reconsume times of the messages from the header.
+    :raises BadHeader: the offset texts in the header are malformed.
     """
     starts = parse_start_offsets(answer.start_offset_info)
     counts = parse_order_counts(answer.order_count_info) if order else {}
     popped = []
     for message in messages:
-        if _CK in message.raw_properties:  # popped from a retry topic: the broker has put it there
+        if _CK in message.raw_properties:  # popped from a retry topic: the broker has set the receipt
             receipt = ExtraInfo.parse(message.properties[Property.POP_CK])
         else:
             receipt = _receipt(message, starts, broker_name, answer)
@@ -97,9 +106,13 @@ def attach_receipts(
 
 
 def missing_offsets(popped: Sequence[PoppedMessage], answer: PopResponse) -> list[tuple[Place, int]]:
-    """Return where the messages of a pop lie that are not among ``popped``; empty where the broker does not tell.
+    """Return which messages of a pop are missing in ``popped``: those that only the response header lists.
 
-    :raises BadHeader: the response's texts are malformed.
+    Each is identified by ((retry flag, queue id), queue offset). Empty if the header does not list the messages.
+
+    :param popped: the messages that could be decoded.
+    :param answer: header of the response.
+    :raises BadHeader: the list in the header is malformed.
     """
     found = {((receipt.retry, receipt.queue_id), message.queue_offset) for message, receipt in popped}
     told = parse_msg_offsets(answer.msg_offset_info)
@@ -117,7 +130,10 @@ def _receipt(message: MessageExt, starts: dict[Place, int], broker_name: str, an
 
 
 def _count(message: MessageExt, receipt: ExtraInfo, counts: dict[tuple[str, str], int]) -> None:
-    """Set the delivery count of a message popped in order; such messages are never stored again."""
+    """Set ``reconsume_times`` of a message popped in order, which is redelivered without being stored again.
+
+    The header has a count for the message, or one for all messages of its queue.
+    """
     own = counts.get((receipt.retry, offset_count_key(message.queue_id, message.queue_offset)))
     count = counts.get((receipt.retry, str(message.queue_id))) if own is None else own
     if count:
@@ -125,7 +141,7 @@ def _count(message: MessageExt, receipt: ExtraInfo, counts: dict[tuple[str, str]
 
 
 def batch_acks(group: str, messages: Iterable[PoppedMessage]) -> list[BatchAck]:
-    """Return the acks of messages of one broker, grouped by pop and queue."""
+    """Return the acks of messages of one broker; messages of one pop and queue share a :class:`BatchAck`."""
     together: dict[tuple[str, ExtraInfo], list[int]] = defaultdict(list)
     for message, receipt in messages:
         offset = message.queue_offset if receipt.offset is None else receipt.offset
@@ -141,9 +157,9 @@ def batch_acks(group: str, messages: Iterable[PoppedMessage]) -> list[BatchAck]:
 
 
 class BrokerClock:
-    """Estimates a broker's clock from its pop responses; the estimate is never ahead of the broker.
+    """Estimates the broker's clock from its pop responses, to compare the times in receipts with the client's clock.
 
-    Receipts contain the broker's time; the clocks of two machines differ, and either may be set.
+    The estimate is never later than the broker's clock, unless that was set back by less than a minute.
     """
 
     __slots__ = ("_ahead",)
@@ -152,14 +168,23 @@ class BrokerClock:
         self._ahead: float | None = None
 
     def observe(self, pop_time_ms: int, now: float) -> None:
-        """Record that a response received at ``now`` was made at ``pop_time_ms`` or later."""
+        """Record the time of a pop by the broker's clock, from its response.
+
+        :param pop_time_ms: milliseconds since the epoch.
+        :param now: time at which the response was received, in monotonic seconds.
+        """
         ahead = pop_time_ms / 1000 - now
-        # The answer that took longest says least; a clock that was set back says more than all before.
+        # The response with the shortest delay is the most exact; after a clock was set back, a new estimate begins.
         if self._ahead is None or ahead > self._ahead or ahead < self._ahead - _CLOCK_WAS_SET:
             self._ahead = ahead
 
     def overdue(self, receipt: ExtraInfo, now: float) -> float | None:
-        """Return the seconds since the receipt's message became visible again, negative before; None if unknown."""
+        """Return how many seconds ago a receipt's invisible time ended; negative if it has not ended.
+
+        None before the first :meth:`observe`.
+
+        :param now: current time in monotonic seconds.
+        """
         if self._ahead is None:
             return None
         return now + self._ahead - (receipt.pop_time + receipt.invisible_ms) / 1000
@@ -168,7 +193,7 @@ class BrokerClock:
 _CLOCK_WAS_SET = 60.0
 
 
-# -- what a consumer holds
+# -- unacked messages of a consumer
 
 
 class _Held(NamedTuple):
@@ -177,11 +202,11 @@ class _Held(NamedTuple):
 
 
 class PopQueue(ProcessQueue):
-    """Popped messages of an assignment without a result, and messages to ack.
+    """The popped messages of an assigned queue that have no result yet, and the messages to ack.
 
-    The queue is one of a broker's or stands for all of them (:data:`ALL_QUEUES`). Messages are identified by object,
-    because offsets of several queues mix. Each belongs to this client for its invisible time, whoever the queue is
-    assigned to.
+    The queue id may be :data:`ALL_QUEUES`; then the messages are from several queues with overlapping offsets, so they
+    are identified by object. Only this client may consume them during their invisible time, even if the queue is
+    assigned to another client meanwhile.
     """
 
     __slots__ = ("_done", "_held")
@@ -198,7 +223,10 @@ class PopQueue(ProcessQueue):
         return len(self._held)
 
     def take(self, popped: Sequence[PoppedMessage], visible_at: float) -> None:
-        """Add popped messages that become visible again at ``visible_at``."""
+        """Add popped messages.
+
+        :param visible_at: time at which they become visible to other clients, in monotonic seconds.
+        """
         self._held.update({message: _Held(receipt, visible_at) for message, receipt in popped})
         self.size += sum([len(message.body) for message, _ in popped])
 
@@ -206,12 +234,12 @@ class PopQueue(ProcessQueue):
         return message in self._held
 
     def is_fresh(self, message: MessageExt, now: float) -> bool:
-        """True if a message is still invisible to other clients and has no result."""
+        """Return True if a message has no result yet and is invisible to other clients. ``now``: monotonic seconds."""
         held = self._held.get(message)
         return held is not None and now < held.visible_at
 
     def ack(self, messages: Iterable[MessageExt]) -> int | None:
-        """Mark messages for an ack. There is no offset to commit."""
+        """Record messages as consumed, for the next :meth:`to_ack`. Returns None: POP has no offset to commit."""
         for message in messages:
             held = self._forget(message)
             if held is not None:
@@ -219,21 +247,30 @@ class PopQueue(ProcessQueue):
         return None
 
     def release(self, message: MessageExt, now: float) -> PoppedMessage | None:
-        """Remove a message that is not consumed; return it with its receipt, or None if the receipt has expired."""
+        """Remove a message that was not consumed; return it with its receipt, None if its invisible time is over.
+
+        :param now: current time in monotonic seconds.
+        """
         held = self._forget(message)
         return PoppedMessage(message, held.receipt) if held is not None and now < held.visible_at else None
 
     def to_ack(self) -> list[tuple[PoppedMessage, float]]:
-        """Return the messages to ack since the last call, each with the time until which its receipt is valid."""
+        """Return the messages that :meth:`ack` has added since the last call of this method.
+
+        :returns: each message with the end of its invisible time in monotonic seconds.
+        """
         done, self._done = self._done, []
         return done
 
     def receipts(self, messages: Iterable[MessageExt]) -> list[PoppedMessage]:
-        """Return those of the messages that are held, with their receipts."""
+        """Return those of ``messages`` that have no result yet, with their receipts."""
         return [PoppedMessage(message, self._held[message].receipt) for message in messages if message in self._held]
 
     def renew(self, message: MessageExt, receipt: ExtraInfo, visible_at: float) -> None:
-        """Replace a message's receipt after its invisible time was extended."""
+        """Replace the receipt of a message after its invisible time was extended; ignored if it has a result.
+
+        :param visible_at: the new end of its invisible time, in monotonic seconds.
+        """
         if message in self._held:
             self._held[message] = _Held(receipt, visible_at)
 
@@ -248,11 +285,13 @@ class PopQueue(ProcessQueue):
 
 
 class PopRun(OrderedQueue):
-    """Messages that one orderly pop took from one queue. They are consumed one after the other and acked after each
-    success; the broker returns no later messages of the queue before.
+    """The messages that one orderly pop returned from one queue; each is acked after it was consumed, in order.
 
-    :param owner: the pop queue with their receipts.
-    :param visible_at: when they become visible to other clients.
+    The broker returns no later messages of the queue until all of them are acked or visible again.
+
+    :param owner: the pop queue that has the receipts of the messages.
+    :param now: current time in monotonic seconds.
+    :param visible_at: time at which the messages become visible to other clients, in monotonic seconds.
     """
 
     __slots__ = ("_done", "owner", "visible_at")
@@ -275,7 +314,10 @@ class PopRun(OrderedQueue):
         return self.is_usable(now)
 
     def keep(self, messages: Iterable[MessageExt]) -> None:
-        """Discard: with POP there is no later commit, because the broker would return no messages until then."""
+        """Discard the messages at once, so that they are acked.
+
+        POP has no later commit, because the broker returns no further messages before it.
+        """
         self.discard(messages)
 
     def discard(self, messages: Iterable[MessageExt]) -> None:
@@ -284,13 +326,18 @@ class PopRun(OrderedQueue):
         self._done += done
 
     def take_done(self) -> list[MessageExt]:
-        """Return the messages consumed since the last call."""
+        """Return the messages that were consumed since the last call, to ack them."""
         done, self._done = self._done, []
         return done
 
 
 def split_by_queue(owner: PopQueue, popped: Iterable[PoppedMessage], now: float, visible_at: float) -> list[PopRun]:
-    """Group the messages of an orderly pop by queue."""
+    """Return one :class:`PopRun` for each queue from which an orderly pop returned messages.
+
+    :param owner: the pop queue that has the receipts of the messages.
+    :param now: current time in monotonic seconds.
+    :param visible_at: time at which the messages become visible to other clients, in monotonic seconds.
+    """
     by_queue: dict[MessageQueue, list[MessageExt]] = defaultdict(list)
     for message, _ in popped:
         by_queue[message.queue].append(message)

@@ -1,1 +1,1 @@
-"""Decisions of producers: encoding a message, choosing a queue, retrying, avoiding slow brokers, awaiting replies."""
+"""Decisions of producers: encoding messages, choosing queues, retries, avoiding slow brokers, awaiting replies."""

@@ -1,7 +1,6 @@
-"""Latency fault tolerance: brokers a producer avoids for some time, because they were slow, refused or did not respond.
+"""Latency fault tolerance: a producer avoids a broker for some time after it was slow, refused a message or failed.
 
-Tables and rules are Java's (MQFaultStrategy, LatencyFaultToleranceImpl). The time is an argument, or a clock that is
-passed in.
+Tables and rules are Java's (MQFaultStrategy, LatencyFaultToleranceImpl). The time or a clock is an argument.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from rocketmq_py.errors import BrokerError, ConfigError, NetworkError, RocketMQE
 from rocketmq_py.model import MessageQueue
 
 _ISOLATED_SECONDS = 10.0
-"""The latency that a failed send counts as."""
+"""Latency in seconds that is assumed for a failed send."""
 
 
 class LatencyFaultTolerance(NamedTuple):
-    """How a producer treats brokers that are slow or fail. Names and values are those of Java's producer; in seconds.
+    """Options of how a producer avoids slow and failing brokers; names and defaults as in Java, times in seconds.
 
-    After a send that took ``latency_max[i]`` or longer, its broker is avoided for ``not_available_duration[i]`` if
-    there is another one. A failed send counts as one of 10 s.
+    After a send that took ``latency_max[i]`` or longer (the largest such limit counts), the producer avoids its broker
+    for ``not_available_duration[i]`` if there is another one. A failed send counts as one that took 10 s.
 
-    :param latency_max: limits, ascending.
-    :param not_available_duration: durations, one per limit.
-    :param start_detector_enable: probe unreachable brokers every three seconds; only then is an unreachable broker
-        used last until it responds.
-    :param detect_interval: time until a broker is probed again.
+    :param latency_max: latency limits, ascending.
+    :param not_available_duration: how long to avoid the broker, for each limit.
+    :param start_detector_enable: True probes avoided brokers in the background, and uses a broker that could not be
+        reached only if no other one can be used, until it responds to a probe.
+    :param detect_interval: minimum time between two probes of a broker.
     :param detect_timeout: timeout of a probe.
     """
 
@@ -38,9 +37,9 @@ class LatencyFaultTolerance(NamedTuple):
     detect_timeout: float = 0.2
 
     def check(self) -> LatencyFaultTolerance:
-        """Return these options.
+        """Return ``self``, after checking the values.
 
-        :raises ConfigError: the two tables do not fit, or a time is invalid.
+        :raises ConfigError: the tables are not ascending or of different length, or a time is invalid.
         """
         limits = list(self.latency_max)
         if not limits or len(limits) != len(self.not_available_duration) or limits != sorted(limits):
@@ -53,7 +52,7 @@ class LatencyFaultTolerance(NamedTuple):
         return self
 
     def pause(self, latency: float) -> float:
-        """Return the seconds for which a broker that took ``latency`` is avoided."""
+        """Return for how many seconds to avoid a broker after a send that took ``latency`` seconds; 0: not at all."""
         for limit, pause in zip(reversed(self.latency_max), reversed(self.not_available_duration), strict=True):
             if latency >= limit:
                 return pause
@@ -70,9 +69,9 @@ class _Fault:
 
 
 class BrokerFaults:
-    """Recent faults of brokers. Thread-safe.
+    """The recent faults of brokers, by broker name. Thread-safe. Times are seconds of one clock.
 
-    :param options: the tables.
+    :param options: options with the tables of latencies.
     """
 
     def __init__(self, options: LatencyFaultTolerance) -> None:
@@ -82,7 +81,8 @@ class BrokerFaults:
     def ended(self, broker: str, latency: float, error: RocketMQError | None, now: float) -> None:
         """Record that a send to ``broker`` ended after ``latency`` seconds.
 
-        :param error: why it failed. Errors that every broker would return are ignored.
+        :param error: why the send failed; None if it succeeded. Errors that every broker would return are ignored.
+        :param now: current time in monotonic seconds.
         """
         refused = isinstance(error, BrokerError) and error.code in RETRY_CODES
         unreached = isinstance(error, NetworkError)
@@ -97,26 +97,29 @@ class BrokerFaults:
         fault.reachable = not refused and not (unreached and self.options.start_detector_enable)
 
     def is_available(self, broker: str, now: float) -> bool:
-        """True if a broker may be used without restriction."""
+        """Return True if the broker is not to be avoided at time ``now`` (monotonic seconds)."""
         fault = self._brokers.get(broker)
         return fault is None or now >= fault.available_at
 
     def is_reachable(self, broker: str) -> bool:
-        """True if a broker may be used when none is available."""
+        """Return True if the broker may be used when no broker is available: it does not count as unreachable."""
         fault = self._brokers.get(broker)
         return fault is None or fault.reachable
 
     # -- the detector
 
     def due(self, now: float) -> list[str]:
-        """Return the brokers to probe now; each is due again after ``detect_interval``."""
+        """Return the names of the brokers to probe now; each of them again only ``detect_interval`` seconds later.
+
+        :param now: current time in monotonic seconds.
+        """
         due = [name for name, fault in list(self._brokers.items()) if now >= fault.check_at]
         for name in due:
             self._brokers[name].check_at = now + self.options.detect_interval
         return due
 
     def answered(self, broker: str) -> bool:
-        """Record that a broker responded to a probe; return True if it was unreachable before."""
+        """Record that a broker responded to a probe; return True if it counted as unreachable before."""
         fault = self._brokers.get(broker)
         if fault is None or fault.reachable:
             return False
@@ -124,14 +127,14 @@ class BrokerFaults:
         return True
 
     def forget(self, broker: str) -> None:
-        """Remove a broker that no route has any more."""
+        """Remove the entry of a broker, because no route contains it any more."""
         self._brokers.pop(broker, None)
 
 
 class AvailableFirst(RoundRobin):
     """Round-robin over queues that prefers available brokers.
 
-    :param clock: the clock that :class:`BrokerFaults` is used with.
+    :param clock: returns the time in seconds, of the clock whose times are passed to ``faults``.
     """
 
     __slots__ = ("_clock", "_faults")
@@ -144,8 +147,11 @@ class AvailableFirst(RoundRobin):
     def pick(
         self, queues: Sequence[MessageQueue], avoid: str | None = None, broker_of: BrokerOf = named_broker
     ) -> MessageQueue:
-        """Return the next queue of an available broker, else of a reachable one, else of any; not on ``avoid`` if
-        possible.
+        """Return the next queue on an available broker, else on a reachable one, else on any broker.
+
+        :param queues: the writable queues; at least one.
+        :param avoid: name of a broker to use only if no other one is available or reachable.
+        :param broker_of: returns the name of the broker that serves a queue.
         """
         now, faults = self._clock(), self._faults
         found = self._first(queues, avoid, broker_of, lambda broker: faults.is_available(broker, now))

@@ -1,6 +1,6 @@
-"""Outgoing messages: checked, compressed, and encoded except for the queue.
+"""Outgoing messages: checked, compressed, and encoded but for the fields of the queue.
 
-Also the encoding of send requests and the decoding of their responses.
+Also encodes send requests and decodes their responses.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ _json = msgspec.json.Encoder().encode
 _UTF8_WORST = 3  # bytes per UTF-16 unit; Python counts code points, of 4 bytes at most, as one
 _TAIL = b'"language":"PYTHON","serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
 _MAX_FRAME_BODY = MAX_FRAME - 128 * 1024
-"""Bytes of a body that fit in a frame beside the header with the largest properties."""
+"""Maximum bytes of a body that fit in a frame together with a header of maximum size."""
 _TIMES = frozenset({Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS})
 _STATUS = {int(status.value): status for status in SendStatus}
 
 
 _SINGLE, _BATCH, _REPLY = range(3)
-"""Kinds of what is sent."""
+"""Kinds of send requests, indices of ``_CODES``: a message, a batch, a reply."""
 _CODES = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 
 
 class SendHead:
-    """The part that all send requests of one producer group to one queue share, encoded once.
+    """The part of the header that all send requests of a producer group to one queue share, encoded once.
 
-    :param create_topic: the topic a broker copies when it creates the message's topic.
-    :param queue_nums: queues of such a topic.
-    :param credentials: sign the requests.
-    :param accelerator: computes signatures; None for Python's own code.
+    :param group: producer group.
+    :param create_topic: the topic that brokers copy when they create the message's topic (TBW102).
+    :param queue_nums: number of queues of a topic created so.
+    :param credentials: credentials with which to sign the requests; None to send them unsigned.
+    :param accelerator: computes the signatures; None for the Python code.
     """
 
     __slots__ = ("after", "sign", "starts")
@@ -62,9 +63,12 @@ class SendHead:
         accelerator: Accelerator | None = None,
     ) -> None:
         self.sign: Callable[[bytes, bytes], bytes] | None = None
-        """Signs the values from ``f`` on and the body; the fields before them are the same in every request."""
+        """Function that returns the signature of a request, given the values of its fields from ``f`` on and its body.
+
+        None if requests are not signed. The values of the fields before ``f``, equal in all requests, are built in.
+        """
         self.after = queue.broker_name.encode()
-        """The value of the last field, ``n``."""
+        """The value of the last field, ``n``: the broker name."""
         who = ""
         if credentials is not None:
             user = credentials.fields()
@@ -77,7 +81,7 @@ class SendHead:
             f'"d":"{queue_nums}","e":"{queue.queue_id}","n":{_text(queue.broker_name)},"f":"'
         )
         self.starts = tuple(f'{{"code":{code:d},{fields}'.encode() for code in _CODES)
-        """By kind of request."""
+        """The beginning of the JSON header, up to the value of field ``f``, by kind of request."""
 
 
 def _text(value: str) -> str:
@@ -85,10 +89,10 @@ def _text(value: str) -> str:
 
 
 class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
-    """One message, or one batch, ready to be sent: the same bytes for every attempt.
+    """One message or batch, checked and encoded; all attempts to send it share these bytes.
 
-    ``fields`` are the header fields that depend on the message, as JSON; ``values`` are their values in the order of
-    their names, if requests are signed.
+    ``fields`` has the header fields that depend on the message, as JSON. ``values`` has their values in the order of
+    the field names, as a signature covers them; it is empty if requests are not signed.
     """
 
     topic: str
@@ -99,9 +103,10 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
     values: bytes = b""
 
     def frame(self, head: SendHead, opaque: int, *, oneway: bool = False) -> bytes:
-        """Encode a whole send request.
+        """Return the frame of a send request.
 
-        :raises ValueError: ``head`` signs, but the message was packed without signing.
+        :param head: header part for the queue to send to. :param opaque: number of the request.
+        :raises ValueError: ``head`` signs, but the message was packed without ``signing``.
         """
         start = head.starts[self.kind]
         flag = ONEWAY_FLAG if oneway else 0
@@ -119,9 +124,10 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
         return b"%b%b%b" % (pack_lengths(4 + size + len(body), size), header, body)
 
     def result(self, queue: MessageQueue, reply: Reply, address: str) -> SendResult:
-        """Decode a broker's response.
+        """Decode a broker's response to a send.
 
-        :raises BrokerError: it did not store the message.
+        :param queue: the queue to which the message was sent. :param address: the broker's address, for errors.
+        :raises BrokerError: the broker did not store the message.
         """
         status = _STATUS.get(reply.code)
         if status is None:
@@ -143,14 +149,14 @@ def _too_large_for_a_frame(size: int, sent: int) -> str:
 
 
 class Packer:
-    """Prepares messages for sending. Thread-safe.
+    """Checks, compresses and encodes messages for sending. Thread-safe.
 
-    :param keys: generates the unique keys.
+    :param keys: generator of unique keys.
     :param compress_over: bodies of at least this many bytes are compressed; None never compresses.
-    :param max_message_size: limit of a body in bytes, as configured at the brokers.
-    :param signing: also prepare for signatures.
-    :param unit_mode: the value of the field ``unitMode``.
-    :param accelerator: encodes properties; None for Python's own code.
+    :param max_message_size: maximum bytes of a body before compression, as configured at the brokers.
+    :param signing: True if requests will be signed.
+    :param unit_mode: value of the header field ``unitMode``.
+    :param accelerator: encodes properties and batches; None for the Python code.
     """
 
     __slots__ = ("_accelerator", "_compress_over", "_compression", "_keys", "_level", "_max_size", "_of_batch",
@@ -180,11 +186,12 @@ class Packer:
         self._max_size = max_message_size
 
     def pack(self, message: Message, now_ms: int, sys_flag: int = 0) -> OutgoingMessage:
-        """``message`` ready to send; it gets its unique key unless it has one.
+        """Encode a message for sending. A unique key is added to its properties unless it has one.
 
-        :param sys_flag: bits of its sysFlag beside those of the compression.
-        :raises MessageIllegal: no broker would take it: topic, body or properties.
-        :raises ConfigError: the compression's package is missing.
+        :param now_ms: born timestamp in milliseconds since the epoch.
+        :param sys_flag: bits of the sysFlag other than those of compression.
+        :raises MessageIllegal: the topic, body or properties break the rules of all brokers.
+        :raises ConfigError: the package for the compression type is not installed.
         """
         self._check(message)
         properties = message.properties
@@ -205,9 +212,10 @@ class Packer:
         return OutgoingMessage(message.topic, msg_id, body, fields, kind, values)
 
     def pack_batch(self, messages: Iterable[Message], now_ms: int) -> OutgoingMessage:
-        """Prepare several messages as one batch; each gets a unique key, and so does the batch.
+        """Encode several messages as one batch. A unique key is added to each message that has none, and to the batch.
 
-        :raises MessageIllegal: a message or the whole batch would be refused.
+        :param now_ms: born timestamp in milliseconds since the epoch.
+        :raises MessageIllegal: a message or the batch breaks the rules of all brokers.
         """
         batch = list(messages)
         fault = _batch_fault(batch)
@@ -260,33 +268,36 @@ class Packer:
 
 
 class _More(NamedTuple):
-    """The fields ``j`` to ``m``, which are the same for most messages: as JSON, and their values."""
+    """The header fields ``j`` to ``m``, which are the same for most messages: as JSON, and their values to sign."""
 
     json: bytes
     values: bytes
 
 
 def _counts(times: str, limit: str | None, *, unit_mode: bool, batch: bool) -> _More:
-    """The fields for reconsume times (``j``), unit mode (``k``), most reconsume times (``l``) and batch (``m``)."""
+    """Encode the fields reconsumeTimes (``j``), unitMode (``k``), maxReconsumeTimes (``l``) and batch (``m``).
+
+    :param times: value of ``j``. :param limit: value of ``l``; None leaves it out.
+    """
     unit, many = "true" if unit_mode else "false", "true" if batch else "false"
     json = f'"j":{_text(times)},"k":"{unit}","m":"{many}"' + (f',"l":{_text(limit)}' if limit else "")
     return _More(json.encode(), f"{times}{unit}{limit or ''}{many}".encode())
 
 
 def _fields(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
-    """Encode the header fields that depend on the message, as JSON from the value of ``f`` on."""
+    """Encode the header fields that depend on the message as JSON, beginning with the value of field ``f``."""
     return b'%d","g":"%d","h":"%d","i":%b,%b' % (sys_flag, born_ms, flag, _json(properties), more.json)
 
 
 def _values(sys_flag: int, born_ms: int, flag: int, properties: str, more: _More) -> bytes:
-    """Return the values of the same fields, as a signature covers them."""
+    """Return the values of the fields that :func:`_fields` encodes, concatenated as a signature covers them."""
     return b"%d%d%d%b%b" % (sys_flag, born_ms, flag, properties.encode(), more.values)
 
 
 def _properties_text(properties: dict[str, str]) -> str:
-    """Encode properties.
+    """Encode properties in their stored form.
 
-    :raises MessageIllegal: a property contains a separator, or they are too long.
+    :raises MessageIllegal: a property contains a separator, or all together are too long.
     """
     text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
     if text.count("\x01") != len(properties) or text.count("\x02") != len(properties):
@@ -297,12 +308,15 @@ def _properties_text(properties: dict[str, str]) -> str:
 
 
 def _is_reply(properties: dict[str, str]) -> bool:
-    """True if a message is a reply, which brokers pass on to the client that waits for it."""
+    """Return True if a message is a reply, which brokers push to the client that waits for it instead of storing it."""
     return properties[Property.MESSAGE_TYPE] == names.REPLY_MESSAGE_TYPE
 
 
 def _redelivery(properties: dict[str, str], *, unit_mode: bool) -> tuple[dict[str, str], _More]:
-    """Split off the counts of a message that a consumer sends to a retry topic: they are header fields there."""
+    """Split the properties of a message to a retry topic: the counts of reconsumption become header fields.
+
+    Return the remaining properties, and the header fields ``j`` to ``m``.
+    """
     times = properties.get(Property.RECONSUME_TIME, "0")
     limit = properties.get(Property.MAX_RECONSUME_TIMES)
     counts = (Property.RECONSUME_TIME, Property.MAX_RECONSUME_TIMES)
@@ -318,7 +332,7 @@ def _topic_fault(topic: str) -> str | None:
 
 
 def _batch_fault(batch: Sequence[Message]) -> str | None:
-    """Return why messages cannot be sent as one batch (MessageBatch.generateFromList), or None."""
+    """Return why messages cannot be sent as one batch (MessageBatch.generateFromList); None if they can."""
     if not batch:
         return "there are none"
     first = batch[0]
@@ -337,9 +351,9 @@ def _batch_fault(batch: Sequence[Message]) -> str | None:
 
 
 def check_limits(compress_over: int | None, max_message_size: int) -> None:
-    """Check the limits for bodies.
+    """Check the options ``compress_over`` and ``max_message_size`` of a producer.
 
-    :raises ConfigError: a limit is invalid.
+    :raises ConfigError: a limit is below 1.
     """
     if max_message_size < 1:
         raise ConfigError(f"max_message_size={max_message_size} allows no message")

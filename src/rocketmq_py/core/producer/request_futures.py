@@ -1,6 +1,6 @@
-"""Requests that wait for replies, by correlation id (RequestFutureHolder).
+"""Request-reply: requests that wait for their reply messages, by correlation id (RequestFutureHolder).
 
-Requests that ended without a reply are kept for a while, to recognise late replies.
+The latest requests that ended without a reply are kept, to recognise late replies.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _REMEMBERED = 1024
 
 
 class Ended(NamedTuple):
-    """A request that ended without a reply: its topic, and when."""
+    """A request that ended without a reply: its topic, and when it ended, in seconds of the caller's clock."""
 
     topic: str
     at: float
 
 
 class RequestFutures(Generic[T]):
-    """Waiting requests; ``T`` is whatever receives the reply."""
+    """The requests that wait for a reply. ``T`` is the type of the waiters, which receive the replies."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[str, T]] = {}
@@ -30,16 +30,19 @@ class RequestFutures(Generic[T]):
         return len(self._waiting)
 
     def add(self, correlation_id: str, topic: str, waiter: T) -> None:
-        """Register a request to ``topic``."""
+        """Register a request that was sent to ``topic``, with the object that waits for its reply."""
         self._waiting[correlation_id] = (topic, waiter)
 
     def take(self, correlation_id: str) -> T | None:
-        """Remove and return the waiter for a reply; None if there is none."""
+        """Remove the request of a reply and return its waiter; None if no request waits with this correlation id."""
         found = self._waiting.pop(correlation_id, None)
         return None if found is None else found[1]
 
     def end(self, correlation_id: str, now: float) -> None:
-        """Remove a request that ended without a reply; the latest such requests are kept."""
+        """Remove a waiting request, because it ended without a reply; :meth:`ended` returns it later.
+
+        :param now: current time in seconds.
+        """
         found = self._waiting.pop(correlation_id, None)
         if found is None:
             return
@@ -48,11 +51,11 @@ class RequestFutures(Generic[T]):
             del self._ended[next(iter(self._ended))]
 
     def ended(self, correlation_id: str) -> Ended | None:
-        """Remove and return the ended request that a late reply belongs to."""
+        """Remove and return the ended request of a late reply; None if it is not among the latest 1,024."""
         return self._ended.pop(correlation_id, None)
 
     def abandon(self, now: float) -> list[T]:
-        """End all requests; return their waiters."""
+        """End all waiting requests without a reply (:meth:`end`); return their waiters. ``now`` is in seconds."""
         waiters = [waiter for _, waiter in self._waiting.values()]
         for correlation_id in list(self._waiting):
             self.end(correlation_id, now)

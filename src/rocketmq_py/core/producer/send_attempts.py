@@ -1,7 +1,8 @@
-"""The attempts to send one message: which queue is next, whether and when another follows, how long it may take.
+"""The attempts to send one message: the queue of the next attempt, whether and when to retry, and its time limit.
 
 Rules of Java (DefaultMQProducerImpl.sendDefaultImpl, MQFaultStrategy, TopicPublishInfo), with a back-off. Attempts that
-reached no broker do not count as retries: they follow each other until the deadline. Time and randomness are passed in.
+reached no broker do not count as retries if ``waits`` is set: they are repeated until the deadline. Times and random
+numbers are arguments; times are seconds of the caller's clock.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ RETRY_CODES = frozenset(
         ResponseCode.GO_AWAY,
     }
 )
-"""Answers after which a send is retried by default (DefaultMQProducer.retryResponseCodes)."""
+"""Response codes after which a send is retried by default (DefaultMQProducer.retryResponseCodes)."""
 
 BACKOFF = Backoff(first_seconds=0.05, max_seconds=1.0)
-"""Pauses between attempts when no other broker is left to try."""
+"""Pauses between attempts when all brokers have been tried."""
 
 
 class NoMasterError(NoRouteError):
@@ -51,13 +52,13 @@ class NoMasterError(NoRouteError):
 
 
 class NoTimeLeft(RequestTimeout):
-    """The deadline of a send is over before its next attempt."""
+    """The deadline of a send has passed before its next attempt could begin."""
 
 
 def is_retried(error: RocketMQError, codes: frozenset[int] = RETRY_CODES) -> bool:
-    """True if a send that failed with ``error`` may be retried.
+    """Return True if a send that failed with ``error`` may be retried.
 
-    :param codes: answers after which it is.
+    :param codes: response codes after which to retry.
     """
     if isinstance(error, BrokerError):
         return error.code in codes or isinstance(error, FlushTimeout)
@@ -65,23 +66,23 @@ def is_retried(error: RocketMQError, codes: frozenset[int] = RETRY_CODES) -> boo
 
 
 def reached_no_broker(error: RocketMQError) -> bool:
-    """True if a send that failed with ``error`` was not even written to a broker, so that it cannot be stored."""
+    """Return True if ``error`` means that the request was not written to any broker, so that it cannot be stored."""
     return isinstance(error, ConnectError | NoMasterError) or type(error) is NetworkError
 
 
 BrokerOf = Callable[[MessageQueue], str]
-"""Returns the name of the broker that serves a queue."""
+"""A function that returns the name of the broker that serves a queue."""
 
 
 def named_broker(queue: MessageQueue) -> str:
-    """The broker in the name of a queue, which serves it unless the topic is static."""
+    """Return the broker name of a queue, which is the broker that serves it unless the topic is static."""
     return queue.broker_name
 
 
 class RoundRobin:
-    """Takes the queues of a topic in turn. Safe to use from several threads.
+    """Picks the queues of a topic in turn. Thread-safe.
 
-    :param start: where to begin; random in Java, so that producers do not all begin with the same queue.
+    :param start: index of the first queue. Pass a random number, so that producers do not all start with one queue.
     """
 
     __slots__ = ("_turn",)
@@ -92,8 +93,10 @@ class RoundRobin:
     def pick(
         self, queues: Sequence[MessageQueue], avoid: str | None = None, broker_of: BrokerOf = named_broker
     ) -> MessageQueue:
-        """The next of ``queues``, not on broker ``avoid`` if there is another; ``queues`` is not empty.
+        """Return the next queue.
 
+        :param queues: the queues to pick from; at least one.
+        :param avoid: name of a broker to use only if all queues are on it.
         :param broker_of: returns the name of the broker that serves a queue.
         """
         if avoid is not None:
@@ -105,49 +108,59 @@ class RoundRobin:
 
 
 QueueChooser = Callable[[Sequence[MessageQueue]], MessageQueue]
-"""Picks one of the writable queues of a topic."""
+"""A function that picks one of the writable queues of a topic."""
 
 
 def select_by_hash(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
-    """The queue of a sharding key, the same that Java's SelectMessageQueueByHash picks for that String or Integer."""
+    """Return the queue of a sharding key, as Java's SelectMessageQueueByHash does for a String or Integer."""
     return queues[abs(key if isinstance(key, int) else string_hash(key)) % len(queues)]
 
 
 class SendAttempts(msgspec.Struct, gc=False, eq=False):
-    """One message and the attempts to send it."""
+    """A send in progress: the encoded message (or batch), the limits of the send, and the state of its attempts.
+
+    Times are in monotonic seconds.
+    """
 
     outgoing: OutgoingMessage
     deadline: float
-    """When the send fails at the latest, on the caller's clock."""
+    """Time at which the send fails with a timeout."""
     retries: int = 0
-    """Attempts that may follow, besides those that reach no broker; 0 where the queue matters: then none follow."""
+    """Number of retries left. With ``waits``, attempts that reach no broker do not count. It is 0 for a send to a
+    certain queue.
+    """
     queue: MessageQueue | None = None
-    """The queue of the current attempt; the only one if it is given."""
+    """The queue of the current attempt. A queue given at creation is used for all attempts."""
     choose: QueueChooser | None = None
-    """Picks the only queue when the queues are known."""
+    """Picks the queue, once the topic's queues are known; None picks them in turn."""
     tried: tuple[str, ...] = ()
-    """The brokers of attempts that failed."""
+    """Names of the brokers of failed attempts, in order."""
     failures: int = 0
-    """Attempts that failed."""
+    """Number of failed attempts."""
     got_go_away: bool = False
-    """True if a broker that shuts down has refused it (GO_AWAY)."""
+    """True if a broker that is shutting down has refused the message (GO_AWAY)."""
     attempt_seconds: float = math.inf
-    """Longest duration of an attempt that is not the last one."""
+    """Maximum duration in seconds of an attempt, except the last one."""
     until: float = math.inf
-    """When the current attempt ends at the latest; never after the deadline."""
+    """Time at which the current attempt fails with a timeout; never after the deadline."""
     retry_not_stored_safely: bool = False
-    """Send it to another broker if one has stored it but not flushed or replicated it in time."""
+    """True to send the message to another broker if one has stored it, but not flushed or replicated it in time."""
     stored: SendResult | None = None
-    """The result of such an attempt; the final result if no other attempt does better."""
+    """The result of an attempt that was stored, but not flushed or replicated in time. It is the result of the send if
+    no other attempt succeeds.
+    """
     retry_codes: frozenset[int] = RETRY_CODES
-    """Answers after which it is retried."""
+    """Response codes after which to retry."""
     waits: bool = False
-    """An attempt that reached no broker is repeated until the deadline."""
+    """True to repeat attempts that reached no broker until the deadline."""
 
     def next_queue(
         self, queues: Sequence[MessageQueue], turn: RoundRobin, broker_of: BrokerOf = named_broker
     ) -> MessageQueue:
-        """The queue of the next attempt; if there is a choice, not on the broker of the last failed attempt."""
+        """Return the queue of the next attempt, if possible on another broker than the last failed attempt.
+
+        :param queues: the writable queues of the topic. :param turn: picks among them.
+        """
         if self.queue is None:
             if self.choose is not None:
                 self.queue = self.choose(queues)
@@ -156,20 +169,30 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return self.queue
 
     def begin(self, now: float) -> None:
-        """Start an attempt; it leaves time for another one if one may follow."""
+        """Start an attempt: set ``until``, the time at which it fails with a timeout.
+
+        It is the deadline of the send, or earlier if there are retries left and the attempts' duration is limited.
+
+        :param now: current time in monotonic seconds.
+        """
         self.until = min(self.deadline, now + self.attempt_seconds) if self.retries else self.deadline
 
     def not_stored_safely(self, result: SendResult, address: str) -> FlushTimeout | None:
-        """The error for a message that is stored but not flushed or replicated in time; None if it is."""
+        """Return an error if the broker stored the message but did not flush or replicate it in time; None if it did.
+
+        With an error, set ``stored`` to ``result``.
+
+        :param result: the broker's response to the attempt. :param address: the broker's, for the error.
+        """
         if result.status is SendStatus.SEND_OK:
             return None
         self.stored = result
         return FlushTimeout(int(result.status.value), f"stored, but {result.status.name}", address)
 
     def remaining(self, now: float) -> float:
-        """Seconds that are left.
+        """Return the seconds from ``now`` (monotonic seconds) until the deadline of the send.
 
-        :raises RequestTimeout: there are none.
+        :raises RequestTimeout: the deadline has passed.
         """
         left = self.deadline - now
         if left <= 0:
@@ -177,25 +200,26 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         return left
 
     def wait_longer(self, seconds: float) -> None:
-        """Move the deadlines: the send waited for room, which does not count."""
+        """Extend the deadlines of the send and of the current attempt by a wait that does not count as sending time."""
         self.deadline += seconds
         self.until += seconds
 
     def failed(self, error: RocketMQError, now: float, jitter: float = 1.0, *, elsewhere: bool = False) -> float:
-        """End an attempt with ``error``; returns the seconds to wait before the next one.
+        """Record that an attempt failed with ``error``; return the seconds to wait before the next attempt.
 
-        :param jitter: a random number from 0 up to 1.
-        :param elsewhere: there is a broker that was not tried yet, so that there is no need to wait.
-        :raises RocketMQError: ``error``, if no attempt may follow.
+        :param now: current time in monotonic seconds.
+        :param jitter: a random number from 0 to 1; 0 halves the wait, 1 leaves it in full.
+        :param elsewhere: True if the topic has a broker that was not tried yet; then the wait is 0.
+        :raises RocketMQError: ``error``, if the send must not be retried.
         """
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and not self.got_go_away:
-            self.got_go_away = True  # it stored nothing; over a new connection it, or its successor, may
+            self.got_go_away = True  # the broker stored nothing; retry once over a new connection
             self.begin(now)
             return 0.0
         self.failures += 1
         pause = 0.0 if elsewhere else BACKOFF.seconds(self.failures, jitter)
         if isinstance(error, NotLeader) and now + pause < self.deadline:
-            self.begin(now + pause)  # it stored nothing; the queue stays the same, its new broker takes the message
+            self.begin(now + pause)  # the broker stored nothing; retry with the same queue at its new broker
             return pause
         if is_retried(error, self.retry_codes) and self._may_follow(error) and now + pause < self.deadline:
             self.queue = None
@@ -204,7 +228,7 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
         raise self.final(error)
 
     def final(self, error: RocketMQError) -> RocketMQError:
-        """The error that the send ends with, with a note of the attempts."""
+        """Return ``error`` with a note about the number of attempts and their brokers, to raise it from the send."""
         if self.failures > 1:
             brokers = ", ".join(dict.fromkeys(self.tried))
             error.add_note(f"tried {self.failures} times" + (f", at brokers {brokers}" if brokers else ""))

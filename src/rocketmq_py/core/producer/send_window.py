@@ -1,4 +1,4 @@
-"""Back pressure of a producer: how many sends, and how many bytes of them, may be in progress at the same time."""
+"""Back pressure of a producer: limits for the number and the bytes of the sends in progress."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from rocketmq_py.errors import ConfigError
 
 
 class SendWindow:
-    """The sends in progress, by number and bytes. The caller holds a lock if several threads use it.
+    """Counts the sends in progress and their bytes. Not thread-safe.
 
-    A send is admitted while both are below their limits, so that one message larger than ``max_bytes`` can be sent.
+    A send may begin while both numbers are below their limits, so a message larger than ``max_bytes`` can be sent, too.
 
-    :param max_sends: sends in progress at most; None for no limit.
-    :param max_bytes: bytes of their bodies, after compression; None for no limit.
-    :raises ConfigError: a limit below 1.
+    :param max_sends: maximum number of sends in progress; None for no limit.
+    :param max_bytes: maximum bytes of their bodies, after compression; None for no limit.
+    :raises ConfigError: a limit is below 1.
     """
 
     __slots__ = ("_max_bytes", "_max_sends", "bytes", "sends")
@@ -30,16 +30,16 @@ class SendWindow:
 
     @property
     def is_full(self) -> bool:
-        """True if no further send may begin."""
+        """True if no further send may begin now."""
         return self.sends >= self._max_sends or self.bytes >= self._max_bytes
 
     def enter(self, size: int) -> None:
-        """A send of ``size`` bytes begins."""
+        """Count a send that begins, with a body of ``size`` bytes."""
         self.sends += 1
         self.bytes += size
 
     def leave(self, size: int) -> None:
-        """A send of ``size`` bytes has ended."""
+        """Subtract a send that has ended, with a body of ``size`` bytes."""
         self.sends -= 1
         self.bytes -= size
 

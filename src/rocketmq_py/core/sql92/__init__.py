@@ -1,16 +1,16 @@
 """SQL92 filters: expressions over a message's properties, parsed and evaluated exactly as Java brokers do.
 
-``parser`` has the grammar, ``evaluate`` three-valued logic, ``numbers`` Java's numbers. An expression is compiled once
-and evaluated on mappings of property names to texts.
+The module ``parser`` has the grammar, ``evaluate`` the three-valued logic, ``numbers`` Java's numbers. An expression is
+compiled once and then evaluated on mappings of property names to values, which are texts.
 
 Differences from SQL:
 
-- A number decides how a property is read: ``a > 5`` needs a 32-bit integer, ``a > 2.5`` a decimal number. A property
-  of another form is an error, and an error is no match.
-- Only ``IS NULL`` matches an absent property; ``a <> 'x'`` does not. But ``5 <> a`` does.
+- A property is converted to the type of the literal that it is compared with: ``a > 5`` needs a 32-bit integer,
+  ``a > 2.5`` a decimal number. If that fails, the message does not match.
+- An absent property matches only ``IS NULL``; ``a <> 'x'`` does not match without ``a``. But ``5 <> a`` does.
 - An expression has at most 65,536 characters, and 4,096 values, property names, signs, NOTs and parentheses, not
   counting the texts of ``IN``. Java brokers have no such limits; here they keep an expression from blocking the broker.
-- Parsing stops after the first complete expression; the rest is ignored. :attr:`SqlFilter.unread` has it.
+- Parsing stops after the first complete expression; the rest, :attr:`SqlFilter.unread`, is ignored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Compiled SQL expressions and their cache.
+"""Compiled SQL expressions, and a cache of them.
 
-Time and memory of compilation are linear in the length of the text, so the limits of ``parser`` bound both.
+Time and memory of compiling are linear in the length of the expression, so the limits in ``parser`` bound both.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _SEARCH_COST = 20
 class SqlFilter:
     """A compiled SQL expression.
 
-    :ivar expression: its text.
-    :ivar cost: upper bound of one evaluation, in nodes of the tree; a node takes about 0.3 µs. A search in
-        a text counts as 20, because texts may have 32 KiB.
-    :ivar unread: the text after the first complete expression, which brokers ignore: ``a LIKE 'x'`` means ``a``.
+    :ivar expression: text of the expression.
+    :ivar cost: maximum number of tree nodes that one evaluation visits; a node takes about 0.3 µs. CONTAINS, STARTSWITH
+        and ENDSWITH count as 20, because a property may have 32 KiB.
+    :ivar unread: the text after the first complete expression, which brokers ignore: of ``a LIKE 'x'``, only ``a`` is
+        evaluated.
     """
 
     def __init__(self, expression: str, unread: str, run: Run, cost: int = 1) -> None:
@@ -36,14 +37,14 @@ class SqlFilter:
         self._run = run
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """Evaluate the expression: true, false, or None for unknown.
+        """Evaluate the expression on the properties of a message; return None for unknown, as with NULL in SQL.
 
-        :raises EvaluationError: a property does not have the type its comparison needs.
+        :raises EvaluationError: a property cannot be converted to the type of a comparison.
         """
         return cast("bool | None", self._run(properties))
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """True if the expression is true; unknown and errors do not match."""
+        """Return True if the expression is true for these properties; False if it is false, unknown or fails."""
         try:
             return self._run(properties) is True
         except EvaluationError:
@@ -54,11 +55,12 @@ class SqlFilter:
 
 
 class Compiler:
-    """Compiles expressions and caches the least recently used ones; thread-safe.
+    """Compiles expressions and caches the most recently used ones. Thread-safe.
 
-    A compiled expression takes about 110 bytes for each character of its text: the default keeps at most 30 MiB.
+    A compiled expression takes about 110 bytes per character of its text, so the default cache takes at most 30 MiB.
 
-    :param most_characters: limit for the texts of all cached expressions. :param most: limit for their number.
+    :param most_characters: maximum length of all cached expressions together.
+    :param most: maximum number of cached expressions.
     """
 
     def __init__(self, most_characters: int = _KEPT_CHARACTERS, most: int = _KEPT_EXPRESSIONS) -> None:
@@ -67,12 +69,12 @@ class Compiler:
         self._most_characters = most_characters
         self._most = most
         self.characters = 0
-        """Length of the texts of all cached expressions."""
+        """Total number of characters of all cached expressions."""
 
     def __call__(self, expression: str) -> SqlFilter:
-        """Return the filter of an expression.
+        """Return the compiled form of an expression, from the cache if possible.
 
-        :raises SqlIllegal: it is invalid; the error names the position and what is expected there.
+        :raises SqlIllegal: the expression is invalid; the error has the position and what is expected there.
         """
         with self._lock:
             found = self._kept.get(expression)
@@ -94,19 +96,19 @@ class Compiler:
 
 
 compile_sql = Compiler()
-"""Compiles an expression, with the cache of this process; see :class:`Compiler`."""
+"""Compiles an expression, with one cache for the process; see :class:`Compiler`."""
 
 
 def _compiled(expression: str) -> SqlFilter:
     node, end = parse(expression)
-    cost = _cost(expression, node)  # first: what builds is recursive, and this refuses trees that are deep
+    cost = _cost(expression, node)  # first, because it refuses deep trees, and build() is recursive
     return SqlFilter(expression, expression[end:], build(node), cost)
 
 
 def _cost(expression: str, node: Node) -> int:
-    """Return an upper bound of one evaluation; see :class:`SqlFilter`.
+    """Return the maximum cost of one evaluation; see :class:`SqlFilter`.
 
-    :raises SqlIllegal: the tree is too deep, by parentheses or by operators in a row: ``a = b = c = ...``.
+    :raises SqlIllegal: the tree is too deep, because of parentheses or of chained operators (``a = b = c = ...``).
     """
     level, cost = [node], 0
     for _ in range(MAX_DEPTH):

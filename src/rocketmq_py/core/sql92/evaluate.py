@@ -1,7 +1,7 @@
-"""Evaluation: from the tree of an SQL expression to a function of a message's properties.
+"""Evaluation of SQL expressions: converts the tree of an expression to a function of a message's properties.
 
-Three-valued logic as in Java's expression classes, including the order in which operands are evaluated, which decides
-whether an error occurs. A result is True, False or None for unknown.
+The three-valued logic is that of Java's expression classes: a condition is True, False or None for unknown. Operands
+are evaluated in Java's order, too, because that decides whether an error occurs.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ _SEARCHES: dict[str, Callable[[str, str], bool]] = {
 
 
 class EvaluationError(ValueError):
-    """A property does not have the type its comparison needs. On a broker, such a message does not match."""
+    """A property cannot be converted to the type of a comparison. On a broker, such a message does not match."""
 
 
 @singledispatch
 def build(node: Node) -> Run:
-    """Return the function that evaluates a node; it raises :class:`EvaluationError`."""
+    """Return a function that evaluates a tree node on a message's properties and may raise :class:`EvaluationError`.
+
+    Each type of node has its own implementation (:func:`functools.singledispatch`).
+    """
     raise TypeError(f"{node!r} is not part of an expression")
 
 
@@ -104,7 +107,11 @@ def _or(node: Or) -> Run:
 
 
 def _until(deciding: bool, terms: tuple[Node, ...]) -> Run:
-    """Evaluate terms until one decides the whole; unknown if none does and one is unknown."""
+    """Return a function for AND (``deciding`` False) or OR (``deciding`` True).
+
+    It evaluates the terms in order until one has the value ``deciding``. If none has, the result is unknown if a term
+    is unknown, else ``not deciding``.
+    """
     runs = tuple(map(build, terms))
 
     def run(properties: Properties) -> bool | None:
@@ -174,7 +181,10 @@ def _between(node: Between) -> Run:
 
 
 def _ordered(one: Value, other: Value) -> int:
-    """Like :func:`compare`, but read two texts as decimal numbers."""
+    """Compare two values like :func:`compare`, but two texts as decimal numbers.
+
+    :raises EvaluationError: a text cannot be converted.
+    """
     if isinstance(one, str) and isinstance(other, str):
         return order(_decimal(one), _decimal(other))
     return compare(one, other)
@@ -205,10 +215,11 @@ def _in(node: In) -> Run:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Return less than, equal to or greater than 0 as ``left`` is compared with ``right``; values of types that cannot
-    be compared are less.
+    """Compare two values; return -1, 0 or 1 if ``left`` is less, equal or greater.
 
-    :raises EvaluationError: a text does not have the type of the other value.
+    A text is converted to the type of the other value. A boolean compared with a number is always less, as in Java.
+
+    :raises EvaluationError: a text cannot be converted to the type of the other value.
     """
     one, other = type(left), type(right)
     if one is other:

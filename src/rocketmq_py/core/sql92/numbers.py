@@ -1,7 +1,7 @@
-"""Numbers as Java reads and compares them: the texts of Integer, Long and Double, and their compareTo.
+"""Numbers as Java parses and compares them: parsing of Integer, Long and Double, and their compareTo.
 
-An Integer is a plain ``int`` here, a Double a ``float``; a Long is a subclass of ``int``, because the type decides how
-a text beside it is read.
+An Integer is a plain ``int`` here, a Double a ``float``. A Long is a subclass of ``int``, because a text is converted
+to the type of the number that it is compared with.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ Value = str | bool | int | Long | float
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
-# Java looks at 16-bit units, so that digits outside the basic plane are none.
+# Java examines 16-bit units, so it does not accept digits outside the Basic Multilingual Plane.
 _INTEGER = re.compile(r"[+-]?\d+")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _DECIMAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _BLANKS = "".join(map(chr, range(0x21)))
 _LONG_TEXT = 64
-"""Longer texts are cached, so that comparisons of one expression read the same text once."""
+"""Results for longer texts are cached, because the comparisons of an expression may parse one text several times."""
 _MOST_DIGITS = 4300
-"""The most digits ``int`` reads."""
+"""Maximum number of digits that ``int`` parses."""
 
 
 def read_as(text: str, kind: type[Value]) -> Value:
-    """Read a text as another type of value.
+    """Convert a text to a value of type ``kind``: bool, int, Long or float.
 
-    :raises ValueError: it is not such a number. Every text is a boolean: true if it says so, else false.
+    Every text is a valid bool: True for "true" in any case, False for all others.
+
+    :raises ValueError: the text is not a number of this type, or out of its range.
     """
     if kind is bool:
         return text.lower() == "true"
@@ -61,9 +63,9 @@ _long_integer = lru_cache(maxsize=16)(_integer)
 
 
 def read_double(text: str) -> float:
-    """Read a text as a decimal number; too large ones are infinite.
+    """Parse a text as Java's Double.parseDouble; a number that is too large becomes infinite.
 
-    :raises ValueError: it is not a number.
+    :raises ValueError: the text is not a number.
     """
     return _double(text) if len(text) <= _LONG_TEXT else _long_double(text)
 
@@ -85,18 +87,18 @@ _long_double = lru_cache(maxsize=16)(_double)
 
 
 def integer_literal(text: str) -> int:
-    """Return the value of an integer in an expression: 32 bits if they suffice, else 64.
+    """Parse an integer literal of an expression: an ``int`` if it fits into 32 bits, else a :class:`Long`.
 
-    :raises ValueError: 64 bits do not suffice.
+    :raises ValueError: it does not fit into 64 bits.
     """
     value = _integer(text.rstrip("lL"), LONG_MAX)
     return value if value <= INT_MAX else Long(value)
 
 
 def decimal_literal(text: str) -> float:
-    """Return the value of a decimal number in an expression.
+    """Parse a decimal literal of an expression.
 
-    :raises ValueError: it is zero, which Java refuses, or too near to it, or infinite.
+    :raises ValueError: it is zero, which Java refuses, or rounds to zero, or is too large for a double.
     """
     value = float(text)
     if value == 0:
@@ -108,14 +110,15 @@ def decimal_literal(text: str) -> float:
 
 
 def negated(value: float) -> float:
-    """Return the negative, of the same type."""
+    """Return the negated number, of the same type."""
     return Long(-value) if isinstance(value, Long) else -value
 
 
 def order(left: Value, right: Value) -> int:
-    """Return less than, equal to or greater than 0 as ``left`` is compared with ``right``; both of one type.
+    """Compare two values of the same type; return -1, 0 or 1 if ``left`` is less, equal or greater.
 
-    Decimal numbers have Java's total order: -0.0 before 0.0, and NaN, equal to itself, after all others.
+    Decimal numbers have the order of Java's Double.compareTo: -0.0 is less than 0.0, and NaN is equal to itself and
+    greater than all others.
     """
     if left < right:  # type: ignore[operator]
         return -1

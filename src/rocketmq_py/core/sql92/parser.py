@@ -1,8 +1,8 @@
-"""Parser: from the text of an SQL expression to its tree.
+"""The parser of SQL expressions: converts a text to a tree.
 
-Grammar: SelectorParser.jj; combinations that Java's expression classes refuse are refused, too. Precedence, from weak
-to strong: OR; AND; ``= <> IS``; ``> >= < <= BETWEEN IN CONTAINS STARTSWITH ENDSWITH``; NOT, ``+`` and ``-`` before one
-operand.
+The grammar is that of Java's SelectorParser.jj; combinations that Java's expression classes refuse are refused, too.
+Precedence from low to high: OR; AND; ``= <> IS``; ``> >= < <= BETWEEN IN CONTAINS STARTSWITH ENDSWITH``; the unary
+operators NOT, ``+`` and ``-``.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from rocketmq_py.core.sql92.tree import (
 from rocketmq_py.errors import SqlIllegal, shortened
 
 MAX_DEPTH = 200
-"""Limit for the nesting of expressions. Java's limit is the stack of a thread, some thousands."""
+"""Maximum nesting of expressions. In Java, the stack of a thread is the limit, some thousands."""
 MAX_LENGTH = 64 * 1024
-"""Limit for the characters of an expression. Java's limit is the frame that carries it."""
+"""Maximum number of characters of an expression. In Java, the size of a frame is the limit."""
 MAX_PARTS = 4096
-"""Limit for literals, property names, signs, NOTs and parentheses, not counting the texts of IN. Java has no limit."""
+"""Maximum number of literals, property names, signs, NOTs and parentheses, without the texts of IN. Java has no limit.
+"""
 
 _OR, _AND, _EQUALITY, _COMPARISON = 1, 2, 3, 4
 _PREFIXES = ("+", "-", "NOT", "(")
@@ -54,9 +55,11 @@ _LITERALS: dict[str, Callable[[str], Constant]] = {
 
 
 def parse(expression: str) -> tuple[Node, int]:
-    """Return the tree of an expression, and where parsing stopped: text after a complete expression is ignored.
+    """Parse an expression; return its tree, and the position at which parsing stopped.
 
-    :raises SqlIllegal: the expression does not follow the grammar, or compares what cannot be compared.
+    Text after the first complete expression is ignored.
+
+    :raises SqlIllegal: the expression is too long or complex, breaks the grammar, or has operands of wrong types.
     """
     check_length(expression)
     parser = _Parser(expression)
@@ -65,7 +68,7 @@ def parse(expression: str) -> tuple[Node, int]:
 
 
 def check_length(expression: str) -> None:
-    """Refuse an expression that is too long.
+    """Check the length of an expression.
 
     :raises SqlIllegal: it has more than ``MAX_LENGTH`` characters.
     """
@@ -102,7 +105,7 @@ class _Parser:
     # -- grammar
 
     def _chain(self, lowest: int) -> Node:
-        """Parse operands joined by operators that bind at least as strongly as ``lowest``."""
+        """Parse operands joined by operators of precedence ``lowest`` or higher."""
         left, highest = self._operand(), _COMPARISON
         while lowest <= (level := _LEVELS.get(self.next.kind, 0)) <= highest:
             left, highest = self._joined(left, level), level
@@ -130,7 +133,7 @@ class _Parser:
         kind, word = Or if level == _OR else And, operator.kind
         right = self._chain(level + 1)
         first = self._boolean(left, operator.start, f"what stands before {word}")
-        # (a OR b) OR c is judged as a OR b OR c is, so a long chain need not be deep.
+        # (a OR b) OR c has the same result as a OR b OR c, so a chain becomes one node instead of a deep tree.
         terms = [*first.terms] if isinstance(first, kind) else [first]
         terms.append(self._boolean(right, operator.start, f"what stands after {word}"))
         while self.next.kind == word:
@@ -169,7 +172,7 @@ class _Parser:
         return _unquoted(self._expect(TEXT).text)
 
     def _operand(self) -> Node:
-        """Parse a literal, a property, parentheses, or one of these with a sign or NOT before it."""
+        """Parse a literal, a property name or an expression in parentheses, possibly after a sign or NOT."""
         self._depth += 1
         self._parts += 1
         if self._parts > MAX_PARTS:
@@ -236,7 +239,7 @@ def _unquoted(text: str) -> str:
 
 
 def _is_before(left: Constant, right: Constant) -> bool:
-    """True if one number is smaller than another."""
+    """Return True if the number ``left`` is smaller than the number ``right``."""
     one, other = left.value, right.value
     assert one is not None
     assert other is not None

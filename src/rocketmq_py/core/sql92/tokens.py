@@ -1,6 +1,6 @@
-"""Tokens of an SQL expression, read one at a time, in time linear in its length.
+"""The tokenizer of SQL expressions: it returns one token at a time, in time linear in the length of the expression.
 
-Text that is no token is an error only if the parser reads that far.
+Text that is not a token is an error only if the parser gets there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEYWORDS = frozenset({
 
 NAME, TEXT, INTEGER, DECIMAL, END = "a property name", "a text in quotes", "an integer", "a decimal number", "the end"
 
-# A comment to the end of a line needs that end: without it, its dashes are two minus signs.
+# A "--" comment needs a line end: on the last line, "--" is two minus signs.
 _BLANKS, _COMMENT, _LINE = r"[ \t\n\r\f]+", r"/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/", r"--[^\n\r]*+[\n\r]"
 _SKIPPED = re.compile(f"(?:{_BLANKS}|{_LINE}|{_COMMENT})+")
 _SKIPPED_AT_END = re.compile(f"(?:{_BLANKS}|{_COMMENT})+")
@@ -32,7 +32,11 @@ _KINDS = (DECIMAL, INTEGER, TEXT, NAME)
 
 
 class Token(NamedTuple):
-    """``kind`` is a keyword in capitals, a symbol or a constant of this module; ``start`` its position in the text."""
+    """A token of an expression.
+
+    ``kind`` is a keyword in upper case, a symbol, or one of NAME, TEXT, INTEGER, DECIMAL and END; ``start`` is its
+    0-based position in the expression.
+    """
 
     kind: str
     text: str
@@ -43,22 +47,22 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """The tokens of an expression, from its beginning.
+    """Reads the tokens of an expression one by one.
 
-    :ivar taken: number of tokens read.
+    :ivar taken: number of tokens that were read.
     """
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
-        # After the last line end, dashes begin no comment: the rest need not be searched for one at each pair of them.
+        # On the last line "--" begins no comment, so the rest is not searched for a line end at every "--".
         self._last_line = max(expression.rfind("\n"), expression.rfind("\r"))
         self._end = 0
         self.taken = 0
 
     def next(self) -> Token:
-        """Return the token after the previous one.
+        """Return the next token, of kind END at the end of the expression.
 
-        :raises SqlIllegal: the text there is no token.
+        :raises SqlIllegal: the text at this position is not a token.
         """
         expression, position = self._expression, self._end
         skipped = (_SKIPPED if position <= self._last_line else _SKIPPED_AT_END).match(expression, position)

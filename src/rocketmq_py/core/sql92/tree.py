@@ -1,4 +1,4 @@
-"""The tree of an SQL expression. Plain data, built by ``parser``, compiled by ``evaluate``."""
+"""The nodes of the tree of an SQL expression, which ``parser`` builds and ``evaluate`` compiles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rocketmq_py.core.sql92.numbers import Value
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """The value of a property, a text, or null if the message does not have it."""
+    """The value of a message property: a text, or null if the message does not have the property."""
 
     name: str
 
@@ -23,42 +23,45 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Negate:
-    """The negative of a number; null for anything else."""
+    """Unary minus: the negated number; null for other values."""
 
     operand: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True of false, false of true, unknown of unknown."""
+    """Logical NOT; unknown if the operand is unknown."""
 
     operand: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A property used as a truth value: false, because it is a text, or null."""
+    """A property used as a condition: false if the message has it (its value is a text), else unknown."""
 
     operand: Property
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """False as soon as one term is; unknown when none is false and one unknown."""
+    """Logical AND: false if any term is false; else unknown if any term is unknown; else true."""
 
     terms: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True as soon as one term is; unknown when none is true and one unknown."""
+    """Logical OR: true if any term is true; else unknown if any term is unknown; else false."""
 
     terms: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """The same value, or both null. A text beside a number or truth value is read as one."""
+    """``left = right``: true if both values are equal or null; unknown if only ``left`` is null; else false.
+
+    A text compared with a number or boolean is converted to its type.
+    """
 
     left: Node
     right: Node
@@ -66,14 +69,14 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """True or false, never unknown."""
+    """``operand IS NULL``; never unknown."""
 
     operand: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``operator`` is one of ``> >= < <=``."""
+    """A comparison of order; ``operator`` is one of ``> >= < <=``. Unknown if an operand is null."""
 
     operator: str
     left: Node
@@ -82,9 +85,9 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Two comparisons of one value: ``>= low AND <= high``, or ``< low OR > high``.
+    """BETWEEN: ``operand >= low AND operand <= high``; if negated, ``operand < low OR operand > high``.
 
-    The value is one node, however often it is compared: written out twice, nested ranges would double at each level.
+    It is one node, because as two comparisons the operand would occur twice, and nested ones 2, 4, 8 ... times.
     """
 
     operand: Node
@@ -95,7 +98,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """``operator`` is CONTAINS, STARTSWITH or ENDSWITH."""
+    """A search for ``text`` in the operand's value; ``operator`` is CONTAINS, STARTSWITH or ENDSWITH."""
 
     operator: str
     operand: Node
@@ -105,7 +108,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """True if a property is one of some texts."""
+    """``operand IN (texts)``: true if the property's value is one of the texts; unknown if the property is absent."""
 
     operand: Property
     texts: frozenset[str]
@@ -116,14 +119,14 @@ Node = Property | Constant | Negate | Not | Truth | And | Or | Equal | IsNull | 
 
 
 def is_boolean(node: Node) -> bool:
-    """True if a node is a condition and not a value."""
+    """Return True if a node is a condition, that is, its result is a truth value; NULL counts as one."""
     if isinstance(node, Constant):
         return node.value is None or isinstance(node.value, bool)
     return not isinstance(node, Property | Negate)
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the children of a node."""
+    """Return the operands of a node that are nodes themselves, in order."""
     if isinstance(node, And | Or):
         return node.terms
     if isinstance(node, Equal | Compare):

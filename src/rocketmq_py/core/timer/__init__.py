@@ -1,1 +1,1 @@
-"""Decisions about delayed messages: delay levels, delivery times, delivery progress."""
+"""Decisions about delayed messages: delay levels, delivery times, and progress of the delivery."""

@@ -1,7 +1,7 @@
-"""Fixed delay levels: the queue of a delayed message, and when it is due.
+"""Fixed delay levels: the queue in which a delayed message waits, and when it is due.
 
-A message of level ``n`` waits in queue ``n - 1`` of the schedule topic; its consume queue entry has the time it is
-due instead of a tags code. Times are milliseconds and passed in.
+A message of level ``n`` waits in queue ``n - 1`` of the schedule topic; its consume queue entry contains the delivery
+time instead of a tags code. Times are arguments, in milliseconds.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 
 class DelayLevels:
-    """The delays of a broker.
+    """The delay levels of a broker.
 
-    :param delays_ms: the delay of each level, level 1 first.
+    :param delays_ms: the delay of each level in milliseconds, level 1 first.
     """
 
     def __init__(self, delays_ms: Sequence[int]) -> None:
@@ -27,28 +27,30 @@ class DelayLevels:
         return range(1, self.highest + 1)
 
     def clamp(self, level: int) -> int:
-        """Return the level, or the highest one if it is beyond."""
+        """Return ``level``, limited to the highest one."""
         return min(level, self.highest)
 
     def delay_ms(self, level: int) -> int:
         return self._delays_ms[self.clamp(level) - 1]
 
     def deliver_time(self, level: int, stored_ms: int) -> int:
-        """Return when a message of a level that is stored at ``stored_ms`` is due."""
+        """Return the delivery time of a message of a level that was stored at ``stored_ms``."""
         return stored_ms + self.delay_ms(level)
 
     def is_due(self, level: int, deliver_ms: int, now_ms: int) -> bool:
-        """True if a message is due, also if it is further away than its level allows (the clock was set back, or the
-        level was shortened since it was stored).
+        """Return True if a message is due.
+
+        A message is also due if its delivery time is later than the level's delay from now, because then the clock was
+        set back or the delay was shortened after it was stored.
         """
         return deliver_ms <= now_ms or deliver_ms > now_ms + self.delay_ms(level)
 
 
 def queue_of(level: int) -> int:
-    """Return the queue of the schedule topic for a level."""
+    """Return the queue id in the schedule topic of a level."""
     return level - 1
 
 
 def retry_level(reconsume_times: int) -> int:
-    """Return the default level of a failed message: 10 s first, longer each time."""
+    """Return the default delay level for redelivering a failed message: 3 (10 s) first, then one more each time."""
     return 3 + reconsume_times

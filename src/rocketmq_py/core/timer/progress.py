@@ -1,7 +1,6 @@
-"""Delivery progress of timed messages, as a master and its slaves exchange it.
+"""Delivery progress of timed messages, which a master and its slaves exchange so that no message is delivered twice.
 
-Decides which messages such a progress covers. Times are milliseconds since the epoch, positions are queue offsets of
-the timer topic.
+Times are milliseconds since the epoch; positions are queue offsets in the timer topic.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from rocketmq_py.core.timer.timers import TimerEntry, wheel_position
 
 
 class DeliveryProgress(NamedTuple):
-    """Which delayed messages another broker has delivered.
+    """Describes which timed messages another broker has delivered.
 
-    It has delivered the messages before ``queue_offset`` of the timer topic that were due before ``read_ms``, a time in
-    milliseconds.
+    It has delivered the messages that lie before ``queue_offset`` in the timer topic and were due before ``read_ms``.
 
-    :ivar waiting: queue offsets in that range whose messages it has not delivered yet.
-    :ivar acted_from: when a slave began to act as master. From then on it also delivered messages that a master would
-        have written into the wheel again.
+    :ivar waiting: queue offsets in this range of messages that it has not delivered yet.
+    :ivar acted_from: time at which the other broker, a slave, began to act as master; None if it did not. Since then it
+        has also delivered messages that a master would only have moved to a later slot of the wheel.
     """
 
     queue_offset: int
@@ -29,9 +27,13 @@ class DeliveryProgress(NamedTuple):
     acted_from: int | None = None
 
     def covers(self, queue_offset: int, out_ms: int, stored_ms: int, window_slots: int, precision: int) -> bool:
-        """True if a message needs no delivery any more.
+        """Return True if the other broker has delivered a message.
 
-        :param out_ms: the slot of its final delivery. :param stored_ms: its store time.
+        :param queue_offset: offset of the message in the timer topic.
+        :param out_ms: start of the slot of its delivery, in milliseconds since the epoch.
+        :param stored_ms: its store time in milliseconds since the epoch.
+        :param window_slots: number of slots that the timer wheel covers.
+        :param precision: length of a slot in milliseconds.
         """
         if queue_offset >= self.queue_offset or queue_offset in self.waiting:
             return False
@@ -46,10 +48,10 @@ NO_PROGRESS = DeliveryProgress(0, 0)
 
 
 class LateEntries:
-    """Messages whose slot had passed when their entry was written, so that they are in a later slot.
+    """Messages that were added to the timer wheel too late for the slot of their delivery time, so in a later slot.
 
-    Progress up to their own slot would seem to cover them; until the later slot is done, it ends before the first of
-    them.
+    Another broker takes a message as delivered once the reported progress is past its delivery time. So until the later
+    slot is finished, progress is reported only up to the first of these messages.
     """
 
     def __init__(self) -> None:
@@ -57,15 +59,20 @@ class LateEntries:
         self._slot = 0
 
     def add(self, queue_offset: int, slot: int) -> None:
-        """Record that a message has its entry in ``slot``, which is not its own."""
+        """Record that a message was added to a later slot than that of its delivery time.
+
+        :param queue_offset: offset of the message in the timer topic.
+        :param slot: the later slot, in milliseconds since the epoch.
+        """
         if self._first is None:
             self._first = queue_offset
         self._slot = max(self._slot, slot)
 
     def limit(self, queue_offset: int, read_ms: int) -> int:
-        """Return the queue offset up to which progress may be reported.
+        """Return the queue offset up to which (exclusive) progress may be reported.
 
-        :param queue_offset: of the first message without an entry. :param read_ms: the first slot that is not done.
+        :param queue_offset: offset in the timer topic of the first message that is not in the timer wheel yet.
+        :param read_ms: the first slot whose messages are not all delivered, in milliseconds since the epoch.
         """
         if self._first is not None and self._slot < read_ms:
             self._first = None
@@ -73,9 +80,10 @@ class LateEntries:
 
 
 class UndeliveredEntries:
-    """Due messages that no broker accepts, while others are delivered.
+    """Due messages that could not be delivered yet, because no broker accepts them.
 
-    :param most: their limit; a broker lists all of them when it reports its progress.
+    :param most: maximum number of messages; each is listed in the broker's progress report (``waiting`` of
+        :class:`DeliveryProgress`).
     """
 
     def __init__(self, most: int = 1000) -> None:
@@ -92,14 +100,17 @@ class UndeliveredEntries:
         return entry.position in self._entries
 
     def add(self, entry: TimerEntry, queue_offset: int) -> bool:
-        """Add a message; False if there is no room."""
+        """Add a message; return False if the limit is reached.
+
+        :param queue_offset: offset of the message in the timer topic.
+        """
         if entry.position not in self._entries and len(self._entries) >= self._most:
             return False
         self._entries[entry.position] = entry, queue_offset
         return True
 
     def done(self, entry: TimerEntry) -> None:
-        """Remove a message that was delivered or is gone."""
+        """Remove a message that was delivered or dropped."""
         self._entries.pop(entry.position, None)
 
     @property
@@ -108,5 +119,5 @@ class UndeliveredEntries:
         return min((entry.slot for entry, _ in self._entries.values()), default=None)
 
     def places(self) -> list[int]:
-        """Return their positions in the timer topic."""
+        """Return the queue offsets of the messages in the timer topic, sorted."""
         return sorted(queue_offset for _, queue_offset in self._entries.values())

@@ -1,1 +1,1 @@
-"""Decisions about transactions: which half messages are open and when their producers are asked."""
+"""Decisions about transactions: which half messages have not ended, and when to check them with their producers."""

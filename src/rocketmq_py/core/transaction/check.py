@@ -1,6 +1,6 @@
 """The check of open half messages: whether to ask their producers, wait, or give up (TransactionalMessageServiceImpl).
 
-Times are milliseconds and passed in.
+A half message is open until its producer commits it or rolls it back. Times are arguments, in milliseconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rocketmq_py.properties import Property
 
 
 class CheckStep(enum.Enum):
-    """What a check does with an open half message."""
+    """The action of a check for one open half message; the values describe them."""
 
     CHECK = "store it again and ask a producer of its group"
     POSTPONE = "store it again without asking a producer"
@@ -22,7 +22,7 @@ class CheckStep(enum.Enum):
 
 
 class Rules(NamedTuple):
-    """Broker settings: transactionTimeOut, transactionCheckMax, fileReservedTime."""
+    """Broker settings for checks, times in milliseconds: transactionTimeOut, transactionCheckMax, fileReservedTime."""
 
     timeout_ms: int
     check_max: int
@@ -30,7 +30,9 @@ class Rules(NamedTuple):
 
 
 class HalfMessage(NamedTuple):
-    """The facts about an open half message that a check needs."""
+    """What a check needs of an open half message: its times, the number of earlier checks, and the value of property
+    CHECK_IMMUNITY_TIME_IN_SECONDS (None without it).
+    """
 
     born_ms: int
     stored_ms: int
@@ -39,13 +41,16 @@ class HalfMessage(NamedTuple):
 
 
 def read_half_message(properties: Mapping[str, str], born_ms: int, stored_ms: int) -> HalfMessage:
-    """Return the facts about a half message from its properties."""
+    """Build a :class:`HalfMessage` from the properties and times of a stored half message."""
     checks = int_property(properties.get(Property.TRANSACTION_CHECK_TIMES))
     return HalfMessage(born_ms, stored_ms, max(0, checks), properties.get(Property.CHECK_IMMUNITY_TIME))
 
 
 def decide_check(half: HalfMessage, rules: Rules, round_began_ms: int, now_ms: int) -> CheckStep:
-    """Decide about an open half message."""
+    """Decide what a check does with an open half message.
+
+    :param round_began_ms: start of the present round of checks; messages stored since then wait for the next round.
+    """
     age = now_ms - half.born_ms
     if half.checks >= rules.check_max or age > rules.reserved_ms:
         return CheckStep.GIVE_UP
@@ -57,19 +62,25 @@ def decide_check(half: HalfMessage, rules: Rules, round_began_ms: int, now_ms: i
 
 
 def immunity_ms(text: str, timeout_ms: int) -> int:
-    """Return the age a message must have before a check, by its CHECK_IMMUNITY_TIME_IN_SECONDS."""
+    """Return the age in milliseconds that a half message must exceed before its producer is asked.
+
+    :param text: value of its property CHECK_IMMUNITY_TIME_IN_SECONDS; -1 or an invalid value means ``timeout_ms``.
+    """
     seconds = int_property(text)
     return timeout_ms if seconds == -1 else seconds * 1000
 
 
 def is_too_late(properties: Mapping[str, str], born_ms: int, timeout_ms: int, now_ms: int) -> bool:
-    """True if a producer ends a transaction too late without having been asked (ILLEGAL_OPERATION)."""
+    """Return True if a broker must refuse a producer's commit or rollback as too late (ILLEGAL_OPERATION).
+
+    That applies only to half messages with a check immunity time, once they are older than that and ``timeout_ms``.
+    """
     text = properties.get(Property.CHECK_IMMUNITY_TIME)
     return bool(text) and now_ms - born_ms > max(timeout_ms, int_property(text) * 1000)
 
 
 def int_property(text: str | None) -> int:
-    """Return the integer in a property; -1 for anything else, as in Java."""
+    """Parse the integer in a property; return -1 for None or any other text, as in Java."""
     try:
         return int(text) if text is not None else -1
     except ValueError:

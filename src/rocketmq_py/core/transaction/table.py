@@ -1,6 +1,8 @@
-"""States of half messages and progress of the op queue (TransactionalMessageServiceImpl, EndTransactionProcessor).
+"""The states of half messages, and the progress in the op queue (TransactionalMessageServiceImpl,
+EndTransactionProcessor).
 
-Offsets are those of the half topic's queue.
+A half message is identified by its offset in the queue of the half topic. An op message lists half messages that have
+ended.
 """
 
 from __future__ import annotations
@@ -11,18 +13,23 @@ from collections.abc import Iterable, Sequence
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK
 
 COMMIT, ROLLBACK, UNKNOWN = TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, TRANSACTION_NOT
-"""The outcome of a transaction as END_TRANSACTION carries it."""
+"""Outcomes of a transaction, as in the field ``commitOrRollback`` of END_TRANSACTION."""
 OPEN = 0
+"""State of a half message that has not ended."""
 ENDED = 1
-"""Ended with an outcome that is no longer known."""
+"""State of a half message that has ended, when the table does not have its outcome."""
 _OPEN_BYTE = bytes((OPEN,))
 _MOST_GIVEN_UP = 10_000
 
 
 def run_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[int, int]:
-    """Return how many half messages from ``at`` on may be adjacent in log and half topic, and the size of each.
+    """Return how many half messages, from index ``at`` on, may be adjacent in the commit log, and the size of each.
 
-    They are adjacent if all have this size.
+    Their queue offsets are consecutive and their commit log offsets have equal distances: the returned size in bytes.
+    They are adjacent if each of them really has this size, which the caller must check.
+
+    :param places: commit log offsets of the half messages. :param offsets: their offsets in the half topic.
+    :param at: index in both lists.
     """
     place, offset, last = places[at], offsets[at], len(places) - 1
     size = places[at + 1] - place if at < last else 1
@@ -35,14 +42,15 @@ def run_length(places: Sequence[int], offsets: Sequence[int], at: int) -> tuple[
 
 
 class TransactionTable:
-    """The states of half messages from ``base``, the first one that is not processed yet.
+    """The states of the half messages from ``base`` on; all before it have been processed by checks.
 
-    A half message ends once: after a rollback it cannot be committed, and it is committed only once. A check stores a
-    half message again at the end of the queue (:meth:`move`); a producer that knows only the earlier position can still
-    end it.
+    A half message ends once: it cannot be committed twice, or committed after a rollback. A check stores a half message
+    again at the end of the queue (:meth:`move`); a producer may still end it by an earlier offset.
 
-    Half messages before ``since``, the base at creation, count as open unless their end is recorded, as in Apache
-    RocketMQ.
+    Half messages before ``since``, the value of ``base`` at creation, count as open unless their end is recorded, as in
+    Apache RocketMQ.
+
+    :param base: offset of the first half message that no check has processed.
     """
 
     def __init__(self, base: int) -> None:
@@ -56,7 +64,12 @@ class TransactionTable:
         self._stale: set[int] = set()
 
     def end(self, half: int, outcome: int = ENDED) -> list[int]:
-        """Record the end of a half message; return its positions to write to the op queue, the latest last."""
+        """Record the end of a half message; return all offsets at which it was stored, to write to the op queue.
+
+        The latest offset is the last.
+
+        :param half: any of these offsets.
+        """
         current = self.current(half)
         places = [*self._earlier.get(current, ()), current]
         if current < self.base:
@@ -75,9 +88,9 @@ class TransactionTable:
         self._states[index] = state
 
     def are_open(self, half: int, count: int) -> bool:
-        """True if ``count`` half messages from one on are known to be open and were never moved.
+        """Return True if ``count`` half messages, from offset ``half`` on, are open and were never stored again.
 
-        False for those from before ``since``, and if they must be checked one by one.
+        False for offsets before ``since`` or ``base``; the caller then tests each with :meth:`outcome`.
         """
         index, halves = half - self.base, range(half, half + count)
         if half < max(self.base, self.since) or not self._current.keys().isdisjoint(halves):
@@ -86,7 +99,7 @@ class TransactionTable:
         return states.count(OPEN) == len(states) and self._earlier.keys().isdisjoint(halves)
 
     def end_all(self, half: int, count: int, outcome: int) -> None:
-        """Record the end of half messages that :meth:`are_open`."""
+        """Record the end of ``count`` half messages for which :meth:`are_open` returned True."""
         index = half - self.base
         missing = index + count - len(self._states)
         if missing > 0:
@@ -94,7 +107,7 @@ class TransactionTable:
         self._states[index : index + count] = bytes((outcome,)) * count
 
     def outcome(self, half: int) -> int:
-        """Return ``OPEN``, or the outcome of a half message."""
+        """Return the outcome of a half message; ``OPEN`` if it has not ended, ``ENDED`` if its outcome is not known."""
         current = self.current(half)
         index = current - self.base
         if index >= 0:
@@ -104,20 +117,21 @@ class TransactionTable:
         return OPEN if current < self.since or current in self._given_up else ENDED
 
     def move(self, half: int, place: int) -> None:
-        """Record that a half message was stored again."""
+        """Record that the half message at offset ``half`` was stored again at offset ``place``."""
         earlier = [*self._earlier.pop(half, ()), half]
         self._earlier[place] = [*self._earlier.get(place, ()), *earlier]
         for offset in earlier:
             self._current[offset] = place
 
     def current(self, half: int) -> int:
-        """Return the current position of a half message."""
+        """Return the latest offset at which a half message was stored, given any of its offsets."""
         return self._current.get(half, half)
 
     def give_up(self, half: int) -> None:
-        """Stop the checks of a half message; a producer may still end it.
+        """Record that a half message is not checked any more, but stays open: its producer may still end it.
 
-        Only the latest ones are kept in memory; for the others, :meth:`may_be_forgotten` is true.
+        Only the latest 10,000 of these half messages stay in memory. For the others :meth:`outcome` returns ``ENDED``,
+        although they may be open; :meth:`may_be_forgotten` returns True for them.
         """
         self._given_up[half] = None
         if len(self._given_up) > _MOST_GIVEN_UP:
@@ -127,20 +141,23 @@ class TransactionTable:
             self._has_forgotten = True
 
     def may_be_forgotten(self, half: int) -> bool:
-        """True if a half message that counts as ended may have been given up and forgotten."""
+        """Return True if a half message may be open although :meth:`outcome` returns ``ENDED``.
+
+        That is so if :meth:`give_up` may have removed it from memory.
+        """
         return self._has_forgotten and self.since <= half < self.base and half not in self._stale
 
     def recall(self, half: int) -> None:
-        """Record again that a half message was given up and has not ended."""
+        """Call :meth:`give_up` again for a half message that it removed from memory and that the caller found open."""
         self.give_up(half)
 
     def next_open(self, end: int) -> int:
-        """Return the first open half message from the base on, or ``end``."""
+        """Return the offset of the first open half message from ``base`` on; ``end`` if there is none before it."""
         index = self._states.find(_OPEN_BYTE)
         return min(end, self.base + (len(self._states) if index < 0 else index))
 
     def advance(self, base: int) -> None:
-        """Record that everything before ``base`` is processed."""
+        """Set ``base``: checks have processed all half messages before it."""
         passed = range(self.base, base)
         for half in passed if len(passed) < len(self._earlier) else [half for half in self._earlier if half < base]:
             if half in self._earlier and half not in self._given_up:
@@ -154,18 +171,23 @@ class TransactionTable:
 
 
 class OpProgress:
-    """Progress in the op queue: up to the first op message that names a half message not processed yet."""
+    """Progress in the op queue: the offset of the first op message that is still needed.
+
+    An op message is needed while it lists a half message that checks have not processed.
+    """
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
         self._waiting: deque[tuple[int, int]] = deque()
 
     def add(self, offset: int, halves: Iterable[int]) -> None:
-        """Add an op message with the half messages it ends."""
+        """Add the op message at an offset of the op queue, with the offsets of the half messages that it lists."""
         self._waiting.append((offset, max(halves, default=-1)))
 
     def passed(self, base: int) -> int:
-        """Return the offset of the first op message needed when half messages before ``base`` are processed."""
+        """Return the offset of the first op message that is still needed, after half messages before ``base`` were
+        processed.
+        """
         while self._waiting and self._waiting[0][1] < base:
             self.offset = self._waiting.popleft()[0] + 1
         return self.offset

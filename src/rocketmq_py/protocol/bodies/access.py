@@ -8,7 +8,7 @@ from rocketmq_py.protocol.bodies.base import Body
 
 
 class UserInfo(Body, kw_only=True):
-    """A user (3001, 3002, 3004, 3005)."""
+    """A user, in requests and responses (request codes 3001, 3002, 3004, 3005)."""
 
     username: str | None = None
     password: str | None = None
@@ -20,7 +20,7 @@ class UserInfo(Body, kw_only=True):
 
 
 class EntryInfo(Body, kw_only=True):
-    """Allowed or denied actions on one resource."""
+    """The actions that a subject may, or may not, do on one resource; ``decision`` is Allow or Deny."""
 
     resource: str | None = None
     actions: list[str] | None = None
@@ -29,14 +29,14 @@ class EntryInfo(Body, kw_only=True):
 
 
 class PolicyInfo(Body, kw_only=True):
-    """Permissions of one type, Custom or Default."""
+    """The permissions of one policy type, Custom or Default."""
 
     policy_type: str | None = None
     entries: list[EntryInfo] = msgspec.field(default_factory=list)
 
 
 class AclInfo(Body, kw_only=True):
-    """The permissions of a subject (3006, 3007, 3009, 3010)."""
+    """The permissions of a subject ``User:NAME`` (request codes 3006, 3007, 3009, 3010)."""
 
     subject: str | None = None
     policies: list[PolicyInfo] = msgspec.field(default_factory=list)

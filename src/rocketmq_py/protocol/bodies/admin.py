@@ -1,7 +1,8 @@
 """JSON bodies of administration requests about offsets, statistics and replication.
 
-fastjson writes a queue that is a key as an object. Parsing turns it into the object's compact text
-(:mod:`rocketmq_py.wire.fastjson`), which becomes a :class:`~rocketmq_py.model.MessageQueue` here.
+In Java's maps, keys may be message queues, which fastjson writes as objects. The parser converts such a key to its JSON
+text (:mod:`rocketmq_py.wire.fastjson`), and the methods here convert that to a
+:class:`~rocketmq_py.model.MessageQueue`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ V = TypeVar("V")
 
 
 class TopicOffset(Body, kw_only=True):
-    """The offsets of one queue. ``last_update_timestamp`` is the store time of its newest message, 0 without one."""
+    """The offsets of one queue. ``last_update_timestamp`` is the store time of its newest message in milliseconds, 0 if
+    it has none.
+    """
 
     min_offset: Int64 = 0
     max_offset: Int64 = 0
@@ -31,7 +34,8 @@ class OffsetWrapper(Body, kw_only=True):
     """The progress of a group in one queue.
 
     ``broker_offset`` is the queue's max offset, ``consumer_offset`` the committed offset (0 if there is none, -1 in a
-    physical queue of a static topic), ``last_timestamp`` the store time of the last consumed message, 0 if unknown.
+    physical queue of a static topic), ``last_timestamp`` the store time of the last consumed message in milliseconds, 0
+    if it is not known.
     """
 
     broker_offset: Int64 = 0
@@ -41,18 +45,18 @@ class OffsetWrapper(Body, kw_only=True):
 
     @property
     def lag(self) -> int:
-        """Number of messages that the group has not committed, including deleted ones."""
+        """Number of messages from the committed offset to the end of the queue, including deleted ones."""
         return max(0, self.broker_offset - max(0, self.consumer_offset))
 
 
 class _Tables(Body, kw_only=True):
-    """A body with an ``offsetTable``."""
+    """Base of bodies with an ``offsetTable``, a map with message queues as keys."""
 
     offset_table: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @classmethod
     def read(cls, data: bytes) -> Self:
-        """Decode like :meth:`Body.decode`, but accept an empty body, which some brokers send for an empty table."""
+        """Decode like :meth:`Body.decode`; an empty body, which some brokers send, is an empty table."""
         return cls.decode(data) if data else cls()
 
     def _by_queue(self, kind: type[V]) -> dict[MessageQueue, V]:
@@ -60,7 +64,7 @@ class _Tables(Body, kw_only=True):
 
 
 class TopicStatsTable(_Tables, kw_only=True):
-    """The offsets of a topic's queues on one broker (202)."""
+    """The offsets of a topic's queues on one broker (request code 202)."""
 
     topic_put_tps: float = 0.0
 
@@ -70,7 +74,7 @@ class TopicStatsTable(_Tables, kw_only=True):
 
 
 class ConsumeStatsTable(_Tables, kw_only=True):
-    """The progress of a group on one broker (208)."""
+    """The progress of a group on one broker (request code 208)."""
 
     consume_tps: float = 0.0
 
@@ -80,7 +84,7 @@ class ConsumeStatsTable(_Tables, kw_only=True):
 
 
 class ResetOffsetTable(_Tables, kw_only=True):
-    """The offsets a group was reset to (222)."""
+    """The offsets to which a group was reset (request code 222)."""
 
     def queues(self) -> dict[MessageQueue, int]:
         """Return the new offset of each queue."""
@@ -88,7 +92,7 @@ class ResetOffsetTable(_Tables, kw_only=True):
 
 
 def queue_of_key(key: str) -> MessageQueue:
-    """Parse a key of a JSON object that is itself a message queue, as in Java's maps from ``MessageQueue``.
+    """Parse the key of a JSON object that contains a message queue as JSON text.
 
     :raises BadHeader: the key is not a message queue.
     """
@@ -107,10 +111,10 @@ def _convert(value: Any, kind: type[V]) -> V:
 
 
 class SlaveConnection(Body, kw_only=True):
-    """A slave as seen by its master.
+    """The connection of a slave, as its master reports it.
 
-    ``addr`` is the slave's end of the connection, ``slave_ack_offset`` its acknowledged log offset, ``diff`` how many
-    bytes it is behind, ``in_sync`` whether that is less than ``haMaxGapNotInSync``.
+    ``addr`` is the slave's address, ``slave_ack_offset`` the commit log offset that it has acknowledged, ``diff`` the
+    number of bytes it lags behind; ``in_sync`` is True if that is less than ``haMaxGapNotInSync``.
     """
 
     addr: str = ""
@@ -122,8 +126,8 @@ class SlaveConnection(Body, kw_only=True):
 
 
 class SlaveRuntime(Body, kw_only=True):
-    """The replication of a slave. ``max_offset`` is its log end, ``last_read_timestamp`` the time of the last data from
-    the master.
+    """The state of replication, as a slave reports it. ``max_offset`` is the end of its commit log,
+    ``last_read_timestamp`` the time in milliseconds at which it last received data from the master.
     """
 
     master_addr: str | None = None
@@ -133,7 +137,7 @@ class SlaveRuntime(Body, kw_only=True):
 
 
 class HaStatus(Body, kw_only=True):
-    """Replication status of a broker: for a master its slaves, for a slave its own connection."""
+    """Replication status of a broker: a master reports its slaves, a slave its connection to the master."""
 
     master: bool = True
     master_commit_log_max_offset: Int64 = 0

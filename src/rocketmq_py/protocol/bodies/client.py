@@ -32,10 +32,10 @@ ConsumeFromWhereName = Annotated[
         "CONSUME_FROM_TIMESTAMP",
     ),
 ]
-"""Where a consumer group without offsets starts; the second to fourth constants are deprecated in Java."""
+"""Where a consumer group starts if it has no offset; Java has deprecated the second to fourth constant."""
 
 LanguageCode = Annotated[str, java_enum(*LANGUAGES)]
-"""The language of a client."""
+"""The programming language of a client."""
 
 
 class SubscriptionData(Body, kw_only=True):
@@ -51,8 +51,11 @@ class SubscriptionData(Body, kw_only=True):
 
     @staticmethod
     def parse(topic: str, expression: str | None, sub_version: int, expression_type: str = "TAG") -> SubscriptionData:
-        """Build the subscription of an expression; tags are separated by ``||`` (FilterAPI.buildSubscriptionData).
+        """Build the subscription for an expression, in which tags are separated by ``||``
+        (FilterAPI.buildSubscriptionData).
 
+        :param expression: None, empty or ``*`` for all messages.
+        :param sub_version: creation time in milliseconds.
         :raises BadHeader: the expression consists of separators only.
         """
         text = expression if expression and expression.strip() else "*"
@@ -92,9 +95,9 @@ class HeartbeatData(Body, kw_only=True, rename={
 
 
 def describe_client(body: bytes, language: str | int | None) -> str:
-    """Describe the client of a heartbeat that may not be decodable, for the log.
+    """Return a description of the client that sent a heartbeat, for log lines. The body need not be decodable.
 
-    :param language: of the request's header.
+    :param language: language in the request's header.
     """
     found = _CLIENT_ID.search(body[:_CLIENT_ID_WITHIN])
     client_id = repr(found[2].decode("utf-8", "replace")) if found else "of unknown id"

@@ -36,7 +36,7 @@ class SubscriptionGroupConfig(Body, kw_only=True):
 
 
 class SubscriptionGroupList(Body, kw_only=True):
-    """Consumer groups to create or change in one request (225)."""
+    """Consumer groups to create or change in one request (request code 225)."""
 
     group_config_list: list[SubscriptionGroupConfig] = []
 

@@ -1,4 +1,4 @@
-"""JSON bodies of batch acks, of assignments made by the broker, and of a group's request mode (pull or POP)."""
+"""JSON bodies of batch acks, of queue assignment by the broker, and of a group's request mode (pull or POP)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rocketmq_py.wire.integers import Int32, Int64
 PULL = "PULL"
 POP = "POP"
 RequestMode = Annotated[str, java_enum(PULL, POP)]
-"""The request mode of a group for a topic: pull or POP."""
+"""The request mode of a group for a topic: PULL or POP."""
 
 
 class BatchAck(Body, kw_only=True, rename={
     "consumer_group": "c", "topic": "t", "retry": "r", "start_offset": "so", "queue_id": "q", "revive_queue_id": "rq",
     "pop_time": "pt", "invisible_time": "it", "bits": "b",
 }):  # fmt: skip
-    """Acks of messages that one pop took from one queue.
+    """Acks of messages that one pop returned from one queue.
 
-    ``topic`` is the subscribed topic, ``retry`` as in :class:`~rocketmq_py.protocol.pop_handle.ExtraInfo`. ``bits`` are
-    the distances of the messages' offsets from ``start_offset``, encoded by
-    :func:`~rocketmq_py.protocol.pop_handle.encode_bits`.
+    ``topic`` is the subscribed topic, ``retry`` the retry flag (see :mod:`rocketmq_py.protocol.pop_handle`). ``bits``
+    is the set of the distances of the messages' queue offsets from ``start_offset``, encoded by
+    :func:`~rocketmq_py.protocol.pop_handle.encode_bits`. Times are milliseconds.
     """
 
     consumer_group: str
@@ -40,14 +40,14 @@ class BatchAck(Body, kw_only=True, rename={
 
 
 class BatchAckRequest(Body, kw_only=True):
-    """Acks of several pops (200151)."""
+    """Acks of messages of several pops (request code 200151)."""
 
     broker_name: str | None = None
     acks: list[BatchAck] = msgspec.field(default_factory=list)
 
 
 class QueryAssignmentRequest(Body, kw_only=True):
-    """Asks the broker which queues of a topic are assigned to a client (400)."""
+    """Asks the broker which queues of a topic are assigned to a client (request code 400)."""
 
     topic: str
     consumer_group: str
@@ -65,16 +65,16 @@ class MessageQueueAssignment(Body, kw_only=True):
 
 
 class QueryAssignmentResponse(Body, kw_only=True):
-    """The assigned queues; None if the broker cannot compute them, and the client keeps its assignment."""
+    """The queues assigned to the client; None if the broker cannot compute them: then the client keeps its queues."""
 
     message_queue_assignments: list[MessageQueueAssignment] | None = None
 
 
 class MessageRequestMode(Body, kw_only=True):
-    """Request mode of a group for a topic (401).
+    """Sets the request mode of a group for a topic (request code 401).
 
-    ``pop_share_queue_num``: in mode POP, a client also gets the queues of that many following clients; 0 means all
-    queues.
+    ``pop_share_queue_num`` applies to mode POP: the number of following clients whose queues a client pops, too; 0
+    means that each client pops all queues.
     """
 
     topic: str
@@ -84,6 +84,6 @@ class MessageRequestMode(Body, kw_only=True):
 
 
 class MessageRequestModes(Body, kw_only=True):
-    """Request modes by topic and group (402); also the layout of messageRequestMode.json."""
+    """Request modes by topic and group (request code 402); also the layout of messageRequestMode.json."""
 
     message_request_mode_map: dict[str, dict[str, MessageRequestMode]] = msgspec.field(default_factory=dict)

@@ -17,7 +17,7 @@ class QueueData(Body, kw_only=True, gc=False):
 
 
 class BrokerData(Body, kw_only=True):
-    """The addresses of one broker name by broker id; 0 is the master."""
+    """The addresses of the brokers with one broker name, by broker id; 0 is the master."""
 
     cluster: str = ""
     broker_name: str
@@ -27,7 +27,7 @@ class BrokerData(Body, kw_only=True):
 
 
 class TopicRouteData(Body, kw_only=True):
-    """The brokers and queues of a topic."""
+    """The route of a topic: its queues, and the brokers that have them."""
 
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = []

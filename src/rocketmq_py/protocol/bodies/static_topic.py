@@ -13,10 +13,11 @@ GLOBAL_SCOPE = "__global__"
 class MappingItem(Body, kw_only=True):
     """One physical queue of a logical queue (LogicQueueMappingItem).
 
-    :ivar gen: counts the remappings of the logical queue.
-    :ivar bname: the broker of the physical queue. :ivar queue_id: its id there.
+    :ivar gen: generation: number of the remapping of the logical queue that added this item.
+    :ivar bname: name of the broker of the physical queue. :ivar queue_id: id of the physical queue.
     :ivar logic_offset: the logical offset at which the physical queue begins; -1 while it is not decided.
-    :ivar start_offset: its first physical offset, always 0. :ivar end_offset: its end, -1 while it is open.
+    :ivar start_offset: the first physical offset, always 0.
+    :ivar end_offset: the physical offset after the last message; -1 while messages are still written to the queue.
     """
 
     gen: int
@@ -30,7 +31,10 @@ class MappingItem(Body, kw_only=True):
 
 
 class MappingInfo(Body, kw_only=True):
-    """The part of a broker's mapping that name servers know: the logical queues it leads, with their physical ids."""
+    """The part of a broker's mapping that it registers with name servers.
+
+    :ivar curr_id_map: the logical queues that the broker leads: physical queue id by logical queue id.
+    """
 
     topic: str
     scope: str = GLOBAL_SCOPE
@@ -42,13 +46,13 @@ class MappingInfo(Body, kw_only=True):
 
 
 class MappingDetail(MappingInfo, kw_only=True):
-    """A broker's mapping of a static topic: the physical queues of each logical queue it leads or has led."""
+    """A broker's mapping of a static topic: the physical queues of each logical queue that it leads or has led."""
 
     hosted_queues: dict[int, list[MappingItem]] = {}
 
 
 class TopicConfigAndMapping(TopicConfig, kw_only=True):
-    """A topic and, if it is static, its mapping (351)."""
+    """A topic and, if it is static, its mapping (request code 351)."""
 
     mapping_detail: MappingDetail | None = None
 

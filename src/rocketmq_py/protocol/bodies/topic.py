@@ -23,7 +23,7 @@ class TopicConfig(Body, kw_only=True, gc=False):
 
 
 class TopicConfigList(Body, kw_only=True):
-    """Topics to create or change in one request (18)."""
+    """Topics to create or change in one request (request code 18)."""
 
     topic_config_list: list[TopicConfig] = []
 

@@ -1,1 +1,1 @@
-"""Request and response headers, one class per header, named as Apache RocketMQ's classes in snake_case fields."""
+"""Request and response headers: one class per header, with the fields of Apache RocketMQ's classes in snake_case."""

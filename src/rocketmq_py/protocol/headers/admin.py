@@ -1,4 +1,4 @@
-"""Headers of requests that administration tools make: statistics, consume queues, corrections."""
+"""Headers of requests of administration tools: statistics, consume queues, corrected offsets."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from rocketmq_py.wire.integers import Int32, Int64
 
 
 class QueryConsumeTimeSpan(TopicHeader, kw_only=True):
-    """Ages of the messages a group consumes of a topic (303)."""
+    """Asks for the store times of the oldest, newest and last consumed message of each queue (request code 303)."""
 
     topic: str
     group: str
 
 
 class QueryCorrectionOffset(TopicHeader, kw_only=True):
-    """The smallest offsets of a topic's groups, without those of ``filter_groups`` (a comma list) (308)."""
+    """Asks for the smallest offset of all groups in each queue of a topic (request code 308).
+
+    :ivar filter_groups: groups to leave out, separated by commas.
+    """
 
     topic: str
     compare_group: str
@@ -22,20 +25,23 @@ class QueryCorrectionOffset(TopicHeader, kw_only=True):
 
 
 class ViewBrokerStats(TopicHeader, kw_only=True):
-    """One counter of the broker's statistics (315)."""
+    """Asks for the values of one counter of the broker's statistics (request code 315)."""
 
     stats_name: str
     stats_key: str
 
 
 class BrokerConsumeStats(TopicHeader, kw_only=True):
-    """Consume progress of all groups (317); ``is_order`` restricts it to groups that consume in order."""
+    """Asks for the consume progress of all groups (request code 317).
+
+    :ivar is_order: True selects only groups that consume in order.
+    """
 
     is_order: bool
 
 
 class QueryConsumeQueue(TopicHeader, kw_only=True):
-    """Entries of a consume queue from ``index`` on (321)."""
+    """Asks for ``count`` entries of a consume queue, from offset ``index`` on (request code 321)."""
 
     topic: str
     queue_id: Int32

@@ -1,7 +1,7 @@
-"""Base of header declarations: snake_case fields here, camelCase strings on the wire.
+"""Base of header classes: fields in snake_case here, strings with names in camelCase on the wire.
 
-A header is a class with annotated fields; names, defaults and required-ness follow from them. msgspec decodes it in C,
-as part of a whole JSON header (``protocol.requests``) or from a dictionary of strings.
+A header is a class with annotated fields, which define the names, the defaults and which fields are required. msgspec
+decodes it in C: as part of a JSON header (:mod:`rocketmq_py.protocol.requests`) or from a dictionary of strings.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rocketmq_py.protocol.coercion import convert_leniently
 class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     """Base of all request and response headers.
 
-    A field without a default is required; None is never encoded.
+    A field without a default is required. A field that is None is not encoded.
     """
 
     def to_ext(self) -> dict[str, str]:
-        """Return the header fields as strings."""
+        """Return the header fields as strings, by wire name."""
         ext: dict[str, str] = {}
         for name, wire_name in _fields(type(self)):
             value = getattr(self, name)
@@ -31,7 +31,7 @@ class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 
     @classmethod
     def from_ext(cls, ext: dict[str, str]) -> Self:
-        """Build the header from its fields; unknown ones are ignored.
+        """Build the header from its fields as strings; unknown fields are ignored.
 
         :raises BadHeader: a required field is missing or a value is of the wrong type.
         """
@@ -55,13 +55,14 @@ def _text(value: Any) -> str:
 
 
 class NoHeader(Header, kw_only=True):
-    """A request without header fields of its own."""
+    """Header of requests that have no header fields."""
 
 
 class TopicHeader(Header, kw_only=True):
-    """Base of requests about a topic, with fields that 5.x clients add; brokers use them for static topics only.
+    """Base of requests with the fields of Java's RpcRequestHeader, which 5.x clients add; used for static topics only.
 
-    :ivar bname: the broker the request is for. :ivar lo: False if the queue is a physical one, whatever the topic.
+    :ivar bname: name of the broker that the request is for.
+    :ivar lo: False if the queue id is that of a physical queue, even if the topic is static.
     """
 
     bname: str | None = None

@@ -7,7 +7,7 @@ from rocketmq_py.wire.integers import Int32, Int64
 
 
 class NotifyMinBrokerIdChange(Header, kw_only=True):
-    """A name server reports to the brokers of one broker name which of them has the smallest id now (905).
+    """A name server notifies the brokers of one broker name which of them has the smallest id now (request code 905).
 
     ``offline_broker_addr`` is the broker that went offline. It is None if a broker with a smaller id registered; then
     ``ha_broker_addr`` is the new broker's replication address.
@@ -21,10 +21,12 @@ class NotifyMinBrokerIdChange(Header, kw_only=True):
 
 
 class AllTopics(Header, kw_only=True):
-    """A slave asks its master for topics (21): a page of them, or all without these fields.
+    """A slave asks its master for a page of topics, or for all topics if the fields are None (request code 21).
 
-    :ivar topic_seq: index of the first topic, by name. :ivar data_version: JSON of the data version of earlier pages;
-        if it has changed, the master starts again with the first page.
+    :ivar topic_seq: index of the first topic, in the order of names.
+    :ivar max_topic_num: maximum number of topics.
+    :ivar data_version: data version of the earlier pages as JSON; if the master's has changed, it returns the first
+        page again.
     """
 
     topic_seq: Int32 | None = None
@@ -33,7 +35,7 @@ class AllTopics(Header, kw_only=True):
 
 
 class AllGroups(Header, kw_only=True):
-    """A slave asks its master for consumer groups (201), by page like :class:`AllTopics`."""
+    """A slave asks its master for consumer groups, by page as with :class:`AllTopics` (request code 201)."""
 
     group_seq: Int32 | None = None
     max_group_num: Int32 | None = None
@@ -53,10 +55,10 @@ class AllGroupsResponse(Header, kw_only=True):
 
 
 class ExchangeHaInfo(Header, kw_only=True):
-    """Addresses of a master and of its log replication (906), in the request, or in the response to a request without
-    them.
+    """Addresses of a master and of its HA port (request code 906).
 
-    ``master_flush_offset`` is the log end of the master at its start.
+    A master sends them in the request; a slave sends a request without them and gets them in the response.
+    ``master_flush_offset`` is the end of the master's commit log at its start.
     """
 
     master_ha_address: str | None = None
@@ -65,12 +67,14 @@ class ExchangeHaInfo(Header, kw_only=True):
 
 
 class TimerCheckPointResponse(Header, kw_only=True):
-    """Delivery progress that a slave of this project returns with its timer checkpoint (60), if it has acted as master.
+    """Delivery progress of a slave that has acted as master, returned with its timer checkpoint (request code 60).
 
-    Java brokers neither send nor read these fields. Times are milliseconds.
+    An extension of this project: Java brokers neither send nor read these fields. Times are milliseconds since the
+    epoch.
 
-    :ivar delivered_before: messages of slots before this time are delivered. :ivar waiting: except these: queue offsets
-        in the timer topic, separated by commas. :ivar acted_from: when the slave began to act as master.
+    :ivar delivered_before: the slave has delivered the messages of slots before this time, except ``waiting``.
+    :ivar waiting: queue offsets in the timer topic of messages that it has not delivered, separated by commas.
+    :ivar acted_from: time at which the slave began to act as master.
     """
 
     delivered_before: Int64 | None = None
@@ -79,6 +83,6 @@ class TimerCheckPointResponse(Header, kw_only=True):
 
 
 class ResetMasterFlushOffset(TopicHeader, kw_only=True):
-    """The flushed offset of a master, sent to a slave (908)."""
+    """Tells a slave up to which offset its master has flushed the commit log (request code 908)."""
 
     master_flush_offset: Int64

@@ -16,7 +16,7 @@ class UnregisterClient(TopicHeader, kw_only=True, rename={
 
 
 class GroupHeader(TopicHeader, kw_only=True):
-    """A consumer group (38, 40, 203)."""
+    """A request about a consumer group, without other fields (request codes 38, 40, 203)."""
 
     consumer_group: str
 
@@ -63,14 +63,14 @@ class GetConsumeStats(TopicHeader, kw_only=True):
 
 
 class GroupAndTopic(TopicHeader, kw_only=True):
-    """A group and one of its topics (345)."""
+    """Asks for the subscription of a consumer group to a topic (request code 345)."""
 
     group: str
     topic: str
 
 
 class GroupForbidden(TopicHeader, kw_only=True):
-    """Sets whether a group may read a topic (353); without ``readable`` it only queries."""
+    """Allows or forbids a group to read a topic, or only asks if it may, if ``readable`` is None (request code 353)."""
 
     group: str
     topic: str

@@ -34,7 +34,7 @@ class GetMaxOffset(TopicHeader, kw_only=True):
 
 
 class QueueHeader(TopicHeader, kw_only=True):
-    """A queue of a topic (31, 32)."""
+    """A request about a queue of a topic, without other fields (request codes 31, 32)."""
 
     topic: str
     queue_id: Int32
@@ -58,7 +58,7 @@ class ResetOffset(TopicHeader, kw_only=True):
 
 
 class CloneGroupOffset(TopicHeader, kw_only=True):
-    """Copies the offsets of one group to another (314)."""
+    """Copies the offsets of one group to another (request code 314)."""
 
     src_group: str
     dest_group: str

@@ -1,7 +1,7 @@
-"""Headers of POP requests and responses, of notification and of polling.
+"""Headers of POP requests and responses, of notifications and of polling.
 
-The codes need more than 16 bits, so they travel in JSON headers only. ``extra_info``, ``start_offset_info`` and the
-like are texts in the formats of :mod:`rocketmq_py.protocol.pop_handle`.
+The request codes need more than 16 bits, so they can be sent in JSON headers only. The formats of ``extra_info``,
+``start_offset_info``, ``msg_offset_info`` and ``order_count_info`` are in :mod:`rocketmq_py.protocol.pop_handle`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from rocketmq_py.protocol.headers.base import Header, TopicHeader
 from rocketmq_py.wire.integers import Int32, Int64
 
 ALL_QUEUES = -1
-"""The queue id that stands for every queue of a broker; Java reads any negative number so."""
+"""The queue id that stands for all queues of a broker; Java treats any negative number like this."""
 
 
 class PopMessage(TopicHeader, kw_only=True):
-    """A pop (200050). ``queue_id`` -1 is any queue; times are in milliseconds; ``init_mode`` is an ``InitMode``.
+    """Pops messages (request code 200050). Times are milliseconds.
 
-    ``born_time`` is when the client sent the request; a broker that receives it later than ``poll_time`` plus 500 ms
-    refuses it.
+    ``queue_id`` -1 stands for all queues of the broker. ``init_mode`` is an
+    :class:`~rocketmq_py.protocol.pop_handle.InitMode`. ``born_time`` is the time at which the client sent the request;
+    a broker refuses it if it arrives later than ``poll_time`` plus 500 ms after that.
     """
 
     consumer_group: str
@@ -38,7 +39,7 @@ class PopMessage(TopicHeader, kw_only=True):
 
 
 class PopResponse(Header, kw_only=True):
-    """Result of a pop, besides the records in the body; ``rest_num`` is the number of messages left."""
+    """Result of a pop; the records are in the body. ``rest_num`` is the number of messages left to pop."""
 
     pop_time: Int64
     invisible_time: Int64
@@ -50,8 +51,9 @@ class PopResponse(Header, kw_only=True):
 
 
 class AckMessage(TopicHeader, kw_only=True):
-    """The ack of a popped message (200051). Topic, queue and offset are those it was popped from, possibly a retry
-    topic.
+    """Acks a popped message (request code 200051).
+
+    Topic, queue id and offset are those from which it was popped; the topic may be a retry topic.
     """
 
     consumer_group: str
@@ -62,7 +64,7 @@ class AckMessage(TopicHeader, kw_only=True):
 
 
 class ChangeInvisibleTime(TopicHeader, kw_only=True):
-    """Sets the invisible time of a popped message (200053), counted from now in milliseconds."""
+    """Sets the invisible time of a popped message, in milliseconds from now (request code 200053)."""
 
     consumer_group: str
     topic: str
@@ -73,7 +75,7 @@ class ChangeInvisibleTime(TopicHeader, kw_only=True):
 
 
 class ChangeInvisibleTimeResponse(Header, kw_only=True):
-    """Parts of the message's new extra info."""
+    """The values for the new handle (``extra_info``) of the message; times are milliseconds."""
 
     pop_time: Int64
     invisible_time: Int64
@@ -81,7 +83,7 @@ class ChangeInvisibleTimeResponse(Header, kw_only=True):
 
 
 class PeekMessage(TopicHeader, kw_only=True):
-    """Reads messages without popping them (200052)."""
+    """Reads messages without popping them (request code 200052)."""
 
     topic: str
     queue_id: Int32
@@ -90,7 +92,7 @@ class PeekMessage(TopicHeader, kw_only=True):
 
 
 class Notification(TopicHeader, kw_only=True):
-    """Waits until there are messages to pop (200054)."""
+    """Waits until there are messages to pop, at most ``poll_time`` milliseconds (request code 200054)."""
 
     consumer_group: str
     topic: str
@@ -107,14 +109,17 @@ class Notification(TopicHeader, kw_only=True):
 
 
 class NotificationResponse(Header, kw_only=True):
-    """Result of a notification. ``polling_full``: the broker did not wait because too many requests wait."""
+    """Response to a :class:`Notification`: ``has_msg`` is True if there are messages to pop.
+
+    ``polling_full`` is True if the broker did not wait, because too many requests wait already.
+    """
 
     has_msg: bool
     polling_full: bool | None = None
 
 
 class PollingInfo(TopicHeader, kw_only=True):
-    """Number of pops of a group that wait at a queue (200055)."""
+    """Asks for the number of pops of a group that wait for messages of a queue (request code 200055)."""
 
     consumer_group: str
     topic: str

@@ -1,4 +1,4 @@
-"""Headers of requests that read messages: pulls, views by offset and queries by key."""
+"""Headers of requests that read messages: by pull, by commit log offset and by key."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from rocketmq_py.wire.integers import Int32, Int64
 
 
 class PullMessage(TopicHeader, kw_only=True):
-    """A pull (11, 361).
+    """Pulls messages of a queue (request codes 11, 361).
 
-    ``bulk`` is an extension of this project that Apache RocketMQ's brokers ignore: the broker may return as many
-    messages as the request asks for, within its limits in bytes, instead of 32.
+    ``bulk`` is an extension of this project that Apache RocketMQ's brokers ignore: with True, the broker may return up
+    to ``max_msg_nums`` messages, within its limits in bytes, instead of 32.
     """
 
     consumer_group: str
@@ -31,10 +31,10 @@ class PullMessage(TopicHeader, kw_only=True):
 
 
 class PullResponse(Header, kw_only=True):
-    """Result of a pull, besides the records in the body.
+    """Result of a pull; the records are in the body.
 
-    ``damaged`` is an extension of this project that other clients ignore: the queue offsets of the messages that the
-    broker left out because they are damaged where it stores them, separated by commas.
+    ``damaged`` is an extension of this project that other clients ignore: the queue offsets, separated by commas, of
+    messages that the broker left out because its stored copy is damaged.
     """
 
     suggest_which_broker_id: Int64
@@ -49,7 +49,7 @@ class PullResponse(Header, kw_only=True):
 
 
 class ViewMessage(TopicHeader, kw_only=True):
-    """Reads one message by its commit log offset (33)."""
+    """Reads one message by its commit log offset (request code 33)."""
 
     offset: Int64
     topic: str | None = None
@@ -60,7 +60,7 @@ class QueryMessage(TopicHeader, kw_only=True, rename={
     "begin_timestamp": "beginTimestamp", "end_timestamp": "endTimestamp", "unique_key_query": "_UNIQUE_KEY_QUERY",
     "index_type": "indexType", "last_key": "lastKey",
 }):  # fmt: skip
-    """Queries messages by key (12)."""
+    """Queries messages by key (request code 12)."""
 
     topic: str
     key: str

@@ -1,4 +1,4 @@
-"""Headers of sends, of messages that consumers send back, of replies and of recalls."""
+"""Headers of sends, of failed messages that consumers send back, of replies and of recalls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rocketmq_py.wire.integers import Int32, Int64
 
 
 class SendMessage(TopicHeader, kw_only=True):
-    """A message to store (10, 324)."""
+    """Sends a message or a reply (request codes 10, 324)."""
 
     producer_group: str
     topic: str
@@ -29,7 +29,7 @@ class SendMessageV2(Header, kw_only=True, rename={
     "sys_flag": "f", "born_timestamp": "g", "flag": "h", "properties": "i", "reconsume_times": "j", "unit_mode": "k",
     "max_reconsume_times": "l", "batch": "m", "bname": "n",
 }):  # fmt: skip
-    """:class:`SendMessage` with one-letter names (310, 320, 325)."""
+    """Sends a message, a batch or a reply; :class:`SendMessage` with one-letter names (request codes 310, 320, 325)."""
 
     producer_group: str
     topic: str
@@ -51,7 +51,7 @@ class SendResponse(Header, kw_only=True, rename={
     "msg_id": "msgId", "queue_id": "queueId", "queue_offset": "queueOffset", "transaction_id": "transactionId",
     "batch_uniq_id": "batchUniqId", "recall_handle": "recallHandle", "msg_region": "MSG_REGION", "trace_on": "TRACE_ON",
 }):  # fmt: skip
-    """Position of a stored message; ``msg_id`` is the offset id (a comma list for a batch)."""
+    """Where a sent message was stored; ``msg_id`` is the broker's message id (a comma-separated list for a batch)."""
 
     msg_id: str
     queue_id: Int32
@@ -64,7 +64,7 @@ class SendResponse(Header, kw_only=True, rename={
 
 
 class ConsumerSendMsgBack(TopicHeader, kw_only=True):
-    """A message that a consumer failed to consume and sends back (36); ``offset`` is its commit log offset."""
+    """Sends back a message that a consumer failed to consume (request code 36); ``offset`` is its commit log offset."""
 
     offset: Int64
     group: str
@@ -76,8 +76,9 @@ class ConsumerSendMsgBack(TopicHeader, kw_only=True):
 
 
 class PushReplyMessage(TopicHeader, kw_only=True):
-    """A reply that a broker passes on to the client that waits for it (326); hosts are ``ip:port``, IPv6 without
-    brackets.
+    """Pushes a reply message from the broker to the client that waits for it (request code 326).
+
+    Hosts are ``ip:port``, with IPv6 addresses without brackets.
     """
 
     producer_group: str
@@ -97,7 +98,7 @@ class PushReplyMessage(TopicHeader, kw_only=True):
 
 
 class RecallMessage(TopicHeader, kw_only=True):
-    """Recalls a delayed message (370); ``recall_handle`` is from the response to its send."""
+    """Recalls a delayed message (request code 370); ``recall_handle`` is from the response to its send."""
 
     producer_group: str | None = None
     topic: str
@@ -105,6 +106,6 @@ class RecallMessage(TopicHeader, kw_only=True):
 
 
 class RecallMessageResponse(Header, kw_only=True):
-    """The unique key of the recalled message."""
+    """Result of a recall: ``msg_id`` is the unique key of the recalled message."""
 
     msg_id: str

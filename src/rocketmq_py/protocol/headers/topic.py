@@ -20,7 +20,7 @@ class CreateTopic(TopicHeader, kw_only=True):
 
 
 class TopicName(TopicHeader, kw_only=True):
-    """A topic and no other field (202, 215, 300, 351)."""
+    """A request about a topic, without other fields (request codes 202, 215, 300, 351)."""
 
     topic: str
 

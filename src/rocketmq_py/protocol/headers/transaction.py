@@ -7,7 +7,11 @@ from rocketmq_py.wire.integers import Int32, Int64
 
 
 class EndTransaction(TopicHeader, kw_only=True):
-    """The end of a transaction (37): 0 unknown, 8 commit, 12 rollback."""
+    """Ends a transaction (request code 37).
+
+    ``commit_or_rollback`` is 8 for commit, 12 for rollback, 0 if the outcome is unknown. ``tran_state_table_offset`` is
+    the offset of the half message in the half topic.
+    """
 
     producer_group: str
     tran_state_table_offset: Int64
@@ -20,10 +24,10 @@ class EndTransaction(TopicHeader, kw_only=True):
 
 
 class EndTransactions(TopicHeader, kw_only=True):
-    """The end of many transactions with one outcome (300037); the body lists the positions of their half messages.
+    """Ends many transactions with the same outcome (request code 300037).
 
-    The response's body has one byte per transaction: 1 if it has ended. With ``in_order``, the broker stops at the
-    first one it cannot end.
+    The body has the positions of their half messages. The body of the response has one byte per transaction: 1 if it
+    has ended. With ``in_order``, the broker stops at the first transaction that it cannot end.
     """
 
     producer_group: str
@@ -33,7 +37,7 @@ class EndTransactions(TopicHeader, kw_only=True):
 
 
 class CheckTransactionState(TopicHeader, kw_only=True):
-    """A broker asks a producer for the state of a transaction (39)."""
+    """A broker asks a producer for the outcome of a transaction (request code 39)."""
 
     tran_state_table_offset: Int64
     commit_log_offset: Int64
@@ -44,7 +48,10 @@ class CheckTransactionState(TopicHeader, kw_only=True):
 
 
 class ResumeCheckHalfMessage(TopicHeader, kw_only=True):
-    """Resumes the checks of a half message that the broker gave up (323); ``msg_id`` is its offset id."""
+    """Resumes the checks of a half message that the broker gave up (request code 323).
+
+    ``msg_id`` is the broker's id of the half message.
+    """
 
     topic: str | None = None
     msg_id: str | None = None

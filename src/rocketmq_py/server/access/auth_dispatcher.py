@@ -27,13 +27,13 @@ from rocketmq_py.wire.signing import ACCESS_KEY, SIGNATURE, Credentials, sign
 log = logging.getLogger(__name__)
 
 RecordPermissions = Callable[[Command], list[RequiredPermission]]
-"""Returns the permissions for the stored records that a request names."""
+"""Returns the permissions that a user needs for the stored messages to which a request refers."""
 
 
 class AuthDispatcher:
     """Authenticates and authorizes the requests of a server.
 
-    :param load: returns the saved users and permissions, or None.
+    :param load: returns the saved users and permissions; None if nothing was saved yet.
     :param save: saves users and permissions.
     :param cluster: the name of the server's cluster.
     :raises ConfigError: the saved users and permissions are invalid.
@@ -48,12 +48,12 @@ class AuthDispatcher:
 
     @property
     def enabled(self) -> bool:
-        """Whether requests are checked."""
+        """True if requests must be signed (``authenticationEnabled``)."""
         return self._settings.authentication_enabled
 
     @property
     def inner(self) -> Credentials | None:
-        """Credentials with which this server signs its own requests."""
+        """Credentials with which this server signs its own requests; None if it does not sign them."""
         return self._settings.inner
 
     def admit(
@@ -62,13 +62,13 @@ class AuthDispatcher:
         request: Command,
         record_permissions: RecordPermissions = lambda _: [],
     ) -> Reply | None:
-        """Return the refusal of a request, or None to admit it.
+        """Authenticate and authorize a request; return a reply with NO_PERMISSION, or None if the request is admitted.
 
-        :param record_permissions: returns the permissions for the stored records that a request names.
+        :param record_permissions: returns the permissions needed for the stored messages to which a request refers.
         """
         try:
             why = self._refusal(peer, request, record_permissions)
-        except (BadHeader, ValueError) as e:  # or text that cannot be encoded (a lone surrogate)
+        except (BadHeader, ValueError) as e:  # ValueError: text that cannot be encoded (a lone surrogate)
             why = f"its permissions cannot be determined: {e}"
         if why is None:
             return None
@@ -80,9 +80,10 @@ class AuthDispatcher:
         return Reply(ResponseCode.NO_PERMISSION, why)
 
     def admit_run(self, peer: Peer, run: SendRun) -> SendRun:
-        """Return the sends of a run without kind where :meth:`admit` has to decide on each by itself.
+        """Verify the signatures of a run of sends; check once per user and topic whether the user may send to it.
 
-        Decided here once for each kind of sends: whether its user may send to its topic. Sends name no stored records.
+        In the returned run, sends that did not pass have no kind: they are handled one by one, and :meth:`admit`
+        decides on each. Record permissions are not checked, because sends do not refer to stored messages.
         """
         settings, code = self._settings, RequestCode.SEND_MESSAGE_V2
         if code in settings.authentication_whitelist:
@@ -91,7 +92,10 @@ class AuthDispatcher:
         return run.verified([self._key(peer, kind[0], kind[4], is_open=is_open) for kind in run.kinds()])
 
     def _key(self, peer: Peer, topic: str, name: str, *, is_open: bool) -> bytes | None:
-        """The secret key of a user that may send to a topic; None if not every such send is admitted."""
+        """Return the secret key of user ``name``; None if :meth:`admit` must decide on each of its sends to ``topic``.
+
+        :param is_open: True if sends need no permission.
+        """
         user = self.table.user(name)
         if user is None or not user.enabled:
             return None
@@ -100,7 +104,7 @@ class AuthDispatcher:
             if not is_open and self._denial(user, wanted, _ip(peer)) is not None:
                 return None
             return user.password.encode()
-        except (BadHeader, ValueError) as e:  # as in admit, which decides on each of them then
+        except (BadHeader, ValueError) as e:  # as in admit, which then decides on each of these sends
             log.debug("permissions of %s for %s cannot be determined: %s", name, topic, e)
             return None
 
@@ -129,7 +133,7 @@ class AuthDispatcher:
     ) -> str | None:
         if user.is_super or self._denial(user, record_permissions(request), ip) is None:
             return None
-        return f"User:{user.name} has no permission for the topic of the stored message"  # without the topic's name
+        return f"User:{user.name} has no permission for the topic of the stored message"  # does not reveal the topic
 
     def _signed_by(self, request: Command) -> User | str:
         """Return the user that signed a request, or why the signature is invalid."""

@@ -16,7 +16,7 @@ def user_of(info: UserInfo) -> User:
 
 
 def info_of(user: User) -> UserInfo:
-    """Describe a user."""
+    """Return the JSON body that describes a user, with the password in plain text."""
     return UserInfo(
         username=user.name, password=user.password, user_type="Super" if user.is_super else "Normal",
         user_status="enable" if user.enabled else "disable",
@@ -44,7 +44,7 @@ def _action(word: str) -> Action:
 
 
 def acl_info(name: str, acl: Acl, part: str = "") -> AclInfo:
-    """Describe the permissions of a user for resources that contain ``part``."""
+    """Return the JSON body that describes a user's permissions for the resources whose text contains ``part``."""
     policies = []
     for kind, table in (("Custom", acl.custom), ("Default", acl.default)):
         entries = [

@@ -1,4 +1,4 @@
-"""Settings of access control, as Apache RocketMQ's keys and values state them."""
+"""Settings of access control, parsed from Apache RocketMQ's keys and values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROVIDERS = {
     "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
     "authorizationProvider": "org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider",
 }
-"""Java classes that check requests: for each key, the only class this server has an equivalent of."""
+"""The only accepted value of each of these keys: the Java class whose checks this server implements."""
 WITHOUT_EFFECT = frozenset(
     java_config.parse_defaults("""
     aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath authenticationMetadataProvider
@@ -37,7 +37,7 @@ WITHOUT_EFFECT = frozenset(
 MIGRATE = "migrateAuthFromV1Enabled"
 
 KEYS = frozenset({*_SWITCHES, *_LISTS, *_SECRETS, *PROVIDERS, *WITHOUT_EFFECT, MIGRATE, PLAIN, _PLAIN_FILE})
-"""All keys of access control."""
+"""All settings keys of access control."""
 
 
 class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +88,10 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split(settings: Mapping[str, str]) -> tuple[dict[str, str], AccessSettings]:
-    """Split off the keys of access control and parse them. Errors as :meth:`AccessSettings.of`."""
+    """Return the settings without the keys of access control, and the parsed settings of access control.
+
+    Errors as :meth:`AccessSettings.of`.
+    """
     others = {key: text for key, text in settings.items() if key not in KEYS}
     return others, AccessSettings.of(settings)
 

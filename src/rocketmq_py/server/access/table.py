@@ -27,7 +27,7 @@ class _SavedTable(msgspec.Struct):
 class AccessTable:
     """Users and permissions of a server.
 
-    :param load: returns the saved table, or None.
+    :param load: returns the saved table; None if nothing was saved yet.
     :param save: saves the table.
     :raises ConfigError: the saved table is invalid.
     """
@@ -41,11 +41,11 @@ class AccessTable:
         self._create_first_users(settings)
 
     def user(self, name: str) -> User | None:
-        """Return the user of this name."""
+        """Return the user of this name; None if there is none."""
         return self._users.get(name)
 
     def users(self, part: str = "") -> list[User]:
-        """Return the users whose names contain ``part``, by name."""
+        """Return the users whose names contain ``part``, sorted by name."""
         return [user for name, user in sorted(self._users.items()) if part in name]
 
     def create_user(self, user: User) -> None:
@@ -61,7 +61,7 @@ class AccessTable:
         self._save_table()
 
     def update_user(self, name: str, password: str | None, is_super: bool | None, enabled: bool | None) -> None:
-        """Change the values of a user that are not None.
+        """Change a user; values that are None, and an empty password, are left as they are.
 
         :raises BrokerError: with the code NO_PERMISSION, if the user does not exist or the permission file defines it.
         """
@@ -91,8 +91,9 @@ class AccessTable:
         return self._acls.get(name)
 
     def acl(self, subject: str) -> AclInfo | None:
-        """Return the permissions of ``User:NAME``; None if it has none.
+        """Return the permissions of a user; None if the user has none.
 
+        :param subject: ``User:NAME``.
         :raises BrokerError: NO_PERMISSION, the user does not exist.
         """
         name = self._subject(subject)
@@ -100,7 +101,7 @@ class AccessTable:
         return None if found is None else acl_info(name, found)
 
     def acls(self, subject: str = "", resource: str = "") -> list[AclInfo]:
-        """Return the permissions whose subject contains ``subject`` and whose resource contains ``resource``."""
+        """Return the permissions whose subject (``User:NAME``) and resource contain these texts, sorted by user."""
         return [
             info
             for name, found in sorted(self._acls.items())
@@ -108,9 +109,11 @@ class AccessTable:
         ]
 
     def put_acl(self, subject: str, info: AclInfo) -> None:
-        """Add permissions; those for the same resource are replaced.
+        """Add permissions to a user; they replace earlier ones for the same resource.
 
-        :raises BrokerError: NO_PERMISSION, the user does not exist, or a permission is invalid.
+        :param subject: ``User:NAME``.
+        :raises BrokerError: NO_PERMISSION, if the user does not exist or the permission file defines it, or if ``info``
+            has no permissions or an invalid one.
         """
         name = self._subject(subject)
         self._check_writable(name)
@@ -131,9 +134,13 @@ class AccessTable:
         self._save_table()
 
     def delete_acl(self, subject: str, policy_type: str | None, resource: str | None) -> None:
-        """Remove the permissions of a user, or only those for a resource.
+        """Remove all permissions of a user, or only the one for a resource.
 
-        :raises BrokerError: NO_PERMISSION, the user does not exist or has no permissions.
+        :param subject: ``User:NAME``.
+        :param policy_type: "Custom" or "Default", used with ``resource``; None is "Custom".
+        :param resource: the resource; None or "" removes all permissions.
+        :raises BrokerError: NO_PERMISSION, if the user does not exist, has no permissions, or is defined by the
+            permission file, or if the resource or the policy type is invalid.
         """
         name = self._subject(subject)
         self._check_writable(name)

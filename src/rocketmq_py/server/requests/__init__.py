@@ -1,1 +1,1 @@
-"""From frames to answers: routing, lanes, dispatch, authentication, failures."""
+"""Handling of requests, from frames to answers: routing, lanes, dispatch, failures, GO_AWAY."""

@@ -1,7 +1,7 @@
 """Handle the frames of one socket read: decode, call the handlers, encode the answers.
 
-It takes frames and a peer and returns buffers, so tests call it without sockets. All handlers of a read run before
-anything is answered, with ``after_read`` in between: there a store makes durable what the handlers appended.
+It takes frames and a peer and returns buffers, so tests call it without sockets. All handlers of a read run first, then
+``after_read``, in which a store makes durable what the handlers appended, and only then answers are returned.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rocketmq_py.server.requests.failures import failure, overloaded, unsupporte
 from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import Lane, LaneLimit, Lanes
 from rocketmq_py.server.requests.router import Outcome, Route, Router
+from rocketmq_py.server.sliced_work import SlicedWork, SpareTime
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command
 from rocketmq_py.wire.frame import Frame, FrameDecoder, RunDecoder
@@ -31,15 +32,15 @@ log = logging.getLogger(__name__)
 OnHold = Callable[[Hold, Responder], None]
 
 Item = Frame | SendRun
-"""What a read is cut into; see :meth:`Dispatcher.frame_decoder`."""
+"""What a connection's decoder returns: a frame, or many consecutive sends, see :meth:`Dispatcher.frame_decoder`."""
 
 _Answer = tuple[int, Reply] | RunReply
 
 AuthorizeRun = Callable[[Peer, SendRun], SendRun]
-"""Returns the sends without kind where :data:`Authorize` has to decide on each by itself."""
+"""Authorizes many sends at once; returns the run, in which sends it does not admit are left to :data:`Authorize`."""
 
 Authorize = Callable[[Peer, Command], Reply | None]
-"""Returns the refusal of a request, or None to admit it."""
+"""Returns the reply that refuses a request, or None to admit it."""
 
 SLICE_SECONDS = 0.02
 """Time limit for the handlers of one read. The remaining frames are handled in the next turn of the event loop, so that
@@ -53,7 +54,8 @@ hundreds of requests: the remaining ones are handled after the client has receiv
 class Served(NamedTuple):
     """The result of handling the frames of a read.
 
-    ``output`` is to be written. ``rest`` are the frames and runs to handle after that. ``fault`` closes the connection.
+    ``output`` are buffers to write. ``rest`` are the frames and runs to handle in a later turn, when the output is
+    written. ``fault`` is the error for which the connection has to be closed, or None.
     """
 
     output: list[Buffer]
@@ -62,9 +64,9 @@ class Served(NamedTuple):
 
 
 def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
-    """Describe what took the time of a long read.
+    """Describe for the log what took most of the time of a read that exceeded :data:`SLICE_SECONDS`.
 
-    :param late: the request whose handler ended after the time for a read, or None if all handlers were quick.
+    :param late: the last request handled, if its handler exceeded the time; None if storing the messages did.
     """
     if late is None:
         return f"storing the messages of {answers} requests of {peer.address}"
@@ -75,18 +77,24 @@ def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
     return f"{name} ({late.code}) of {peer.address}"
 
 
+def _call_soon(callback: Callable[[], None]) -> object:
+    return asyncio.get_running_loop().call_soon(callback)
+
+
 class Dispatcher:
     """Handles the requests of all connections of a server.
 
     :param router: the handlers.
     :param after_read: called once after the handlers of a read (or one asynchronous handler) and before their answers
         are written. If it raises, every one of these answers becomes that error.
-    :param on_hold: stores requests that are answered later.
+    :param on_hold: called with each :class:`Hold` that a handler returns, and with the responder to answer it later.
     :param lanes: limits of asynchronous work by lane name.
-    :param slow_turns: gets the reads that took long.
-    :param authorize: returns the refusal of a request, or None to admit it; None admits all requests. It gets the same
-        decoded command as the handler.
-    :param authorize_run: the same for runs; with ``authorize`` but without this there are no runs.
+    :param slow_turns: records the reads whose handling takes longer than :data:`SLICE_SECONDS`.
+    :param authorize: returns the reply that refuses a request, or None to admit it; None admits all requests. It gets
+        the same decoded command as the handler.
+    :param authorize_run: authorizes runs of sends. If it is None and ``authorize`` is not, connections are decoded
+        without runs.
+    :param spare_time: time in which sliced requests are handled at once; those that find none left wait in a queue.
     """
 
     def __init__(
@@ -99,9 +107,12 @@ class Dispatcher:
         authorize: Authorize | None = None,
         authorize_run: AuthorizeRun | None = None,
         slow_turns: SlowTurns | None = None,
+        spare_time: SpareTime | None = None,
     ) -> None:
         self.slow_turns = slow_turns or SlowTurns()
         self._all_routes = self._routes = {int(route.code): route for route in router.routes}
+        self._slices = SlicedWork(_call_soon)
+        self._spare_time = SpareTime() if spare_time is None else spare_time
         self._decoder = RequestDecoder(router.codes)
         self._decode = self._decoder.decode
         self._after_read = after_read
@@ -112,19 +123,22 @@ class Dispatcher:
         self.lanes = Lanes(lanes)
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused = 0
-        """Requests answered as busy by :meth:`refuse`."""
+        """Number of requests answered as busy because of :meth:`refuse`; the loop monitor resets it."""
         self.longest_write = 0.0
         """Seconds of the longest ``after_read`` since :meth:`time_writes`."""
 
     def frame_decoder(self, max_frame: int) -> FrameDecoder | RunDecoder:
-        """A decoder for a connection; with the accelerator if handlers take what it finds."""
+        """Return a decoder for a new connection.
+
+        It collects consecutive sends into runs if the accelerator is installed and a handler takes runs.
+        """
         authorizes_runs = self._authorize is None or self._authorize_run is not None
         takes_runs = authorizes_runs and any(route.run is not None for route in self._all_routes.values())
         accelerator = installed() if takes_runs else None
         return FrameDecoder(max_frame) if accelerator is None else RunDecoder(max_frame, accelerator)
 
     def serve(self, peer: Peer, frames: Sequence[Item]) -> Served:
-        """Handle the frames and runs of one read, in order, for :data:`SLICE_SECONDS` at most."""
+        """Handle the frames and runs of one read, in order; stop after :data:`SLICE_SECONDS`."""
         answers: list[_Answer] = []
         fault = None
         room = _BODIES
@@ -135,7 +149,7 @@ class Dispatcher:
         left = iter(frames)
         for frame in left:
             if type(frame) is not Frame:
-                answers += self._handle_run(peer, cast("SendRun", frame))  # one read has some hundreds of them
+                answers += self._handle_run(peer, cast("SendRun", frame))  # one read has only some hundreds of sends
                 continue
             try:
                 if authorizes or peer.calls:
@@ -163,7 +177,7 @@ class Dispatcher:
         return Served(_buffers(answers), fault, rest)
 
     def _handle_run(self, peer: Peer, run: SendRun) -> list[_Answer]:
-        """Handle sends that came one after the other: those that are common at once, each other one by itself."""
+        """Handle a run of sends: those that the route's run handler takes together, the others one by one."""
         answers: list[_Answer] = []
         route = self._routes.get(RequestCode.SEND_MESSAGE_V2)
         handle = route.run if route is not None else None
@@ -200,11 +214,14 @@ class Dispatcher:
 
     @property
     def refuses(self) -> bool:
-        """Whether requests are refused at present."""
+        """True while requests of some lane are refused, see :meth:`refuse`."""
         return self._routes is not self._all_routes
 
     def refuse(self, remarks: Mapping[str, str]) -> None:
-        """Answer requests of these lanes as busy, with these remarks, until the next call; serve all others."""
+        """Answer requests of some lanes with SYSTEM_BUSY until the next call; serve all others.
+
+        :param remarks: remark of the answers by lane name; empty to serve all lanes.
+        """
         routes = self._all_routes
         if remarks:
             refused = {code: route for code, route in routes.items() if route.lane in remarks}
@@ -219,12 +236,12 @@ class Dispatcher:
         return Route(route.code, refuse, route.lane, is_async=False)
 
     def send_away(self, go_away: GoAway) -> None:
-        """Answer requests with ``go_away`` from now on."""
+        """Handle all further requests through ``go_away``, which answers some of them with GO_AWAY."""
         routes = {code: go_away.over(route) for code, route in self._all_routes.items()}
         self._all_routes = self._routes = routes
 
     def time_writes(self, *, on: bool) -> None:
-        """Start or stop measuring how long ``after_read`` takes."""
+        """Start or stop measuring how long ``after_read`` takes, and reset ``longest_write``."""
         self.longest_write = 0.0
         self._after_read = self._store_timed if on and self._store_read is not None else self._store_read
 
@@ -257,11 +274,27 @@ class Dispatcher:
             return unsupported(request.code)
         if route.is_async:
             return self._start(route, peer, request, body)
+        if route.is_sliced:
+            return self._handle_in_slices(route, peer, request, body)
+        return self._handle(route, peer, request, body)
+
+    def _handle(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
         try:
             outcome = cast("Outcome", route.method(peer, request, body))
             return outcome if type(outcome) is Reply else self._later(peer, request, outcome)
         except Exception as e:  # noqa: BLE001 - a request that fails must not close its connection
             return failure(e, route.code.name, peer.address)
+
+    def _handle_in_slices(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
+        """Handle a request at once if others like it leave time for it, in a later turn of the event loop otherwise."""
+        if not len(self._slices) and self._spare_time:
+            return self._spare_time.use(lambda: self._handle(route, peer, request, body))
+
+        async def handle(*_: object) -> Outcome:
+            (outcome,) = await self._slices.run(route.method(peer, request, body) for _ in range(1))
+            return cast("Outcome", outcome)
+
+        return self._start(route._replace(method=handle), peer, request, body)
 
     def _later(self, peer: Peer, request: Request, outcome: Outcome) -> Reply | None:
         if isinstance(outcome, Hold):
@@ -309,7 +342,7 @@ class Dispatcher:
     ) -> None:
         try:
             reply = self._later(peer, request, await outcome)
-        except Exception as e:  # noqa: BLE001 - as for the others
+        except Exception as e:  # noqa: BLE001 - as for synchronous handlers
             reply = failure(e, route.code.name, peer.address)
         finally:
             lane.running -= 1
@@ -328,7 +361,7 @@ def _bad_request(error: BadRequest, peer: Peer) -> Reply | None:
 
 
 def _buffers(answers: Sequence[_Answer]) -> list[Buffer]:
-    """The frames of answers, in one or more buffers each."""
+    """Return the frames of answers as buffers to be written in order."""
     output: list[Buffer] = []
     for answer in answers:
         if isinstance(answer, RunReply):

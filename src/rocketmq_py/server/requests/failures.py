@@ -1,7 +1,7 @@
-"""What a failed request is answered with.
+"""Replies to requests that fail or are refused.
 
-Maps the error tree to Java's response codes. An unexpected error is logged once, with its traceback, and its
-class and words go back to the caller, as a Java server does.
+Maps this package's errors to Java's response codes. An unexpected error is logged once, with its traceback, and the
+remark of the reply has its class and message, as a Java server's has.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ def unsupported(code: int) -> Reply:
 
 
 def overloaded() -> Reply:
-    """The answer to a request whose lane is full, in Java's words."""
+    """Return the reply (SYSTEM_BUSY) to a request whose lane is full, with Java's remark."""
     return Reply(ResponseCode.SYSTEM_BUSY, OVERLOAD)
 
 
 def rejected() -> Reply:
-    """The answer to a request that is not for this broker, in Java's words: the caller turns to another."""
+    """Return the reply (SYSTEM_BUSY) of a broker that does not serve such requests, so that clients try another."""
     return Reply(ResponseCode.SYSTEM_BUSY, REJECT)
 
 
 def failure(error: Exception, what: str, address: str) -> Reply:
-    """The answer to a request that failed with ``error``.
+    """Return the reply to a request that failed with ``error``.
 
     :param what: the request, for the log.
     :param address: the client's address, for the log.

@@ -1,4 +1,6 @@
-"""Send clients away before a server stops: those that understand GO_AWAY get it, the others are served meanwhile."""
+"""Move clients to other servers before a server stops: requests of those that understand GO_AWAY are answered with it,
+requests of other clients are served until the server stops.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +15,27 @@ from rocketmq_py.server.reply import Reply
 from rocketmq_py.server.requests.router import Handler, Outcome, Route
 
 V5_3_1 = 475
-"""Its place in Java's MQVersion. Clients of later versions make a new connection after GO_AWAY, and
+"""The number of version 5.3.1 in Java's MQVersion. Clients of later versions make a new connection after GO_AWAY, and
 send their request again."""
 
 _QUIET_SECONDS = 1.0
-"""Without a request for this long, all clients count as gone."""
+"""If none of the requests arrives for this long, all clients that send them count as gone."""
 _LOOK_SECONDS = 0.1
 
 
 class GoAway:
-    """Sends requests away.
+    """Answers requests with GO_AWAY if their clients understand it.
 
-    :param codes: the requests.
+    :param codes: codes of the requests to answer so; others are served.
     """
 
     def __init__(self, codes: Collection[RequestCode]) -> None:
         self._codes = codes
         self.asked = 0
-        """Number of these requests so far, served ones included."""
+        """Number of requests with these codes that have arrived, including those that were served."""
 
     def over(self, route: Route) -> Route:
-        """The route that replaces another one."""
+        """Return the route to use instead of ``route``: the same one if its code is not among the codes."""
         if route.code not in self._codes:
             return route
         return Route(route.code, self._later(route) if route.is_async else self._now(route), route.lane, route.is_async)
@@ -51,14 +53,14 @@ class GoAway:
         return handle
 
     def _sent_away(self, request: Request) -> Reply | None:
-        """The GO_AWAY answer, or None to serve the request; one-way requests are served, as they get no answer."""
+        """Return the GO_AWAY reply; None to serve the request, such as every one-way request, which gets no answer."""
         self.asked += 1
         if request.version <= V5_3_1 or request.is_oneway:
             return None
         return Reply(ResponseCode.GO_AWAY, "please go away")
 
     async def wait(self, seconds: float) -> None:
-        """Wait until no client sends these requests any more, or the time is over."""
+        """Wait until none of these requests has arrived for a second, or until ``seconds`` have passed."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         seen, quiet_since = self.asked, loop.time()

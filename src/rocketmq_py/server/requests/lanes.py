@@ -34,7 +34,7 @@ class Lane:
         self.limit = limit.in_flight
         self.running = 0
         self.is_full_logged = False
-        """Whether the log says that the lane is full."""
+        """True if it was logged that the lane is full, and the lane has not been empty since."""
 
     @property
     def is_full(self) -> bool:
@@ -54,7 +54,7 @@ class Lanes:
         self.limit(limits or {})
 
     def limit(self, limits: Mapping[str, LaneLimit]) -> None:
-        """Replace the limits."""
+        """Replace the limits by lane name, also those of existing lanes; other lanes get the defaults."""
         self._limits = dict(limits)
         self.waits = {name: limit.wait_ms for name, limit in limits.items() if limit.wait_ms is not None}
         for name, lane in self._lanes.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -13,11 +14,11 @@ from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Hold, Reply, RunReply
 
 Outcome: TypeAlias = Reply | Hold | None
-"""What a handler returns: an answer, the wish to answer later, or no answer at all."""
+"""What a handler returns: an answer, a :class:`Hold` to answer later, or None to send no answer."""
 
 Handler: TypeAlias = Callable[[Peer, Request, bytes], Outcome | Awaitable[Outcome]]
 RunHandler: TypeAlias = Callable[[Peer, SendRun, int], RunReply | None]
-"""Handles sends of a run from a number on, as many as are common; None if the first is not, which is handled alone."""
+"""Handles sends of a run together, beginning at an index; None if the one there has to be handled by itself."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__handles__"
@@ -25,9 +26,11 @@ _RUN_MARK = "__handles_runs__"
 
 
 class Route(NamedTuple):
-    """A request code and what handles it.
+    """A request code and its handler.
 
-    ``lane`` names the limit an asynchronous handler runs under; ``run`` handles many such requests at once.
+    ``lane`` is the name of the lane whose limits apply. ``run`` handles many requests of this code at once; None if the
+    handler takes them only one by one. With ``is_sliced`` requests of all connections share a time budget per turn of
+    the event loop; see :func:`handles`.
     """
 
     code: RequestCode
@@ -35,6 +38,7 @@ class Route(NamedTuple):
     lane: str
     is_async: bool
     run: RunHandler | None = None
+    is_sliced: bool = False
 
     @property
     def name(self) -> str:
@@ -42,22 +46,36 @@ class Route(NamedTuple):
         return getattr(self.method, "__qualname__", repr(self.method))
 
 
-def handles(*codes: RequestCode, lane: str = "admin") -> Callable[[F], F]:
+class _Marked(NamedTuple):
+    """A marked method of a class; ``codes`` has each of its codes with the name of the method for runs, if any."""
+
+    name: str
+    is_async: bool
+    lane: str
+    is_sliced: bool
+    codes: tuple[tuple[RequestCode, str | None], ...]
+
+
+def handles(*codes: RequestCode, lane: str = "admin", sliced: bool = False) -> Callable[[F], F]:
     """Mark a method as the handler of ``codes``.
 
-    The method takes ``(peer, request, body)``. A plain method answers within the read its request came with; an
-    ``async`` one runs as a task, as many at a time as the limit of its ``lane`` allows.
+    The method takes ``(peer, request, body)``. A plain method is called directly when its request is read. An ``async``
+    method runs as a task; while as many run as the limit of ``lane`` allows, further requests are refused.
+
+    :param sliced: for a plain method: its requests wait in a queue; each turn of the event loop takes from it what it
+        can handle in a few milliseconds. For requests that thousands of clients may send at once, such as heartbeats:
+        sends and pulls do not wait for all of them. The limit of ``lane`` applies to those that wait.
     """
 
     def mark(method: F) -> F:
-        setattr(method, _MARK, (codes, lane))
+        setattr(method, _MARK, (codes, lane, sliced))
         return method
 
     return mark
 
 
 def handles_runs(code: RequestCode) -> Callable[[F], F]:
-    """Mark a method of a handler object as the one for runs of its requests of ``code``; see :data:`RunHandler`."""
+    """Mark a method as the :data:`RunHandler` of ``code``; the same object must have the handler of single requests."""
 
     def mark(method: F) -> F:
         setattr(method, _RUN_MARK, code)
@@ -94,16 +112,29 @@ class Router:
         return tuple(self._routes[code] for code in self.codes)
 
     def route(self, code: int) -> Route | None:
-        """The route of a code, or None."""
+        """Return the route of a code; None if the code has no handler."""
         return self._routes.get(code)
 
 
 def _marked(handler: object) -> list[Route]:
-    routes = []
-    methods = inspect.getmembers(handler, inspect.ismethod)
-    runs = {getattr(method, _RUN_MARK): method for _, method in methods if hasattr(method, _RUN_MARK)}
-    for _, method in methods:
-        codes, lane = getattr(method, _MARK, ((), ""))
-        is_async = inspect.iscoroutinefunction(method)
-        routes += [Route(RequestCode(code), method, lane, is_async, runs.get(code)) for code in codes]
-    return routes
+    found = []
+    handler_class: Any = type(handler)
+    for name, is_async, lane, is_sliced, codes in _marks(handler_class):
+        method = getattr(handler, name)
+        for code, run in codes:
+            found.append(Route(code, method, lane, is_async, getattr(handler, run) if run else None, is_sliced))
+    return found
+
+
+@functools.cache
+def _marks(handler_class: type) -> tuple[_Marked, ...]:
+    """Return the marked methods of a class in order of their names; cached, since every broker makes a router."""
+    methods = inspect.getmembers(handler_class, inspect.isfunction)
+    runs = {getattr(method, _RUN_MARK): name for name, method in methods if hasattr(method, _RUN_MARK)}
+    marked = []
+    for name, method in methods:
+        codes, lane, is_sliced = getattr(method, _MARK, ((), "", False))
+        if codes:
+            handled = tuple((RequestCode(code), runs.get(code)) for code in codes)
+            marked.append(_Marked(name, inspect.iscoroutinefunction(method), lane, is_sliced, handled))
+    return tuple(marked)

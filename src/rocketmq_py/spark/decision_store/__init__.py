@@ -1,1 +1,1 @@
-"""Durable records of exactly-once decisions: local, HDFS and object stores."""
+"""Durable storage of exactly-once decisions, in local directories, HDFS and object stores."""

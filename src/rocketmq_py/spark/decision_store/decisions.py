@@ -2,7 +2,8 @@
 
 A decision names the task attempts of a micro-batch that commit. It is written before the first transaction of the
 micro-batch ends and never changed: the half messages of these attempts are committed, all others of the micro-batch are
-rolled back. It is made only after all transactions of the micro-batch before have ended. ``stores`` keeps the records.
+rolled back. It is written only after all transactions of the previous micro-batch have ended. Module ``stores`` writes
+the records.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NAME = re.compile(r"([0-9]{20})\.json")
 
 
 class Verdict(enum.Enum):
-    """The answer to a transaction check."""
+    """The response to a transaction check; the values explain it."""
 
     COMMIT = "its row counts: it has to be delivered unless it has been"
     ROLLBACK = "its row does not count, or it has been delivered"
@@ -38,18 +39,17 @@ class Verdict(enum.Enum):
 
 
 class DecisionError(RocketMQError):
-    """A decision cannot be written or read, or contradicts the checkpoint."""
+    """A decision of an exactly-once query cannot be written or read, or contradicts the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The rows of a micro-batch that commit.
+    """The decision about a micro-batch: which half messages commit; all others of the micro-batch are rolled back.
 
-    :ivar attempts: the task attempts that commit.
-    :ivar resent: row key and unique key of rows whose half message was sent more than once; only the one with this
-        unique key commits.
+    :ivar attempts: ids of the task attempts that commit.
+    :ivar resent: by row key, the unique key of the half message that commits, for rows with several half messages.
     :ivar topics: the topics of the rows.
-    :ivar brokers: the brokers of the half messages.
+    :ivar brokers: names of the brokers that store the half messages.
     """
 
     query_id: str
@@ -60,17 +60,17 @@ class Decision:
     brokers: tuple[str, ...] = ()
 
     def counts(self, properties: Mapping[str, str]) -> bool:
-        """True if the half message with these properties commits."""
+        """Return True if the half message with these properties commits."""
         attempt, row = properties.get(ATTEMPT), properties.get(ROW_KEY, "")
         is_last = self.resent.get(row, properties.get(Property.UNIQUE_KEY)) == properties.get(Property.UNIQUE_KEY)
         return self.is_about(properties) and attempt in self.attempts and is_last
 
     def is_about(self, properties: Mapping[str, str]) -> bool:
-        """True if a half message is of this micro-batch."""
+        """Return True if the half message with these properties belongs to this query's micro-batch."""
         return properties.get(QUERY_ID) == self.query_id and properties.get(BATCH_ID) == str(self.batch_id)
 
     def encode(self) -> bytes:
-        """The bytes of the record."""
+        """Return the record, a JSON document."""
         document = {
             "form": _FORM, "query": self.query_id, "batch": self.batch_id, "attempts": sorted(self.attempts),
             "resent": dict(self.resent), "topics": list(self.topics), "brokers": list(self.brokers),
@@ -81,7 +81,7 @@ class Decision:
     def decode(raw: bytes) -> Decision:
         """Decode a record.
 
-        :raises DecisionError: it is no decision, or of a later form.
+        :raises DecisionError: ``raw`` is no decision, or was written in the format of a newer version.
         """
         try:
             found: dict[str, Any] = json.loads(raw)
@@ -97,11 +97,11 @@ class Decision:
 
 
 def verdict(properties: Mapping[str, str], latest: Decision | None, completed: int | None = None) -> Verdict:
-    """The answer to a transaction check.
+    """Return the response to a transaction check.
 
-    :param properties: of the half message.
-    :param latest: the latest decision of this query.
-    :param completed: the number of a micro-batch whose transactions have all ended, if known.
+    :param properties: the properties of the half message.
+    :param latest: the latest decision of this query; None if there is none.
+    :param completed: a micro-batch whose transactions have all ended, so that none is committed again; or None.
     """
     batch = properties.get(BATCH_ID, "")
     if latest is None or properties.get(QUERY_ID) != latest.query_id or not batch.isdecimal():
@@ -117,13 +117,13 @@ def verdict(properties: Mapping[str, str], latest: Decision | None, completed: i
 
 
 class Decisions:
-    """The decisions of one query.
+    """The stored decisions of one query.
 
-    Two drivers may run the query at once: one that was given up, and its successor. Records are created and never
-    replaced, so that only one of them can decide about a micro-batch. A driver that is late by several micro-batches
-    could create its record again after the other's was removed; it looks for later records before it goes on.
+    Two drivers may run the query at once: one that was considered dead, and its successor. Records are created and
+    never replaced, so that only one driver can decide about a micro-batch. Old records are removed, so a driver that is
+    several micro-batches behind could create a record again; it checks for later records after writing.
 
-    :param location: their directory or URI, for error messages.
+    :param location: directory or URI of the records, for error messages.
     """
 
     def __init__(self, location: str, store: DecisionStore) -> None:
@@ -132,17 +132,17 @@ class Decisions:
 
     @staticmethod
     def at(location: str, sibling: str | None = None) -> Decisions:
-        """The decisions in a directory, which need not exist yet.
+        """Return the decisions in a directory or URI, which need not exist yet.
 
-        :param sibling: see :func:`~rocketmq_py.spark.decision_store.stores.store_at`.
-        :raises ConfigError: it cannot be reached from Python.
+        :param sibling: name of a file that must exist next to the directory; None for no such check.
+        :raises ConfigError: Python has no access to this kind of location.
         """
         return Decisions(location, store_at(location, os.environ, sibling))
 
     def latest(self) -> Decision | None:
-        """The latest decision.
+        """Read the decision about the latest micro-batch; None if none is stored.
 
-        :raises DecisionError: it cannot be read.
+        :raises DecisionError: the records cannot be listed or read.
         """
         with self._errors_named("read"):
             numbers = self._numbers()
@@ -151,8 +151,8 @@ class Decisions:
     def make(self, decision: Decision) -> None:
         """Store a decision durably.
 
-        :raises DecisionError: it cannot be written (it may exist nevertheless, now or later), or this micro-batch or a
-            later one is decided already.
+        :raises DecisionError: the write failed (the record may exist nevertheless, now or later), or there already is a
+            decision about this micro-batch or a later one.
         """
         with self._errors_named("written"):
             numbers = self._numbers()
@@ -165,12 +165,12 @@ class Decisions:
         try:
             self._store.create(name, content)
         except FileExistsError:
-            # The answer was lost and the client has sent the request again: no two decisions are equal.
+            # If the content is equal, the store's client has repeated our request: no two decisions are equal.
             if self._store.read(name) != content:
                 raise
 
     def _sweep(self, numbers: list[int]) -> None:
-        """Remove old records. A failure is only logged: they do no harm."""
+        """Remove old records. A failure is only logged, since old records do no harm."""
         try:
             for number in numbers:
                 self._store.remove(_name(number))

@@ -1,9 +1,10 @@
-"""Records in a file system of Hadoop, through Hadoop's own client, as Spark writes its commit log.
+"""Decision records in a Hadoop file system, written by Hadoop's own Java client, as Spark writes its commit log.
 
-A record is written to a draft, flushed to the disks of the data nodes, and renamed; the name node renames in one step
-and does not replace files. Native bindings of the client (libhdfs) do not distinguish a missing directory from a name
-node that does not answer, and replace files. So the client runs in a small JVM, with the classes and the configuration
-of Spark, over Py4J as PySpark's own JVM. The JVM starts in about a second and ends with this process.
+A record is written to a temporary file, flushed to the disks of the data nodes, and renamed; the name node renames
+atomically and does not replace files. The native client (libhdfs) is not used: it replaces files, and does not
+distinguish a missing directory from a name node that does not respond. The Java client runs in a small JVM with Spark's
+classes and configuration, controlled through Py4J like PySpark's own JVM. It starts in about a second and ends with
+this process.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from rocketmq_py.core.paths import component
 
 _JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""A JVM that starts fast and runs for a second."""
+"""Options for a JVM that starts fast and does little work."""
 _MESSAGE_CHARACTERS = 2000
 
 
 class HadoopDecisionStore:
-    """A directory of a file system that Hadoop's client reaches.
+    """A :class:`DecisionStore` in a directory of a Hadoop file system.
 
+    :param location: URI of the directory, or a path in Hadoop's default file system.
     :param environ: environment variables that name Java, Spark's classes and Hadoop's configuration.
     """
 
@@ -65,7 +67,7 @@ class HadoopDecisionStore:
                     stream.hsync()
                 client.rename(draft, target)
             except BaseException:
-                with contextlib.suppress(Py4JError):  # a draft that stays does no harm
+                with contextlib.suppress(Py4JError):  # a temporary file that remains does no harm
                     client.files.delete(draft, False)
                 raise
 
@@ -78,7 +80,7 @@ class HadoopDecisionStore:
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[_Client]:
-        """The client, started on first use; its errors become OSError."""
+        """Context with the client, started on first use; errors of Java inside it are raised as OSError."""
         try:
             if self._started is None:
                 self._started = _Client(self._location, self._environ)
@@ -90,7 +92,7 @@ class HadoopDecisionStore:
 
 
 class _Client:
-    """Hadoop's client for one location, and the JVM it runs in."""
+    """Hadoop's Java client for one location, and the JVM in which it runs."""
 
     def __init__(self, location: str, environ: Mapping[str, str]) -> None:
         self._gateway = start_jvm(class_path(environ), environ)
@@ -103,14 +105,15 @@ class _Client:
         return self._fs.Path(location)
 
     def rename(self, source: Any, target: Any) -> None:
-        """Rename in one step, without replacing a file."""
+        """Rename a file atomically; fails if ``target`` exists."""
         self._context.rename(source, target, self._gateway.new_array(self._fs.Options.Rename, 0))
 
 
 def start_jvm(classes: str, environ: Mapping[str, str]) -> JavaGateway:
-    """Start a JVM with some classes; it ends with the last reference to the gateway, or with this process.
+    """Start a JVM that Py4J controls; it ends when the gateway is garbage collected, or with this process.
 
-    :raises OSError: it does not start.
+    :param classes: the class path.
+    :raises OSError: the JVM does not start.
     """
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile())
@@ -135,17 +138,17 @@ def start_jvm(classes: str, environ: Mapping[str, str]) -> JavaGateway:
 
 
 def _end(client: GatewayClient, process: subprocess.Popen[bytes], log: contextlib.ExitStack) -> None:
-    """Close the connections of a JVM, which ends it."""
+    """Close the connections to a JVM, which ends it, and wait for its end."""
     client.close()
-    client.is_connected = False  # or objects of Java that are collected later would ask for a connection
+    client.is_connected = False  # otherwise Java objects that are garbage collected later would open a connection
     process.communicate()
     log.close()
 
 
 def class_path(environ: Mapping[str, str]) -> str:
-    """The class path of Spark's driver, with Hadoop's configuration.
+    """Return the class path of Spark's driver, with the folders of Hadoop's configuration.
 
-    In a container of YARN it is ``CLASSPATH``; elsewhere Spark's home and the configuration folders.
+    It combines Hadoop's configuration folders, ``CLASSPATH`` (set in YARN containers) and the jars in Spark's home.
     """
     home = environ.get("SPARK_HOME") or _installed()
     folders = [environ.get("HADOOP_CONF_DIR"), environ.get("YARN_CONF_DIR"), environ.get("CLASSPATH")]
@@ -156,19 +159,19 @@ def class_path(environ: Mapping[str, str]) -> str:
 
 
 def _installed() -> str | None:
-    """The Spark that PySpark brings."""
+    """Return the directory of the installed PySpark package, which contains Spark; None if there is none."""
     found = find_spec("pyspark")
     return str(Path(found.origin).parent) if found is not None and found.origin else None
 
 
 def _java(environ: Mapping[str, str]) -> str:
-    """The ``java`` that Spark's launcher uses."""
+    """Return the ``java`` executable that Spark's launcher uses: from ``JAVA_HOME``, else from ``PATH``."""
     home = environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH")) or "java"
 
 
 def _file_error(error: Py4JJavaError) -> OSError:
-    """The OSError of a Java exception."""
+    """Convert a Java exception to an OSError, or its subclass for files that exist or are missing."""
     java = error.java_exception
     kind, message = java.getClass().getSimpleName(), str(java.toString()).partition("\n\tat ")[0]
     kinds = {"FileAlreadyExistsException": FileExistsError, "FileNotFoundException": FileNotFoundError}

@@ -1,10 +1,10 @@
-"""Records in an object store: Amazon S3 and compatible stores, Google Cloud Storage, Azure.
+"""Decision records in an object store: Amazon S3 and compatible stores, Google Cloud Storage, Azure.
 
-An object exists as a whole, and is listed, when its write is answered. A conditional write lets only one of several
-writers succeed: ``If-None-Match: *`` on S3 and Azure, generation zero on Google Cloud Storage. A store that does not
-support conditional writes refuses them; one that ignores them cannot be used.
+Once a write has succeeded, the object is complete and appears in listings. A conditional write lets only one of several
+writers succeed: ``If-None-Match: *`` on S3 and Azure, generation zero on Google Cloud Storage. A store that refuses
+conditional writes fails here; a store that ignores the condition must not be used.
 
-obstore reads credentials and endpoints from the environment.
+The package obstore reads credentials and endpoints from the environment.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from rocketmq_py.errors import ConfigError
 
 
 class ObjectDecisionStore:
-    """The objects below a prefix.
+    """A :class:`DecisionStore` whose records are the objects below a prefix.
 
-    :param store: of the prefix.
+    :param store: obstore's client for the bucket and prefix.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -31,9 +31,9 @@ class ObjectDecisionStore:
 
     @staticmethod
     def at(location: str) -> ObjectDecisionStore:
-        """The store of a URI.
+        """Return the store for a URI such as ``s3://bucket/prefix``.
 
-        :raises ConfigError: it is no such URI, or the environment is wrong.
+        :raises ConfigError: the URI is invalid, or the environment lacks a setting.
         """
         try:
             return ObjectDecisionStore(from_url(location))
@@ -59,7 +59,7 @@ class ObjectDecisionStore:
 
 @contextlib.contextmanager
 def _file_errors() -> Iterator[None]:
-    """Raise errors of obstore as OSError."""
+    """Context that raises errors of obstore as OSError."""
     try:
         yield
     except AlreadyExistsError as e:

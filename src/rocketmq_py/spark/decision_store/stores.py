@@ -1,10 +1,10 @@
-"""Stores of small records: local directories, HDFS and object stores.
+"""Choose the store for decision records by their location: a local directory, HDFS or an object store.
 
-A record is stored as a whole or not at all, and only one of several writers of a name succeeds. Each store has a
+A record is stored completely or not at all, and only one of several writers of a name succeeds. Each store has a
 primitive for that: a hard link in a local directory, a rename that does not replace on HDFS, a conditional write in an
 object store. A store that cannot be listed must raise: "no records" would lead to a wrong decision.
 
-This module chooses the store of a location, and has the local one.
+The local store is in this module.
 """
 
 from __future__ import annotations
@@ -22,38 +22,43 @@ from rocketmq_py.core.paths import below
 from rocketmq_py.errors import ConfigError
 
 OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss"})
+"""URI schemes of object stores."""
 HADOOP = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs"})
-"""File systems of Hadoop whose rename is atomic and refuses to replace."""
+"""URI schemes of Hadoop file systems whose rename is atomic and does not replace files."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://)?")
 
 
 class DecisionStore(Protocol):
-    """A directory of records. All methods raise OSError, and NameIllegal for a name that leads out of it."""
+    """A directory of records.
+
+    All methods raise OSError on failure, and NameIllegal for a record name that leads out of the directory.
+    """
 
     def names(self) -> list[str]:
-        """The names of all records; none if the directory certainly does not exist."""
+        """Return the names of all records; empty only if the directory is empty or verifiably does not exist."""
         ...
 
     def read(self, name: str) -> bytes:
-        """The content of a record."""
+        """Return the content of a record."""
         ...
 
     def create(self, name: str, content: bytes) -> None:
-        """Store a record durably, as a whole or not at all.
+        """Store a record durably, completely or not at all.
 
-        :raises FileExistsError: it exists, and is not changed.
+        :raises FileExistsError: a record of this name exists; it is not changed.
         """
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a record, if it exists."""
+        """Remove a record if it exists."""
         ...
 
 
 class LocalDecisionStore:
-    """A directory of this machine, or one that is mounted.
+    """A :class:`DecisionStore` in a local or mounted directory.
 
-    :param sibling: a file that must exist; without it, this is not the machine with the checkpoint.
+    :param sibling: a file of Spark's checkpoint, which must exist: otherwise the checkpoint is on another machine or
+        file system. None for no such check.
     """
 
     def __init__(self, path: Path, sibling: Path | None = None) -> None:
@@ -80,7 +85,7 @@ class LocalDecisionStore:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(draft, target)  # unlike a rename, this does not replace what is there
+            os.link(draft, target)  # unlike a rename, a link does not replace an existing file
         finally:
             draft.unlink(missing_ok=True)
         self._sync()
@@ -97,9 +102,9 @@ class LocalDecisionStore:
 
 
 def check(location: str, environ: Mapping[str, str]) -> None:
-    """Check without a connection that this process supports a location.
+    """Check, without connecting, that this process can store decisions at a location of this kind.
 
-    :raises ConfigError: it does not.
+    :raises ConfigError: the scheme of the URI is not supported, or its Python package is not installed.
     """
     scheme, _ = split(location, environ)
     if scheme in OBJECT_STORES and find_spec("obstore") is None:
@@ -112,10 +117,10 @@ def check(location: str, environ: Mapping[str, str]) -> None:
 
 
 def store_at(location: str, environ: Mapping[str, str], sibling: str | None = None) -> DecisionStore:
-    """The store of a location, which is read as Spark reads checkpoint locations.
+    """Return the store for a location, which is interpreted as Spark interprets checkpoint locations.
 
-    :param sibling: name of a file that Spark has written next to the directory, if it must exist.
-    :raises ConfigError: it cannot be reached from Python.
+    :param sibling: name of a file of Spark that must exist next to a local directory; None for no such check.
+    :raises ConfigError: as :func:`check`, or the URI is invalid.
     """
     check(location, environ)
     scheme, path = split(location, environ)
@@ -131,7 +136,7 @@ def store_at(location: str, environ: Mapping[str, str], sibling: str | None = No
 
 
 def split(location: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Scheme and path of a location; one without a scheme is in Hadoop's default file system, as for Spark."""
+    """Return scheme and path of a location; without a scheme, that of Hadoop's default file system, as in Spark."""
     found = _SCHEME.match(location)
     if found is None:  # also C:\\: a scheme has more than one letter
         return _default_scheme(environ), location

@@ -1,7 +1,7 @@
-"""Decodes the bodies of pull answers into Arrow record batches: :class:`Decoder`.
+"""Decode the bodies of pull responses into Arrow record batches: :class:`Decoder`.
 
-Runs of regular records are decoded with NumPy and Arrow, without a Python object per message; irregular ones (see the
-modules) with the plain record codec, to equal columns. The compiled decoder comes first where it is installed.
+The compiled decoder is tried first if it is installed. Regular records (see ``layout``) are decoded with NumPy and
+Arrow, without a Python object per message; all others with the plain record codec, to equal columns.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records
 
 _MOST_COMPRESSED = 256 * 1024
-"""Bytes of records that are decoded together if some are compressed: a body may grow a thousandfold."""
+"""Limit in bytes for records decoded together if some are compressed: a body may grow a thousandfold."""
 _QUEUE_OFFSET = Struct(">q")
 
 
 Rescue = Callable[[Sequence[FetchedChunk], CorruptRecord], Iterator[Any]]
-"""Returns the batches of chunks that could not be decoded; its second argument is the reason."""
+"""A function that is called with chunks that could not be decoded and the error, and returns their record batches."""
 
 
 class Decoder:
-    """Decodes the records of one queue into batches of one schema.
+    """Decodes records of one broker into Arrow record batches of one schema.
 
-    :param schema: fields named as in :data:`COLUMNS`, of the types there (``body`` may be a string); only these are
-        decoded.
+    :param schema: Arrow schema with names and types from :data:`COLUMNS` (``body`` may be a string); only these columns
+        are decoded.
     :param broker_name: the value of column ``brokerName``, which records do not contain.
-    :param tags: keep messages with one of these tags only; all messages when there are none.
-    :param check_crc: compare each body with its checksum.
+    :param tags: drop messages without one of these tags; empty keeps all messages.
+    :param check_crc: compare each body with its stored checksum.
     :param choice: the decoder to use.
-    :param limits: for decompressed bodies.
+    :param limits: limits for decompressed bodies.
     :raises ConfigError: the compiled decoder is required, and not installed.
     """
 
@@ -72,12 +72,12 @@ class Decoder:
         self._columns = [COLUMNS[name] for name in schema.names]
 
     def decode(self, chunks: Sequence[FetchedChunk], rescue: Rescue | None = None) -> Iterator[Any]:
-        """The messages of adjacent ``chunks``, none outside the offsets asked for, none twice.
+        """Decode consecutive ``chunks``; drop messages outside their offsets and duplicates of overlapping pulls.
 
-        One record batch, or several where many bodies have to be decompressed; none if there are no messages.
+        Yields one record batch, several if many bodies must be decompressed, none if there are no messages.
 
-        :param rescue: handles chunks with bytes that are no records.
-        :raises CorruptRecord: there are such bytes, and no ``rescue``.
+        :param rescue: called with chunks that cannot be decoded; its batches are yielded instead.
+        :raises CorruptRecord: chunks cannot be decoded, and there is no ``rescue``.
         """
         try:
             batch = self._decode(chunks)
@@ -93,10 +93,10 @@ class Decoder:
                 yield batch
 
     def decode_together(self, ranges: Sequence[Sequence[FetchedChunk]]) -> Any | None:
-        """One batch of small ranges of several queues of a topic, each with every message that was asked for.
+        """Decode small ranges of several queues of one topic into one record batch: a batch costs as much as 1000 rows.
 
-        None if each range has to be decoded by itself: one lacks messages or has others, or a record is special. A
-        batch costs about as much as a thousand messages do.
+        Returns None if each range must be decoded by itself: one does not have exactly the messages of its offsets, or
+        a record is not regular.
         """
         if self._compiled is not None or self._tags:
             return None
@@ -114,7 +114,11 @@ class Decoder:
             return None
 
     def _decode(self, chunks: Sequence[FetchedChunk]) -> Any | None:
-        """One batch of all messages; None if there are none."""
+        """Decode chunks into one record batch; return None if there are no messages.
+
+        :raises CorruptRecord: a record cannot be decoded.
+        :raises TooLarge: there are too many compressed bodies for one batch.
+        """
         if any(chunk.is_damaged for chunk in chunks):
             raise CorruptRecord("its broker found it damaged and does not send it")
         if self._compiled is not None:
@@ -165,9 +169,9 @@ class Decoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _messages(self, raw: bytes, starts: Ints) -> list[MessageExt]:
-        """The messages of all records.
+        """Decode records with the plain codec.
 
-        :raises TooLarge: their bodies take more memory than one record batch may.
+        :raises TooLarge: the decompressed bodies exceed the limit of a record batch.
         """
         if not holds_compressed(raw, starts):
             return decode_records(raw, self._broker_name)
@@ -180,7 +184,7 @@ class Decoder:
 
 
 def _halves(chunks: Sequence[FetchedChunk]) -> tuple[Sequence[FetchedChunk], Sequence[FetchedChunk]]:
-    """Split chunks in two; a single one between two of its records, of which it has at least two."""
+    """Split chunks into two halves; a single chunk, which must have several records, between two records."""
     if len(chunks) > 1:
         middle = len(chunks) // 2
         return chunks[:middle], chunks[middle:]
@@ -193,9 +197,9 @@ def _halves(chunks: Sequence[FetchedChunk]) -> tuple[Sequence[FetchedChunk], Seq
 
 
 def _ascending(offsets: Any, wanted: range) -> Any:
-    """A mask of the rows to keep so that offsets ascend within ``wanted``; None for all rows.
+    """Return a mask of the rows to keep so that offsets ascend and are in ``wanted``; None to keep all rows.
 
-    An answer with more messages than requested overlaps with the next pull, which was sent before it came.
+    A response with more messages than requested overlaps with the response to the next pull.
     """
     if offsets[0] >= wanted.start and offsets[-1] < wanted.stop and (np.diff(offsets) > 0).all():
         return None

@@ -1,7 +1,7 @@
 """Conversions between NumPy and Arrow through buffers, without pandas.
 
-PyArrow imports pandas for the first Python value or NumPy array that it converts: 0.3 s of CPU in a process that may
-live for one micro-batch, and 30,000 objects more for the garbage collection after every task.
+PyArrow imports pandas for the first Python value or NumPy array that it converts. That takes 0.3 s of CPU in a process
+that may live for one micro-batch, and adds 30,000 objects to the garbage collection after every task.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ Ints = NDArray[np.int64]
 
 
 def fixed(values: NDArray[Any], kind: Any, valid: NDArray[np.bool_] | None = None) -> Any:
-    """Values of a fixed width as a column of ``kind``, which is as wide; not copied where they lie together.
+    """Return an Arrow array of the fixed-width type ``kind`` over ``values``, without a copy if they are contiguous.
 
-    :param valid: False for null; all values are valid if not given.
+    :param valid: a flag per value, False for null; None if no value is null.
     """
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def numbers(column: Any) -> Ints:
-    """The numbers, or flags as 0 and 1, of a column that has no nulls."""
+    """Return the integers, or booleans as 0 and 1, of an Arrow array without nulls."""
     found = column.cast(pa.int64())
     return np.frombuffer(found.buffers()[1] or b"", np.int64)[found.offset : found.offset + len(found)]
 
 
 def texts(values: Sequence[bytes], kind: Any) -> Any:
-    """Strings or binary values, none of them null, as a column of ``kind``.
+    """Return an Arrow array of type ``kind`` (string or binary) with these values.
 
-    :raises pyarrow.ArrowCapacityError: they take more than 2 GiB together.
+    :raises pyarrow.ArrowCapacityError: the values have more than 2 GiB in total.
     """
     ends = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
@@ -45,17 +45,20 @@ def texts(values: Sequence[bytes], kind: Any) -> Any:
 
 
 def constant(value: bytes, kind: Any) -> Any:
-    """A string or a binary value as a scalar."""
+    """Return an Arrow scalar of type ``kind`` (string or binary)."""
     return texts([value], kind)[0]
 
 
 def repeated(value: str, count: int) -> Any:
-    """A column of ``count`` times the same string."""
+    """Return an Arrow array with ``count`` times the same string."""
     return pa.repeat(constant(value.encode(), pa.string()), count)
 
 
 def merged(batches: Iterable[Any], size: int) -> Iterator[Any]:
-    """Combine adjacent record batches up to ``size`` bytes; drop empty ones."""
+    """Combine consecutive record batches into batches of at most ``size`` bytes; drop empty ones.
+
+    A single batch that is larger stays as it is.
+    """
     collected: list[Any] = []
     weight = 0
     for batch in batches:

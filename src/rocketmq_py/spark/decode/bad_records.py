@@ -1,7 +1,7 @@
-"""Bad records (rows that no broker would take, messages that cannot be decoded) and their dead letters.
+"""Bad records (rows that every broker would refuse, messages that cannot be decoded) and their dead letters.
 
-Pure. A dead letter names the topic of the record, the reason, the query and the row; ``rocketmq dlq`` shows and resends
-it.
+No IO. A dead letter names the topic of the record, the reason, the query and the row; ``rocketmq dlq`` shows and
+resends it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rocketmq_py.wire.batch import MAX_PROPERTIES
 _log = logging.getLogger(__name__)
 
 REASON = "SPARK_BAD_REASON"
-"""Property of a dead letter: the reason."""
+"""Property of a dead letter: why the record is bad."""
 CUT = "SPARK_BAD_CUT"
-"""Property of a dead letter whose body was cut: the length of the whole body."""
+"""Property of a dead letter whose body was truncated: the original length in bytes."""
 
 CORRUPT_RECORD, CORRUPT_REASON = "_corrupt_record", "_corrupt_reason"
-"""Columns of a read: the bytes of a message that cannot be decoded, and why it cannot."""
+"""Columns of a read: the bytes of a message that cannot be decoded, and the reason."""
 
 _MOST_BODY = 64 * 1024
 _MOST_REASON = 1024
@@ -43,12 +43,12 @@ class Mode(Enum):
 def dead_letter(
     body: bytes | None, properties: Mapping[str, str], origin: str | None, reason: str
 ) -> tuple[bytes, bytes]:
-    """Body and properties of the dead letter of a record.
+    """Return body and encoded properties of the dead letter for a bad record.
 
-    A body that is too long is cut, one that is missing is ``null``; of the properties stays what fits.
+    A long body is truncated, a missing one becomes ``null``; properties that do not fit are dropped.
 
-    :param properties: those of the record as far as they are known, and those that name its row.
-    :param origin: the topic it was for.
+    :param properties: the record's properties, and those that identify its row, which are kept first.
+    :param origin: the topic that the record was for; None if unknown.
     """
     kept = {Property.WAIT_STORE: "true", REASON: _plain(reason)[:_MOST_REASON]}
     if origin and topic_fault(origin) is None:
@@ -73,10 +73,11 @@ def _plain(text: str) -> str:
 
 
 class BadRecordPolicy:
-    """Treats the bad records of one task as option ``mode`` says.
+    """Decides what happens to the bad records of one task, by option ``mode``.
 
     :param where: the topic of dead letters, for ``DLQ``.
-    :param otherwise: the fate of bad records with ``PERMISSIVE``, for the log.
+    :param otherwise: what happens to bad records with ``PERMISSIVE``, as a phrase for the log.
+    :ivar count: the number of bad records.
     """
 
     def __init__(self, mode: Mode, where: str, otherwise: str = "is left out") -> None:
@@ -86,7 +87,7 @@ class BadRecordPolicy:
         self.count = 0
 
     def is_dead_letter(self, error: RocketMQError) -> bool:
-        """True if a dead letter is to be sent; otherwise the record is left out. Logs the first ones.
+        """Count a bad record, log the first ones, and return True if the caller must send a dead letter for it.
 
         :raises RocketMQError: ``error`` itself, with ``FAILFAST``.
         """

@@ -1,4 +1,4 @@
-"""Checks the stored checksums of bodies."""
+"""Check the bodies of many records against their stored checksums."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from rocketmq_py.wire.record import BORN_HOST_V6, FIXED_SIZE, MIN_SIZE, STORE_HO
 
 _CRC_AT, _LENGTH_BEFORE_BODY = 8, 4
 _V6_MORE = 12
-"""Bytes that an IPv6 host has more than an IPv4 host."""
+"""Additional bytes of an IPv6 host, compared with an IPv4 host."""
 _WORD = np.arange(4)
 
 
 def check_crcs(raw: bytes, starts: Ints) -> None:
-    """Compare the body of each record, as it is stored, with its checksum.
+    """Compare the CRC-32 of each record's stored (maybe compressed) body with the record's checksum.
 
-    :raises CorruptRecord: they differ, or there is no such body.
+    :param starts: position of each record in ``raw``.
+    :raises CorruptRecord: a checksum differs, or a body extends beyond its record.
     """
     data = np.frombuffer(raw, np.uint8)
     ends = np.append(starts[1:], len(raw))
@@ -47,6 +48,6 @@ def check_crcs(raw: bytes, starts: Ints) -> None:
 
 
 def _words(data: Any, places: Ints, kind: str) -> Ints:
-    """The 4-byte integers at some places."""
+    """Return the 4-byte integers of NumPy type ``kind`` at the given byte positions."""
     found: Ints = data[places[:, None] + _WORD].view(kind).ravel().astype(np.int64)
     return found

@@ -1,7 +1,7 @@
-"""The columns of a read: their Arrow types, and how each is made from many records or from one message.
+"""The columns of a read: the Arrow type of each, and how it is computed from many records or from one message.
 
-``of_records`` works on runs of regular records; ``of_message`` on messages of the plain decoder, for all other records.
-Both must return equal values.
+``of_records`` decodes many regular records at once; ``of_message`` takes the value from a message that the plain codec
+decoded. Both must return equal values.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rocketmq_py.wire.record import COMPRESSED
 class BodyLimits(NamedTuple):
     """Limits for decompressed bodies.
 
-    :param max_body: bytes of one body; a message with more cannot be decoded.
-    :param max_batch: bytes of the bodies of one record batch; a larger body is a batch of its own.
+    :param max_body: bytes of one body; a message with a larger one counts as not decodable.
+    :param max_batch: bytes of the decompressed bodies of one record batch; a larger body gets a batch to itself.
     """
 
     max_body: int = DEFAULT_LIMITS.max_body
@@ -38,18 +38,18 @@ class BodyLimits(NamedTuple):
 
     @property
     def of_one(self) -> DecompressionLimits:
-        """The limits for a body on its own."""
+        """The limits for decompressing a single body."""
         return DecompressionLimits(self.max_body, self.max_body)
 
 
 class TooLarge(Exception):
-    """Too many compressed bodies to decompress at once."""
+    """The decompressed bodies exceed the limit of one record batch: the caller decodes fewer records at once."""
 
 
 class Budget:
     """Counts the decompressed bytes of one record batch.
 
-    :param limit: the most of them.
+    :param limit: the maximum number of bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -57,9 +57,9 @@ class Budget:
         self._is_first = True
 
     def spend(self, size: int) -> None:
-        """Count a body.
+        """Count a decompressed body of ``size`` bytes.
 
-        :raises TooLarge: it is not the first one, and there is no room for it.
+        :raises TooLarge: the limit is exceeded, and this is not the only body.
         """
         self._left -= size
         if self._left < 0 and not self._is_first:
@@ -72,7 +72,7 @@ PROPERTIES = pa.map_(pa.string(), pa.string())
 
 
 class Records:
-    """A run of records of one queue, with everything several columns need computed once."""
+    """Consecutive regular records of one broker, with values that several columns need, computed once."""
 
     def __init__(self, layout: Layout, broker_name: str, limits: BodyLimits = BodyLimits()) -> None:  # noqa: B008 - immutable
         self.limits = limits
@@ -84,13 +84,18 @@ class Records:
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The properties, looked for when the first column needs one."""
+        """The properties of all records, located when the first column needs them."""
         return Pairs(self.layout)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its Arrow type, how it is made of records at once, and of one message."""
+    """A column of a read.
+
+    :ivar kind: its Arrow type.
+    :ivar of_records: returns the Arrow array for many records.
+    :ivar of_message: returns the value for one message.
+    """
 
     kind: Any
     of_records: Callable[[Records], Any]
@@ -124,10 +129,10 @@ def _body(records: Records) -> Any:
 
 
 def _inflate(bodies: Any, compressed: Any, records: Records) -> Any:
-    """``bodies`` with those at ``compressed`` decompressed.
+    """Return ``bodies`` with the elements at the indexes ``compressed`` decompressed.
 
-    :raises CorruptBody: one of them does not decompress, or is too large.
-    :raises TooLarge: they take more memory than one record batch may.
+    :raises CorruptBody: a body does not decompress, or is too large.
+    :raises TooLarge: the decompressed bodies exceed the limit of one record batch.
     """
     limits = records.limits
     flags = records.layout.int_field("sysFlag", np.int32)
@@ -141,7 +146,7 @@ def _inflate(bodies: Any, compressed: Any, records: Records) -> Any:
 
 
 def _msg_id(records: Records) -> Any:
-    """The unique key, or the broker's id where a message has none."""
+    """Return each message's unique key (client message id), or its offset message id if it has no unique key."""
     keys = records.pairs.column("UNIQ_KEY")
     if not keys.null_count:
         return keys
@@ -168,4 +173,4 @@ COLUMNS: dict[str, Column] = {
     CORRUPT_RECORD: Column(pa.binary(), lambda r: pa.nulls(len(r), pa.binary()), lambda _: None),
     CORRUPT_REASON: Column(pa.string(), lambda r: pa.nulls(len(r), pa.string()), lambda _: None),
 }
-"""Every column by its name, in the order of the default schema; the last two are null in a record that is decoded."""
+"""Every column by name, in the order of the default schema; the last two are null for messages that are decoded."""

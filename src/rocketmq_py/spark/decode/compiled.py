@@ -1,7 +1,7 @@
-"""Decodes with the compiled decoder of the distribution ``rocketmq-py-native``, to the same columns as NumPy.
+"""Decode with the optional compiled decoder of the distribution ``rocketmq-py-native``, to the same columns as NumPy.
 
-Optional: see :mod:`rocketmq_py.accelerator`. It refuses all but plain records; the others are decoded with NumPy, which
-also raises the errors for corrupt ones.
+It supports plain records only. All others are decoded with NumPy, which also raises the errors for corrupt records. See
+:mod:`rocketmq_py.accelerator`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rocketmq_py.spark.fetched import FetchedChunk
 
 
 def required() -> Accelerator:
-    """The accelerator, which has the compiled decoder.
+    """Return the accelerator, which contains the compiled decoder.
 
-    :raises ConfigError: there is none.
+    :raises ConfigError: it is not installed.
     """
     found = installed()
     if found is None:
@@ -36,12 +36,12 @@ def required() -> Accelerator:
 
 
 class CompiledDecoder:
-    """Decodes the records of one queue.
+    """Decodes records of one broker with the compiled decoder.
 
-    :param native: what :func:`rocketmq_py.accelerator.installed` gives.
-    :param schema: the columns; see :class:`~rocketmq_py.spark.decode.Decoder`.
-    :param tags: keep messages with one of these only; all when there are none.
-    :param check_crc: refuse records whose bodies have other checksums than those stored with them.
+    :param native: the accelerator, from :func:`rocketmq_py.accelerator.installed`.
+    :param schema: Arrow schema of the columns; see :class:`~rocketmq_py.spark.decode.Decoder`.
+    :param tags: drop messages without one of these tags; empty keeps all messages.
+    :param check_crc: whether to compare each body with its stored checksum.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class CompiledDecoder:
         self._broker_name = broker_name
 
     def decode(self, chunks: Sequence[FetchedChunk]) -> Any | None:
-        """One batch of all messages within the offsets of ``chunks``; None if there are none.
+        """Decode the messages within the offsets of ``chunks`` into one record batch; None if there are no messages.
 
-        :raises Irregular: it refuses these records.
+        :raises Irregular: the compiled decoder does not support these records.
         :raises UnicodeDecodeError: the topic is not UTF-8.
         """
         bodies = [chunk.body for chunk in chunks]

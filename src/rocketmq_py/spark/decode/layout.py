@@ -1,7 +1,7 @@
-"""The positions of the fields of many stored records, computed for all of them at once with NumPy.
+"""Locate the fields of many stored records, for all of them at once with NumPy.
 
-Records are V1 or V2, with IPv4 or IPv6 hosts; all of a run must be alike. Others raise :class:`Irregular`, and the
-plain record codec decodes them.
+Regular records are all V1 or all V2, all with IPv4 or all with IPv6 hosts, and no inner batches. Others raise
+:class:`Irregular`, and the plain record codec decodes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _I32 = Struct(">i")
 
 
 class Irregular(Exception):
-    """The records have different layouts, or need the plain codec."""
+    """The records have different layouts or special contents: they must be decoded with the plain record codec."""
 
 
 def _head_dtype(born_host: int, store_host: int) -> np.dtype[Any]:
@@ -56,9 +56,9 @@ _PLAIN_HEAD = _HEADS[0]
 
 
 def record_starts(raw: bytes) -> Ints:
-    """The position of each record of ``raw``, which holds whole records only.
+    """Return the byte position of each record in ``raw``, a sequence of complete records.
 
-    :raises CorruptRecord: the sizes do not lead to the end of ``raw``.
+    :raises CorruptRecord: the size fields of the records do not add up to the length of ``raw``.
     """
     starts: list[int] = []
     append, unpack = starts.append, _I32.unpack_from
@@ -78,18 +78,18 @@ def record_starts(raw: bytes) -> Ints:
 
 
 def windows(data: Bytes, width: int) -> NDArray[np.uint8]:
-    """A view of ``data`` whose row ``i`` are the ``width`` bytes from ``i`` on."""
+    """Return a view of ``data`` as a matrix whose row ``i`` is the ``width`` bytes that start at byte ``i``."""
     return as_strided(data, (max(len(data) - width + 1, 0), width), (1, 1), writeable=False)
 
 
 def holds_compressed(raw: bytes, starts: Ints) -> bool:
-    """Whether a body of these records is compressed."""
+    """Return whether the body of at least one of the records is compressed."""
     lowest_byte = np.frombuffer(raw, np.uint8)[starts + (SYS_FLAG_AT + 3)]
     return bool((lowest_byte & COMPRESSED).any())
 
 
 class Layout:
-    """The fields of all records of one run of bytes.
+    """The positions of all fields of the records in ``raw``.
 
     ``head`` is a structured array of the fixed parts; the other members are byte positions and lengths in ``data``.
     """
@@ -98,9 +98,10 @@ class Layout:
                  "topic_length", "topic_start")  # fmt: skip
 
     def __init__(self, raw: bytes, starts: Ints) -> None:
-        """Locate everything.
+        """Locate the fields of all records.
 
-        :raises Irregular: not all records share one layout, or one is an inner batch, or lengths disagree.
+        :param starts: byte position of each record in ``raw``.
+        :raises Irregular: the records have different layouts, one is an inner batch, or its lengths do not add up.
         """
         self.raw = raw
         self.starts = starts
@@ -132,11 +133,11 @@ class Layout:
         self.topic_length = self.data[at].astype(np.int64) if version_1 else _u16(self.data, at)
 
     def int_field(self, name: str, dtype: type[np.int32 | np.int64]) -> NDArray[Any]:
-        """One fixed field of all records, in the machine's byte order."""
+        """Return a field of the fixed part for all records, in the machine's byte order."""
         return self.head[name].astype(dtype)
 
     def only_topic(self) -> bytes | None:
-        """The topic if all records are of one, else None."""
+        """Return the topic, not decoded, if all records have the same; else None."""
         length = int(self.topic_length[0])
         if not (self.topic_length == length).all():
             return None

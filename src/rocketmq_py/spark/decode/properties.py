@@ -1,7 +1,7 @@
-"""The properties of many records as Arrow arrays: single properties by name, or all of them as maps.
+"""Decode the properties of many records into Arrow arrays: single properties by name, or all of them as maps.
 
-The stored form is ``name \\x01 value \\x02 ...``. Input that Java's parser treats specially (an entry without
-name or value, a separator inside a value, a name twice in one record, text that is not UTF-8) raises Irregular.
+The stored form is ``name \\x01 value \\x02 ...``. Input that Java's parser treats specially raises Irregular: an entry
+without name or value, a separator inside a value, text that is not UTF-8, and, for maps, a name twice in one record.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _NAME_END, _ENTRY_END = 1, 2
 
 
 class Pairs:
-    """All name-value pairs of all records, one after the other.
+    """The properties (name-value pairs) of all records, in one sequence.
 
-    Four Arrow elements stand for a pair: name, separator, value, separator, so that one offsets array serves both
+    An Arrow array has four elements for each pair: name, separator, value, separator. So one offsets array serves both
     names and values.
     """
 
     __slots__ = ("_by_length", "_data", "_elements", "_name_length", "_name_start", "_values", "first")
 
     def __init__(self, layout: Layout) -> None:
-        """Find the separators.
+        """Locate names and values.
 
-        :raises Irregular: see the module.
+        :raises Irregular: an entry has no name or value, separators do not alternate, or text is not UTF-8.
         """
         blocks = gather(layout.data, layout.properties_start, layout.properties_length, pa.binary())
         _, offsets, content = blocks.buffers()
@@ -47,7 +47,7 @@ class Pairs:
             raise Irregular("a property without name or value")
         self._elements = _strings(bounds, self._data)
         self.first = np.searchsorted(self._name_start, ends).astype(np.int32)
-        """Number of pairs before each record, and of all at the end."""
+        """For each record the number of pairs in the records before it, followed by the number of all pairs."""
         self._values: Any = None
         self._by_length: dict[int, tuple[NDArray[np.intp], NDArray[Any]]] = {}
 
@@ -65,15 +65,15 @@ class Pairs:
         return self._elements.take(fixed(np.arange(which, len(self._elements), 4, dtype=np.int32), pa.int32()))
 
     def column(self, name: str) -> Any:
-        """The value of property ``name`` in each record, null where there is none."""
+        """Return the value of property ``name`` for each record; null for records without it."""
         pairs, names = self._names_of_length(len(name.encode()))
         hits = pairs[names == _as_number(name.encode())]
         index = np.full(len(self.first) - 1, -1, np.int64)
-        index[self._record_of(hits)] = hits  # of a name that comes twice the last one stays, as in Java's map
+        index[self._record_of(hits)] = hits  # if a record has the name twice, the last value counts, as in Java's map
         return self._elements.take(fixed(index * 4 + 2, pa.int64(), index >= 0))
 
     def _names_of_length(self, length: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        """The pairs whose name has ``length`` bytes, and these names; kept, for TAGS and KEYS are of one length."""
+        """Return the indexes of pairs whose name has ``length`` bytes, and these names. Cached by length."""
         if length not in self._by_length:
             pairs = np.flatnonzero(self._name_length == length)
             names = (
@@ -83,20 +83,23 @@ class Pairs:
         return self._by_length[length]
 
     def _record_of(self, pairs: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The record each of ``pairs`` belongs to."""
+        """Return, for each index of a pair, the index of its record."""
         width = int(self.first[1])
         if width and len(self._name_start) == width * (len(self.first) - 1) and (np.diff(self.first) == width).all():
             return pairs // width
         return np.searchsorted(self.first, pairs, side="right") - 1
 
     def maps(self, kind: Any) -> Any:
-        """All properties of each record, as an array of the map type ``kind``."""
+        """Return all properties of each record as an Arrow array of map type ``kind``.
+
+        :raises Irregular: a record has a property name twice.
+        """
         names = self.names
         self._refuse_repeats(names)
         return pa.MapArray.from_arrays(fixed(self.first, pa.int32()), names, self.values, type=kind)
 
     def _refuse_repeats(self, names: Any) -> None:
-        """A map must not hold a name twice."""
+        """Raise Irregular if a record has a property name twice, which an Arrow map must not."""
         codes = names.dictionary_encode()
         kinds = len(codes.dictionary)
         row = np.repeat(np.arange(len(self.first) - 1, dtype=np.int64), np.diff(self.first))
@@ -107,7 +110,7 @@ class Pairs:
 
 
 def _number_type(length: int) -> str:
-    """A NumPy type to compare so many bytes as; numbers where there are such, since strings take ten times as long."""
+    """Return the NumPy type to compare names of ``length`` bytes: an integer if one fits, ten times as fast as text."""
     return f"u{length}" if length in (1, 2, 4, 8) else f"S{length}"
 
 
@@ -116,7 +119,11 @@ def _as_number(name: bytes) -> Any:
 
 
 def _separators(data: Bytes, ends: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Where names and entries end. They must alternate, and each record's properties must end with an entry's end."""
+    """Return the positions of the separators that end names, and of those that end entries.
+
+    :param ends: byte positions in ``data`` where each record's properties start, followed by the end of the last.
+    :raises Irregular: the separators do not alternate, or a record's properties do not end with one.
+    """
     at = np.flatnonzero(data <= _ENTRY_END).astype(np.int32)
     found = data[at]
     name_end, entry_end = at[0::2], at[1::2]

@@ -1,4 +1,4 @@
-"""Many small slices of one buffer as one Arrow array, without a Python object per slice."""
+"""Copy many small slices of one buffer into an Arrow array, without a Python object per slice."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rocketmq_py.spark.decode.layout import Bytes, Ints
 
 
 def gather(data: Bytes, starts: Ints, lengths: Ints, kind: Any) -> Any:
-    """The slices ``data[start : start + length]``, which must not overlap and must ascend, as an array of ``kind``.
+    """Return the slices ``data[start : start + length]`` as an Arrow array of type ``kind`` (string or binary).
 
-    The buffer itself becomes an Arrow array of slices and the gaps between them; ``take`` then copies every other
-    element in C, which is three times as fast as gathering bytes by a NumPy index.
+    The slices must ascend and not overlap. The buffer is viewed as an Arrow array of slices and the gaps between them;
+    ``take`` then copies every other element in C, three times as fast as a NumPy index of bytes.
     """
     count = len(starts)
     offsets = np.empty(2 * count + 1, np.int32)
@@ -28,14 +28,16 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, kind: Any) -> Any:
 
 
 def as_kind(array: Any, kind: Any) -> Any:
-    """``array`` as ``kind``: a body as a string is the same bytes, not looked at, as Spark casts them."""
+    """Return ``array`` viewed as Arrow type ``kind``: bodies become strings without a UTF-8 check, as Spark casts."""
     return array if array.type == kind else array.view(kind)
 
 
 def having(batch: Any, tags: Any, wanted: Any) -> Any | None:
-    """The rows of ``batch`` whose tag is one of ``wanted``; None if there are none.
+    """Return the rows of ``batch`` whose tag is one of ``wanted``; None if there are none.
 
-    Brokers compare hashes, which different tags may share.
+    Needed after the broker's filter, since brokers compare hashes of tags, which may collide.
+
+    :param tags: the tag of each row.
     """
     keep = pc.is_in(tags, value_set=wanted)
     if pc.all(keep).as_py():

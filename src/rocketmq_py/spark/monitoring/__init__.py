@@ -1,1 +1,1 @@
-"""Progress of queries: listeners, metrics, terminal output, reports."""
+"""Monitoring of Spark queries: progress listeners, metrics, terminal output, HTML reports."""

@@ -1,7 +1,7 @@
-"""Shows the progress of a batch read on a terminal: rows, rows per second, tasks, time left.
+"""Show the progress of a batch read on a terminal: rows, rows per second, tasks, remaining time.
 
-Spark's status store has the rows that a running stage has read; the plan of the read has their total. ``terminal``
-writes the line.
+The rows that running stages have read come from Spark's status store; the total is computed by planning the read once
+more. Module ``terminal`` writes the line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.5
 
 
 class Reading(NamedTuple):
-    """The progress of the stages of a job that read from a source."""
+    """The progress of the stage that reads from the source: rows read, all tasks, completed tasks."""
 
     rows: int
     tasks: int
@@ -38,7 +38,9 @@ class Reading(NamedTuple):
 def show_batch_reads(
     spark: SparkSession, options: Mapping[str, str], stream: TextIO | None = None, every: float = 5.0
 ) -> Iterator[None]:
-    """Shows the actions of the block, started in its thread, while they read what ``options`` say.
+    """Context manager that shows the progress of a batch read with ``options``, run by Spark actions inside the block.
+
+    It covers actions that the thread of the block starts.
 
     ::
 
@@ -46,13 +48,14 @@ def show_batch_reads(
         with show_batch_reads(spark, orders):
             spark.read.format("rocketmq").options(**orders).load().write.parquet("orders")
 
-    Spark learns how many rows a task has read when it ends, and before that with each heartbeat of the executor
+    The number of rows is updated when a task ends and with each heartbeat of an executor
     (``spark.executor.heartbeatInterval``, 10 s).
 
     :param options: options of the read, from which the total number of rows is computed.
-    :param stream: where to; standard error if not given. On a terminal one line changes in place, elsewhere there is a
-        plain line every ``every`` seconds at most.
-    :raises ConfigError: the options are wrong, or the session is one of Spark Connect, which has
+    :param stream: the output; default standard error. On a terminal one line is updated in place, otherwise plain lines
+        are written.
+    :param every: minimum number of seconds between two plain lines.
+    :raises ConfigError: the options are invalid, or the session is one of Spark Connect, which has
         ``spark.registerProgressHandler`` for this.
     """
     group = f"rocketmq-read-{uuid.uuid4().hex}"
@@ -82,7 +85,11 @@ def rows_to_read(options: Mapping[str, str]) -> int:
 
 
 def describe_reading(reading: Reading, total: int, seconds: float) -> str:
-    """One line: rows of all, rows a second, tasks, and the time left at this pace."""
+    """Describe a batch read in one line: rows read and total, rows per second, tasks, remaining time.
+
+    :param total: the number of rows that the read covers.
+    :param seconds: time since the read began.
+    """
     share = f" ({reading.rows / total:.0%})" if total else ""
     rate = reading.rows / seconds if seconds > 0 else 0.0
     left = max(total - reading.rows, 0)
@@ -107,7 +114,12 @@ def _watch(look: Callable[[], Reading | None], total: int, line: Line, over: Eve
 
 
 def _looker(spark: SparkSession, group: str) -> Callable[[], Reading | None]:
-    """Asks Spark for the stages of a job group; of those that read rows, the one that began last counts."""
+    """Return a function that asks Spark for the progress of a job group's latest stage that has read rows.
+
+    The function returns None if no stage has started.
+
+    :raises ConfigError: the session is one of Spark Connect.
+    """
     try:
         context = spark.sparkContext
         tracker, store = context.statusTracker(), context._jsc.sc().statusStore()  # noqa: SLF001

@@ -1,6 +1,7 @@
 """A Spark listener that passes the progress of each micro-batch to watchers.
 
-Watchers are in ``terminal`` and ``metrics``, and :class:`ProgressLog`; ``progress`` reads Spark's reports.
+Watchers are :class:`ProgressLog` and the classes of modules ``terminal`` and ``metrics``; module ``progress`` parses
+Spark's progress reports.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ _log = logging.getLogger(__name__)
 
 
 class Watcher(Protocol):
-    """Receives micro-batches, one after the other, in one thread of the driver."""
+    """Interface of objects that receive the progress of micro-batches; all calls come from one thread of the driver."""
 
     def batch(self, progress: BatchProgress, report: str) -> None:
-        """A micro-batch has ended; ``report`` is Spark's JSON about it."""
+        """Handle the end of a micro-batch.
+
+        :param report: Spark's progress report, a JSON document.
+        """
 
     def ended(self, query_id: str) -> None:
-        """A query has ended, for whatever reason."""
+        """Handle the end of a query, whether it was stopped or failed."""
 
 
 class ProgressListener(StreamingQueryListener):
@@ -41,7 +45,7 @@ class ProgressListener(StreamingQueryListener):
 
         spark.streams.addListener(ProgressListener(TerminalProgress(), ProgressLog("progress.jsonl")))
 
-    Spark calls listeners in a thread of its own; a watcher that fails is logged and does not disturb the query.
+    Spark calls listeners in a separate thread; an exception of a watcher is logged and does not affect the query.
 
     :param watchers: any of :class:`~rocketmq_py.spark.TerminalProgress`, :class:`~rocketmq_py.spark.ProgressLog`,
         :class:`~rocketmq_py.spark.PrometheusProgress`, :class:`~rocketmq_py.spark.OpenTelemetryProgress`, or your own
@@ -55,7 +59,7 @@ class ProgressListener(StreamingQueryListener):
         """Ignored: the first micro-batch has the same information."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A micro-batch has ended."""
+        """Parse Spark's report of a completed micro-batch and pass it to the watchers; log a report of another form."""
         report = event.progress.json
         try:
             progress = batch_progress(json.loads(report))
@@ -66,10 +70,10 @@ class ProgressListener(StreamingQueryListener):
             self._notify(watcher.batch, progress, report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Ignored: nothing was read."""
+        """Ignored: no messages were read."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """A query has ended."""
+        """Notify the watchers that a query has ended."""
         for watcher in self._watchers:
             self._notify(watcher.ended, str(event.id))
 
@@ -81,10 +85,10 @@ class ProgressListener(StreamingQueryListener):
 
 
 class ProgressLog:
-    """Appends Spark's report of each micro-batch to a file, one JSON document a line: for ``rocketmq spark report``.
+    """Appends Spark's progress reports to a file, one JSON document per line, for ``rocketmq spark report``.
 
-    :param path: the file; made when it is not there.
-    :raises OSError: it cannot be written.
+    :param path: the file; created if it does not exist.
+    :raises OSError: the file cannot be written.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -97,4 +101,4 @@ class ProgressLog:
             file.write(json.dumps(json.loads(report), separators=(",", ":")) + "\n")
 
     def ended(self, query_id: str) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open between reports."""

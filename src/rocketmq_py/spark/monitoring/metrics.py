@@ -1,7 +1,7 @@
-"""Streaming queries as metrics: lag, rows, rates, durations and skew, for Prometheus and for OpenTelemetry.
+"""Metrics of streaming queries for Prometheus and OpenTelemetry: lag, rows, rates, durations and skew.
 
-The libraries (extras ``prometheus`` and ``otel``) are imported when a watcher is made. The names of the metrics are the
-same in both, spelled as each spells names. ``progress`` computes the values.
+The libraries (extras ``prometheus`` and ``otel``) are imported when a watcher is created. Metrics have the same names
+in both, with underscores for Prometheus and dots for OpenTelemetry. Module ``progress`` computes the values.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from rocketmq_py.spark.monitoring.progress import BatchProgress
 
 
 class Sample(NamedTuple):
-    """One value with its labels."""
+    """A value of a metric, with its labels."""
 
     labels: dict[str, str]
     value: float
 
 
 class Metric(NamedTuple):
-    """A metric of the last micro-batch of each query; ``name`` with dots, ``unit`` as UCUM has it."""
+    """A gauge about the last micro-batch of each query.
+
+    :ivar name: name with dots, as in OpenTelemetry.
+    :ivar unit: unit in UCUM notation.
+    :ivar samples: computes the values from a micro-batch.
+    """
 
     name: str
     unit: str
@@ -75,11 +80,11 @@ GAUGES = (
     ),
 )  # fmt: skip
 COUNTERS = ("rocketmq.spark.rows", "rocketmq.spark.queue.messages", "rocketmq.spark.batches")
-"""Rows by query, messages by queue, micro-batches by query, since the watcher was made."""
+"""Names of the counters: rows by query, messages by queue, micro-batches by query, since the watcher was created."""
 
 
 class _Latest:
-    """The last micro-batch of each running query; written by Spark's listener thread, read by exporters'."""
+    """The last micro-batch of each running query. Thread-safe: the listener's thread writes, an exporter's reads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -100,7 +105,7 @@ class _Latest:
 
 
 class PrometheusProgress:
-    """Metrics for Prometheus, in a registry of ``prometheus_client``; serving them is the application's part.
+    """Watcher that exports metrics to a registry of ``prometheus_client``, which the application must serve.
 
     ::
 
@@ -108,10 +113,10 @@ class PrometheusProgress:
         spark.streams.addListener(ProgressListener(PrometheusProgress()))
 
     Names: ``rocketmq_spark_queue_lag``, ``…_batch_duration_seconds``, ``…_input_rate``, ``…_processed_rate``,
-    ``…_queue_skew``, ``…_rows_total``, ``…_queue_messages_total``, ``…_batches_total``. What belongs to a query that
-    has ended is no longer shown; its counters stay.
+    ``…_queue_skew``, ``…_rows_total``, ``…_queue_messages_total``, ``…_batches_total``. The gauges of a query disappear
+    when it ends; its counters stay.
 
-    :param registry: where to; the library's own default registry if not given.
+    :param registry: the registry; default ``prometheus_client.REGISTRY``.
     :raises ConfigError: ``prometheus-client`` is not installed.
     """
 
@@ -128,13 +133,13 @@ class PrometheusProgress:
         self._rows = counter("rocketmq_spark_rows", "Rows of all micro-batches.", ["query"], registry=registry)
         self._batches = counter("rocketmq_spark_batches", "Micro-batches.", ["query"], registry=registry)
         self._messages = counter(
-            "rocketmq_spark_queue_messages", "Messages gone over.", ["query", "topic", "broker", "queue"],
+            "rocketmq_spark_queue_messages", "Offsets read, by queue.", ["query", "topic", "broker", "queue"],
             registry=registry,
         )  # fmt: skip
         registry.register(self)
 
     def collect(self) -> Iterator[Any]:
-        """Return the metrics for one scrape."""
+        """Yield the gauges for one scrape; called by the registry."""
         for metric in GAUGES:
             samples = self._latest.samples(metric)
             unit = "_seconds" if metric.unit == "s" else ""
@@ -145,11 +150,11 @@ class PrometheusProgress:
             yield family
 
     def describe(self) -> Iterable[Any]:
-        """Nothing is known of queries before they run; the registry need not ask."""
+        """Return no metrics, so that the registry does not call :meth:`collect` when this collector is registered."""
         return ()
 
     def batch(self, progress: BatchProgress, report: str) -> None:  # noqa: ARG002
-        """A micro-batch has ended."""
+        """Update the metrics after a micro-batch."""
         self._latest.put(progress)
         self._rows.labels(progress.query).inc(progress.rows)
         self._batches.labels(progress.query).inc()
@@ -157,14 +162,16 @@ class PrometheusProgress:
             self._messages.labels(**_queue_labels(progress, queue)).inc(messages)
 
     def ended(self, query_id: str) -> None:
-        """A query has ended."""
+        """Stop exporting the gauges of a query that has ended."""
         self._latest.drop(query_id)
 
 
 class OpenTelemetryProgress:
-    """The same metrics for OpenTelemetry, names with dots; the application brings the SDK and its exporter.
+    """Watcher that exports metrics to OpenTelemetry; the application must set up the SDK and an exporter.
 
-    :param meter_provider: whose meter to use; the global one if not given.
+    The metrics are those of :class:`PrometheusProgress`, with dots in their names: ``rocketmq.spark.queue.lag`` etc.
+
+    :param meter_provider: the provider of the meter; default is the global one.
     :raises ConfigError: ``opentelemetry-api`` is not installed.
     """
 
@@ -189,7 +196,7 @@ class OpenTelemetryProgress:
         return observe
 
     def batch(self, progress: BatchProgress, report: str) -> None:  # noqa: ARG002
-        """A micro-batch has ended."""
+        """Update the metrics after a micro-batch."""
         self._latest.put(progress)
         self._rows.add(progress.rows, {"query": progress.query})
         self._batches.add(1, {"query": progress.query})
@@ -197,5 +204,5 @@ class OpenTelemetryProgress:
             self._messages.add(messages, _queue_labels(progress, queue))
 
     def ended(self, query_id: str) -> None:
-        """A query has ended."""
+        """Stop exporting the gauges of a query that has ended."""
         self._latest.drop(query_id)

@@ -1,7 +1,7 @@
-"""What a micro-batch did, out of the progress report Spark gives for it: rows, rates, and every queue's lag and share.
+"""Parse Spark's progress report of a micro-batch: rows, rates, durations, and the messages and lag of each queue.
 
-Pure: no Spark, no files. A report covers all sources of a query; those whose offsets are
-not RocketMQ's (Kafka's, files) count in rows and rates and have no queues here.
+No IO, and no import of Spark. A report covers all sources of a query; sources of other kinds (Kafka, files) count in
+rows and rates, but have no queues here.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.options.offsets import Offsets, from_document
 
 TOTAL = "triggerExecution"
-"""The phase that holds all others."""
+"""Spark's name for the duration of the whole trigger, which includes all other phases."""
 
 
 class QueueProgress(NamedTuple):
-    """One queue in one micro-batch.
+    """The progress of one queue in one micro-batch.
 
-    :ivar messages: offsets the micro-batch went over; more than its rows where a filter left messages out.
-    :ivar lag: messages in the queue behind the end of the micro-batch; None if Spark does not report it.
+    :ivar messages: number of offsets that the micro-batch read; with a filter, it returned fewer rows.
+    :ivar lag: number of messages in the queue after the end of the micro-batch; None if Spark does not report it.
     """
 
     queue: MessageQueue
@@ -34,14 +34,16 @@ class QueueProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchProgress:
-    """One micro-batch.
+    """The progress of one micro-batch, from Spark's report.
 
-    :ivar query: the query's name, or its id where it has none.
-    :ivar query_id: stays the same over restarts from one checkpoint.
-    :ivar at: when the trigger fired, seconds since 1970.
-    :ivar input_rate: rows a second that came in since the trigger before.
-    :ivar processed_rate: rows a second while the micro-batch ran.
-    :ivar durations: seconds by phase, as Spark names them; see :data:`TOTAL`.
+    :ivar query: the query's name, or its id if it has no name.
+    :ivar query_id: the query's id, which stays the same when it restarts from its checkpoint.
+    :ivar at: when the trigger fired, in seconds since 1970.
+    :ivar rows: number of rows that the micro-batch read.
+    :ivar input_rate: rows per second that arrived since the previous trigger.
+    :ivar processed_rate: rows per second while the micro-batch ran.
+    :ivar durations: seconds by phase, under Spark's names; ``triggerExecution`` is the whole trigger.
+    :ivar queues: the progress of each queue.
     """
 
     query: str
@@ -56,12 +58,12 @@ class BatchProgress:
 
     @property
     def seconds(self) -> float:
-        """How long the whole trigger took."""
+        """The duration of the whole trigger in seconds; 0 if Spark does not report it."""
         return self.durations.get(TOTAL, 0.0)
 
     @property
     def lag(self) -> dict[str, int]:
-        """Messages not read yet, by topic; without topics of which nothing is known."""
+        """The number of messages not read yet, by topic; topics whose lag Spark does not report are left out."""
         lag: dict[str, int] = {}
         for queue, _, behind in self.queues:
             if behind is not None:
@@ -70,16 +72,19 @@ class BatchProgress:
 
     @property
     def skew(self) -> float | None:
-        """The fullest queue's share against an even one: 1 is even, the number of queues is all in one queue."""
+        """The messages of the queue with most, divided by the average of all queues; None without messages.
+
+        1 means evenly distributed; the number of queues means that all messages are in one queue.
+        """
         messages = [queue.messages for queue in self.queues]
         return max(messages) * len(messages) / sum(messages) if any(messages) else None
 
 
 def batch_progress(report: Mapping[str, Any]) -> BatchProgress:
-    """The micro-batch of a progress report.
+    """Return the progress of a micro-batch from Spark's report.
 
-    :param report: ``StreamingQueryProgress.json``, decoded.
-    :raises ConfigError: it is no progress report.
+    :param report: the decoded JSON of ``StreamingQueryProgress.json``.
+    :raises ConfigError: ``report`` is no progress report.
     """
     try:
         query_id = str(report["id"])
@@ -100,7 +105,10 @@ def batch_progress(report: Mapping[str, Any]) -> BatchProgress:
 
 
 def _rate(report: Mapping[str, Any], name: str) -> float:
-    """The sum of all sources' rates; Spark leaves a rate out where it would be infinite or not a number."""
+    """Return the query's rate, or the sum of its sources' rates if that is missing; 0 if Spark reports none.
+
+    Spark leaves out a rate that would be infinite or not a number.
+    """
     return float(report.get(name) or sum(source.get(name) or 0.0 for source in report["sources"]))
 
 
@@ -110,10 +118,12 @@ def _queues(source: Mapping[str, Any]) -> Iterator[QueueProgress]:
 
 
 def queue_progress(start: Offsets, end: Offsets, latest: Offsets) -> Iterator[QueueProgress]:
-    """What a micro-batch from ``start`` to ``end`` was for each queue.
+    """Yield the progress of each queue in a micro-batch from ``start`` to ``end``.
 
-    A queue that was new in it counts with all it had. Without any start, as in a query's first report, it is not known
-    how much of each queue was read: nothing is claimed.
+    A queue that is not in ``start`` is new and counts from offset 0. If ``start`` is empty, as in a query's first
+    report, it is unknown how much was read: ``messages`` is 0 for every queue.
+
+    :param latest: latest offsets, for the lag; may lack queues.
     """
     for queue, reached in end.items():
         behind = max(latest[queue] - reached, 0) if queue in latest else None
@@ -122,7 +132,10 @@ def queue_progress(start: Offsets, end: Offsets, latest: Offsets) -> Iterator[Qu
 
 
 def _offsets(document: Any) -> Offsets:
-    """The offsets of a document, none if it is another source's; Spark gives it decoded or as text."""
+    """Return the offsets of a report's document; empty if it belongs to a source of another kind.
+
+    :param document: JSON as text or decoded: Spark's reports have either.
+    """
     try:
         return from_document(json.loads(document) if isinstance(document, str) else document)
     except (ConfigError, ValueError):

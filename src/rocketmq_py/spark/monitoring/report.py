@@ -1,6 +1,6 @@
 """The report of streaming queries: a self-contained HTML page with figures and plots.
 
-Pure. ``report_sources`` reads the micro-batches, ``report_plots`` draws the plots.
+No IO. Module ``report_sources`` reads the micro-batches, ``report_plots`` draws the plots.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid var(--line)}
 th{color:var(--soft);font-weight:600}th:nth-child(2),td:nth-child(2){text-align:left}td:first-child{color:var(--soft)}
 """
 _PHASES = ("latestOffset", "queryPlanning", "getBatch", "addBatch", "walCommit", "commitOffsets")
-"""Phases of a trigger worth a colour, in the order they run; the rest is called other."""
+"""Phases of a trigger that get a colour of their own, in the order they run; all others are combined as "other"."""
 
 
 class QueueTotal(NamedTuple):
-    """A queue over all micro-batches: messages gone over, and the lag at the end where it is known."""
+    """A queue over all micro-batches: number of offsets read, and the last lag (None if Spark did not report it)."""
 
     queue: MessageQueue
     messages: int
@@ -45,7 +45,7 @@ class QueueTotal(NamedTuple):
 
 
 def totals(batches: Iterable[BatchProgress]) -> list[QueueTotal]:
-    """Every queue of some micro-batches, sorted."""
+    """Return the total of each queue over the micro-batches, sorted by queue."""
     messages: dict[MessageQueue, int] = defaultdict(int)
     lag: dict[MessageQueue, int | None] = {}
     for batch in batches:
@@ -56,10 +56,10 @@ def totals(batches: Iterable[BatchProgress]) -> list[QueueTotal]:
 
 
 def page(batches: Sequence[BatchProgress], source: str) -> str:
-    """The whole page.
+    """Return the HTML page.
 
-    :param batches: at least one, of any number of queries.
-    :param source: where they come from, for the reader.
+    :param batches: the micro-batches, at least one, of any number of queries.
+    :param source: name of the log or checkpoint they come from, for title and heading.
     """
     queries: dict[str, list[BatchProgress]] = defaultdict(list)
     for batch in batches:
@@ -133,7 +133,7 @@ def _lags(batches: list[BatchProgress]) -> str:
 
 
 def _times(batches: list[BatchProgress]) -> str:
-    """Milliseconds of each phase, stacked; a checkpoint knows the whole only."""
+    """Plot the milliseconds of each phase, stacked; from a checkpoint only the whole duration is known."""
     known = [phase for phase in _PHASES if any(phase in batch.durations for batch in batches)]
     layers = {phase: [batch.durations.get(phase, 0.0) * 1000 for batch in batches] for phase in known}
     other = [
@@ -157,7 +157,10 @@ def _name(queue: MessageQueue) -> str:
 
 
 def _unplaced(batches: list[BatchProgress]) -> str:
-    """What the parts by queue leave out: Spark does not say where the queues began for the first micro-batch."""
+    """Return a note on the rows of a first micro-batch, which the figures by queue lack; empty if there are none.
+
+    Spark does not report at which offsets the first micro-batch started.
+    """
     rows = sum(b.rows for b in batches if b.batch_id == 0 and b.queues and not any(q.messages for q in b.queues))
     return f"<p>Without the {rows:,} rows of micro-batch 0: it does not say where its queues began.</p>" if rows else ""
 

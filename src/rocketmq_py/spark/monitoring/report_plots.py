@@ -1,4 +1,4 @@
-"""Plots as SVG: lines over time, stacked areas, bars. Pure."""
+"""Draw plots as SVG texts: lines over time, stacked areas, bars. No IO."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 class _Frame:
-    """The area of a plot: from values to pixels. The vertical axis begins at 0."""
+    """The drawing area of a plot, which converts values to pixels. The vertical axis starts at 0.
+
+    :param xs: all values of the horizontal axis.
+    :param top: the highest value of the vertical axis.
+    """
 
     def __init__(self, xs: Sequence[float], top: float) -> None:
         self.low, self.high = min(xs), max(xs)
@@ -37,7 +41,7 @@ class _Frame:
 
 
 def ticks(top: float) -> list[float]:
-    """Round numbers from 0 up to at least ``top``."""
+    """Return equally spaced round numbers from 0 up to at least ``top``, as labels of an axis."""
     if top <= 0:
         return [0.0, 1.0]
     rough = top / _TICKS
@@ -47,7 +51,7 @@ def ticks(top: float) -> list[float]:
 
 
 def short(value: float) -> str:
-    """A number as axes carry it: 1.2M, 30k, 0.25."""
+    """Format a number for an axis in three digits: ``1.2M``, ``30k``, ``0.25``."""
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{suffix}"
@@ -55,7 +59,11 @@ def short(value: float) -> str:
 
 
 def line_plot(title: str, unit: str, lines: Lines, shown: Callable[[float], str] = short) -> str:
-    """Lines over time (seconds since 1970); a line of one point is a dot."""
+    """Draw lines over time; a line with a single point becomes a dot.
+
+    :param lines: by name, pairs of time (seconds since 1970) and value.
+    :param shown: formats the labels of the vertical axis.
+    """
     thin = {name: _thinned(points) for name, points in lines.items() if points}
     if not thin:
         return _empty(title)
@@ -64,7 +72,11 @@ def line_plot(title: str, unit: str, lines: Lines, shown: Callable[[float], str]
 
 
 def stacked_plot(title: str, unit: str, xs: Sequence[float], layers: Mapping[str, Sequence[float]]) -> str:
-    """Layers on top of each other over time, one value of each layer at every x."""
+    """Draw stacked areas over time.
+
+    :param xs: times in seconds since 1970.
+    :param layers: by name, a value for each time.
+    """
     if not xs or not layers:
         return _empty(title)
     picked = _picked(len(xs))
@@ -81,9 +93,10 @@ def stacked_plot(title: str, unit: str, xs: Sequence[float], layers: Mapping[str
 
 
 def bar_plot(title: str, unit: str, bars: Mapping[str, float], mark: tuple[str, float] | None = None) -> str:
-    """Bars side by side, and a dashed line across at ``mark`` (its name and height).
+    """Draw bars side by side; bars are numbered from 1 if their names do not fit.
 
-    Where their names have no room, bars are numbered from 1.
+    :param bars: heights by name.
+    :param mark: name and height of a dashed horizontal line; None for no line.
     """
     if not bars:
         return _empty(title)
@@ -111,7 +124,7 @@ def _coloured(things: Iterable[_T]) -> list[tuple[_T, str]]:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """No more points than there are pixels; of each stretch the highest, since peaks are what is looked for."""
+    """Reduce the points to about one per pixel: of points that share a pixel, the highest is kept, to show peaks."""
     if len(points) <= _MOST_POINTS:
         return list(points)
     bounds = [i * len(points) // _MOST_POINTS for i in range(_MOST_POINTS + 1)]
@@ -132,7 +145,7 @@ def _line(frame: _Frame, points: Sequence[Point], colour: str) -> str:
 
 
 def _area(frame: _Frame, low: Sequence[Point], high: Sequence[Point], colour: str) -> str:
-    if len(low) == 1:  # one instant has no width: make it a bar
+    if len(low) == 1:  # a single time has no width: draw a bar
         low, high = [(frame.low - 0.5, low[0][1]), (frame.high + 0.5, low[0][1])], [
             (frame.low - 0.5, high[0][1]), (frame.high + 0.5, high[0][1]),
         ]  # fmt: skip
@@ -167,7 +180,7 @@ def _grid(frame: _Frame, shown: Callable[[float], str]) -> list[str]:
 
 
 def _legend(names: Sequence[str]) -> list[str]:
-    """Names of colours, in a line below the title."""
+    """Draw the legend, a line of coloured squares and names below the title."""
     parts: list[str] = []
     x = float(_LEFT)
     for name, colour in _coloured(names):
@@ -178,7 +191,7 @@ def _legend(names: Sequence[str]) -> list[str]:
 
 
 def _times(frame: _Frame) -> list[str]:
-    """Five points in time along the bottom, in UTC, as fine as the span needs."""
+    """Draw five times in UTC along the horizontal axis, with a format that suits the time span."""
     span = frame.high - frame.low
     form = "%H:%M:%S" if span < 3600 else "%H:%M" if span < 86_400 else "%m-%d %H:%M"
     places = [frame.low + span * i / 4 for i in range(5)] if span else [frame.low]
@@ -194,5 +207,5 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def _empty(title: str) -> str:
-    words = _text(_WIDTH / 2, _HEIGHT / 2, "nothing is known of this", "middle")
+    words = _text(_WIDTH / 2, _HEIGHT / 2, "no data", "middle")
     return f"{_head(title, '')}{words}</svg>"

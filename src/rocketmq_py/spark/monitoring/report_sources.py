@@ -1,8 +1,8 @@
-"""Reads the micro-batches of a report from a log with Spark's progress reports, or from the checkpoint of a query.
+"""Read the micro-batches of a report from a log with Spark's progress reports, or from the checkpoint of a query.
 
-Reads local files; copy a remote checkpoint first (``hdfs dfs -get``). A log has all figures. A checkpoint
-has the times of planning and commit of each micro-batch and the offsets between, for as many micro-batches as Spark
-keeps (``spark.sql.streaming.minBatchesToRetain``, 100), but no lag.
+Reads local files; copy a remote checkpoint first (``hdfs dfs -get``). A log has all figures. A checkpoint has the times
+of planning and commit of each micro-batch and its offsets, for as many micro-batches as Spark keeps
+(``spark.sql.streaming.minBatchesToRetain``, 100), but no lag.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rocketmq_py.spark.monitoring.progress import TOTAL, BatchProgress, batch_pr
 from rocketmq_py.spark.options.offsets import Offsets, from_document
 
 _REPORT = re.compile(r"^(?=\{)|made progress: (?=\{)", re.MULTILINE)
-"""Where a progress report may begin: a line of its own, or what Spark's MicroBatchExecution logs."""
+"""Matches before the ``{`` of a progress report: at the start of a line, or in a line of Spark's own log."""
 
 
 def read_batches(path: Path) -> list[BatchProgress]:
-    """The micro-batches of a log or a checkpoint, in the order they ran.
+    """Return the micro-batches of a log file or a checkpoint directory, in the order they ran.
 
-    :raises ConfigError: it is neither, or has no micro-batch.
-    :raises OSError: it cannot be read.
+    :raises ConfigError: ``path`` is neither, or contains no micro-batch.
+    :raises OSError: a file cannot be read.
     """
     if path.is_dir():
         batches = _of_checkpoint(path)
@@ -47,14 +47,14 @@ def _of_log(text: str) -> Iterator[BatchProgress]:
         try:
             report, position = decoder.raw_decode(text, found.end())
             progress = batch_progress(report)
-        except (ValueError, ConfigError):  # a line of something else
+        except (ValueError, ConfigError):  # not a progress report: skip the line
             continue
         if "addBatch" in progress.durations or progress.rows:
             yield progress  # Spark also reports triggers that found nothing to do
 
 
 class _Planned(NamedTuple):
-    """One file of a checkpoint's ``offsets``."""
+    """One file of a checkpoint's folder ``offsets``: micro-batch number, planning time (s since 1970), end offsets."""
 
     number: int
     at: float
@@ -66,7 +66,7 @@ def _of_checkpoint(folder: Path) -> list[BatchProgress]:
     planned = sorted(
         found for file in (folder / "offsets").glob("[0-9]*") if (found := _planned(file)) is not None
     )  # fmt: skip
-    # What the first one kept began with is not known, unless the query began with it.
+    # The start of the first micro-batch in the checkpoint is unknown, so it only gives the start of the second.
     return [_between(query_id, folder, before, now) for before, now in pairwise(planned)]
 
 
@@ -78,7 +78,10 @@ def _query_id(folder: Path) -> str:
 
 
 def _planned(file: Path) -> _Planned | None:
-    """What an offsets file says: a version, a line about the micro-batch, a line for each source."""
+    """Parse an offsets file: a version, a line about the micro-batch, a line for each source.
+
+    Returns None for other files, and if no source is RocketMQ's.
+    """
     if not file.name.isdecimal():
         return None
     _, about, *sources = file.read_text(encoding="utf-8").split("\n")  # JSON may hold other line separators
@@ -89,7 +92,7 @@ def _planned(file: Path) -> _Planned | None:
 
 
 def _offsets(line: str) -> dict[Any, int]:
-    """The offsets of one source; empty for a source of another kind, or one with nothing yet."""
+    """Return the offsets of one source; empty for a source of another kind or without queues."""
     try:
         return from_document(json.loads(line))
     except (ConfigError, ValueError):

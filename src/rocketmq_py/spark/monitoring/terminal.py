@@ -64,7 +64,7 @@ class Line:
         self._waiting: str | None = None
 
     def show(self, text: str) -> None:
-        """Show a new text."""
+        """Replace the shown text; as a plain line, write it at most once in ``every`` seconds."""
         if self._live is not None:
             if not self._live.is_started:
                 self._live.start()

@@ -1,1 +1,1 @@
-"""Options of the data source: parsing, defaults and limits. Pure."""
+"""Options of the data source: parsing, defaults and limits. No IO."""

@@ -1,6 +1,6 @@
-"""Offsets of many queues: how they are written in options, checkpoints and progress reports.
+"""The JSON document in which options, checkpoints and progress reports name the offsets of many queues.
 
-The document is ``{topic: {broker: {queue: offset}}}`` with queue ids as strings, since it travels as JSON. Pure.
+Its form is ``{topic: {broker: {queue: offset}}}``, with queue ids as strings because JSON keys are strings. No IO.
 """
 
 from __future__ import annotations
@@ -17,40 +17,43 @@ Document = dict[str, dict[str, dict[str, int]]]
 
 
 START = "$start"
-"""Member of the first document of a checkpoint: the offsets where the query began. No topic has this name."""
+"""Extra key of a checkpoint's first document, whose value is the document of the query's starting offsets.
+
+No topic can have this name.
+"""
 
 
 class Boundary(Enum):
-    """An end of a queue instead of a number."""
+    """A symbolic offset: the earliest or the latest of a queue."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
     @property
     def number(self) -> int:
-        """Its number in a JSON document of offsets."""
+        """The number that stands for it in a JSON document of offsets: -2 earliest, -1 latest."""
         return -2 if self is Boundary.EARLIEST else -1
 
 
 class Bounds(NamedTuple):
-    """What a queue holds: the offset of its oldest message, and the offset its next one will get."""
+    """The offset of a queue's oldest message, and the offset that its next message will get."""
 
     earliest: int
     latest: int
 
 
 class FromGroup(NamedTuple):
-    """The committed offsets of a consumer group; the earliest offset of queues without one."""
+    """A position: each queue's committed offset of a consumer group, or its earliest offset if none is committed."""
 
     group: str
 
 
 class Times(NamedTuple):
-    """The first message of each queue that was stored at or after a time, in ms since 1970.
+    """A position: the first message of each queue that was stored at or after a time, in ms since 1970.
 
-    :ivar everywhere: the time for every queue, where ``by_queue`` is None.
-    :ivar by_queue: the time for each queue; it must name all of them.
-    :ivar or_latest: take the end of a queue without such a message instead of failing.
+    :ivar everywhere: the time for all queues; ignored if ``by_queue`` is given.
+    :ivar by_queue: the time for each queue; it must name every queue of the read. None: ``everywhere`` holds.
+    :ivar or_latest: use the latest offset of a queue that has no such message, instead of failing.
     """
 
     everywhere: int
@@ -59,11 +62,11 @@ class Times(NamedTuple):
 
 
 Position: TypeAlias = Boundary | Offsets | FromGroup | Times
-"""Where a read starts or ends."""
+"""The start or end of a read: the same boundary for all queues, an offset for each, a group's offsets, or times."""
 
 
 def to_document(offsets: Mapping[MessageQueue, int]) -> Document:
-    """The document of ``offsets``, sorted so that equal offsets are written alike."""
+    """Return ``{topic: {broker: {queue: offset}}}``, sorted so that equal offsets give equal JSON."""
     document: Document = {}
     for queue in sorted(offsets):
         brokers = document.setdefault(queue.topic, {})
@@ -72,11 +75,11 @@ def to_document(offsets: Mapping[MessageQueue, int]) -> Document:
 
 
 def from_document(document: Any, least: int = Boundary.EARLIEST.number, *, empty: bool = False) -> Offsets:
-    """The offsets of a document.
+    """Return the offset of each queue that a document ``{topic: {broker: {queue: offset}}}`` names.
 
-    :param least: the smallest number allowed.
-    :param empty: whether it may name no queue at all, as the checkpoint of a pattern that matched nothing yet.
-    :raises ConfigError: it is of another shape; says where.
+    :param least: the smallest offset allowed; -2 by default, so that -2 (earliest) and -1 (latest) are accepted.
+    :param empty: accept a document without queues, such as the checkpoint of a pattern that no topic matches yet.
+    :raises ConfigError: the document has another form; the message names the wrong member.
     """
     offsets: Offsets = {}
     for topic, brokers in _members(document, "the document"):
@@ -91,14 +94,17 @@ def from_document(document: Any, least: int = Boundary.EARLIEST.number, *, empty
 
 
 def start_of_document(document: Any) -> Offsets | None:
-    """The offsets where a query began, if the document says; errors as :func:`from_document`."""
+    """Return the query's starting offsets from a checkpoint's document; None if the document does not have them.
+
+    :raises ConfigError: as :func:`from_document`.
+    """
     return from_document(document[START], 0, empty=True) if START in document else None
 
 
 def queues_of_document(document: Any) -> frozenset[MessageQueue]:
-    """The queues of a document ``{topic: {broker: [queue, ...]}}``.
+    """Return the queues that a document ``{topic: {broker: [queue, ...]}}`` names.
 
-    :raises ConfigError: it is of another shape; says where.
+    :raises ConfigError: the document has another form or names no queue; the message names the wrong member.
     """
     form = "{topic: {broker: [queue, ...]}}"
     queues: set[MessageQueue] = set()

@@ -1,8 +1,8 @@
-"""The options of the data source: parses and checks them.
+"""Parse and check the options of the data source. No IO.
 
-Pure. Names follow Spark's Kafka source where the idea is the same. Spark gives option
-names in lower case; errors use the spelling of the documentation. What they mean and their defaults: ``options_read``,
-``options_write`` and ``options_shared``.
+Options that Spark's Kafka source has, too, have the same name here. Spark passes option names in lower case; errors use
+the spelling of the documentation. Modules ``read``, ``write`` and ``shared`` of this folder define meanings and
+defaults.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["ReadOptions", "Use", "WriteOptions", "check_options", "read_options"
 
 
 class Use(Enum):
-    """The uses of the data source."""
+    """What the data source is used for; the value is the phrase for error messages."""
 
     READ_ANY = "a read"
     READ = "a batch read"
@@ -39,13 +39,13 @@ _ENGINE = frozenset(
     {"checkpointlocation", "queryname", "asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms",
      "_asyncprogresstrackingoverridesinkssupportcheck", "pathoptionbeforewrite"}
 )  # fmt: skip
-"""Options that Spark itself reads; they are not checked here."""
+"""Names, in lower case, of options that Spark itself reads; this package does not check them."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Refuse unknown names and impossible values before the use of the options is known.
+    """Refuse options with unknown names or invalid values, before Spark says whether they are for a read or a write.
 
-    :raises ConfigError: naming the option, its value, and the nearest name there is.
+    :raises ConfigError: names the option and its value; for an unknown name, also the most similar option.
     """
     known = {name.lower(): (name, parse) for name, parse in (READ | WRITE).items()}
     for key, text in options.items():
@@ -58,9 +58,9 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
-    """The options of a read.
+    """Return the parsed options of a read.
 
-    :raises ConfigError: an option is unknown, wrong, missing, or not for this use.
+    :raises ConfigError: an option is unknown, invalid, missing, or not allowed for ``use``.
     """
     given = _collect(options, READ, use)
     for name in _FORBIDDEN.get(use, ()):
@@ -76,9 +76,9 @@ def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
 
 
 def write_options(options: Mapping[str, str], use: Use = Use.WRITE) -> WriteOptions:
-    """The options of a write.
+    """Return the parsed options of a write.
 
-    :raises ConfigError: an option is unknown, wrong, missing, or not for this use.
+    :raises ConfigError: an option is unknown, invalid, missing, or not allowed for ``use``.
     """
     given = _collect(options, WRITE, use)
     if given.get("delivery_guarantee") is Guarantee.EXACTLY_ONCE:
@@ -159,7 +159,7 @@ _NEAR = {
     "pullbatchsize": "pullsinflight",
     "pulltimeoutms": "requesttimeoutms",
 }
-"""Option names of other data sources, and the ones to suggest instead: for a read, for a write."""
+"""Unknown names, such as Kafka's, to the options that the error suggests, separated by spaces (read, write)."""
 
 
 def _snake(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The options of reads. Pure, as ``options``."""
+"""The options of reads: their meanings, defaults and rules. No IO."""
 
 from __future__ import annotations
 
@@ -26,47 +26,51 @@ class ReadOptions(ClusterOptions):
     :ivar start: the first of these that is given: ``startingTimestamp`` (ms since 1970: messages stored then or later),
         ``startingOffsetsByTimestamp`` (JSON, one for every queue), ``startingOffsets`` (``earliest``, ``latest``,
         ``group``, or JSON ``{topic: {broker: {queue: offset}}}`` naming every queue, where -2 is earliest and -1
-        latest). Default: earliest for a batch read, latest for a stream. A stream looks at it once; a restart goes on
-        from its checkpoint. ``startingOffsetsByTimestampStrategy`` says what happens where no message is that young:
-        ``error`` (default) or ``latest``.
-    :ivar end: ``endingTimestamp``, ``endingOffsetsByTimestamp``, ``endingOffsets``, as above; batch read only. Default:
-        latest.
-    :ivar group: option ``groupId``: the consumer group messages are pulled under. A stream commits to it what Spark has
-        committed; ``startingOffsets=group`` begins there. Default: none, and nothing is committed.
-    :ivar fail_on_data_loss: fail when messages asked for are no longer there (default true); otherwise warn and skip.
-    :ivar max_offsets_per_trigger: at most so many messages in one micro-batch, shared out by the lag of the queues.
-        Default: no limit. PySpark 4.2 or later.
-    :ivar min_offsets_per_trigger: no micro-batch before so many messages are there, or ``max_trigger_delay`` seconds
-        (option as ``15m``, which is the default) have passed. Default: no waiting. PySpark 4.2 or later.
-    :ivar min_partitions: at least so many Spark partitions; long queues are split. Default: one for each queue, and
-        one for several that have few messages.
-    :ivar max_records_per_partition: at most so many messages in one Spark partition. Default: no limit.
-    :ivar tags: only messages with one of these tags (``a || b``); brokers filter.
-    :ivar sql: only messages whose properties fulfil an SQL92 expression; brokers filter (``enablePropertyFilter``).
-    :ivar columns: the columns of the read, in this order. Default: see ``schema``.
+        latest). Default: earliest for a batch read, latest for a stream. A stream uses it in its first run only; later
+        runs start from the checkpoint. ``startingOffsetsByTimestampStrategy`` applies to queues without a message
+        stored at or after the time: ``error`` (default) fails, ``latest`` starts at the queue's end.
+    :ivar end: ``endingTimestamp``, ``endingOffsetsByTimestamp`` or ``endingOffsets``, with values as for ``start``,
+        except that earliest and ``group`` are refused; offsets are exclusive. Batch read only. Default: latest.
+    :ivar group: option ``groupId``: the consumer group under which messages are pulled. A stream commits the offsets of
+        completed micro-batches to it; ``startingOffsets=group`` starts at its committed offsets. Default: no group, and
+        no offsets are committed.
+    :ivar fail_on_data_loss: fail if messages of the read were deleted (default true); false: log a warning, skip them.
+    :ivar max_offsets_per_trigger: upper limit for the messages of one micro-batch; queues get shares in proportion to
+        their lag. Default: no limit. PySpark 4.2 or later.
+    :ivar min_offsets_per_trigger: start a micro-batch only when this many messages are waiting, or
+        ``max_trigger_delay`` seconds (as an option with a unit, default ``15m``) after the previous micro-batch.
+        Default: start at once. PySpark 4.2 or later.
+    :ivar min_partitions: lower limit for the number of Spark partitions; long queues are split to reach it. Default:
+        one partition for each queue, except that queues with few messages share one.
+    :ivar max_records_per_partition: upper limit for the messages of one Spark partition. Default: no limit.
+    :ivar tags: read only messages with one of these tags (``a || b``); brokers filter.
+    :ivar sql: read only messages whose properties match an SQL92 expression; brokers filter, which needs their setting
+        ``enablePropertyFilter``.
+    :ivar columns: the columns of the read, in this order. Default: all but ``properties`` and the columns for messages
+        that cannot be decoded.
     :ivar body_type: ``binary`` (default) or ``string``.
     :ivar include_properties: add the column ``properties`` (default false).
-    :ivar push_filters: let Spark hand over conditions on topic, brokerName, queueId, queueOffset, storeTimestamp and
-        tags, so that what they exclude is not read. Batch only; PySpark 4.1 or later with the session's
+    :ivar push_filters: accept Spark's pushed-down filters on topic, brokerName, queueId, queueOffset, storeTimestamp
+        and tags, and do not read messages that they exclude. Batch only; PySpark 4.1 or later with the session's
         ``spark.sql.python.filterPushdown.enabled=true``. Default: false.
-    :ivar offset_lookup_interval_ms: ask the brokers for new ends at most once in so many milliseconds (default 100);
-        Spark asks an idle stream's source every 12 ms.
-    :ivar poll_name_server_interval_ms: look for new and vanished topics and queues every so many milliseconds (default
-        30000, as RocketMQ's clients).
-    :ivar pulls_in_flight: at most so many pulls in flight for one queue (default 256; fewer where answers are
-        large).
-    :ivar mode: what is done about messages that cannot be decoded: ``PERMISSIVE`` gives a row with the bytes and the
-        reason if the schema has one of the columns for them (see ``schema``), else leaves them out with a warning;
-        ``FAILFAST`` fails; ``DLQ`` sends them to ``dlqTopic`` with the reason. Default: ``PERMISSIVE`` for a stream,
-        ``FAILFAST`` for a batch read.
-    :ivar dlq_topic: where they go with ``DLQ`` (default ``%DLQ%`` and ``groupId``).
+    :ivar offset_lookup_interval_ms: shortest time between two requests for the latest offsets (default 100); Spark asks
+        an idle stream's source every 12 ms.
+    :ivar poll_name_server_interval_ms: time between two lookups of new and deleted topics and queues (default 30000, as
+        in RocketMQ's clients).
+    :ivar pulls_in_flight: upper limit for the concurrent pull requests of one queue (default 256; fewer if responses
+        are large).
+    :ivar mode: how to treat messages that cannot be decoded: ``PERMISSIVE`` returns a row with the bytes and the reason
+        if the schema has one of the columns for them (see ``schema``), else skips them with a warning; ``FAILFAST``
+        fails; ``DLQ`` sends them to ``dlqTopic`` with the reason. Default: ``PERMISSIVE`` for a stream, ``FAILFAST``
+        for a batch read.
+    :ivar dlq_topic: topic for messages that cannot be decoded, with mode ``DLQ`` (default: ``%DLQ%`` and ``groupId``).
     :ivar check_crc: compare each body with the checksum its broker stored (default true).
-    :ivar decoder: ``auto`` (default) decodes with ``rocketmq-py-native`` where it is installed and with NumPy
-        elsewhere, ``numpy`` never uses it, ``compiled`` fails without it.
-    :ivar max_decompressed_body: bytes that a compressed body may have when it is decompressed (default 128 MiB); a
-        message with more cannot be decoded, see ``mode``.
-    :ivar max_decompressed_batch: bytes of decompressed bodies in one record batch (default 64 MiB); a larger body is a
-        batch of its own.
+    :ivar decoder: ``auto`` (default) decodes with ``rocketmq-py-native`` if it is installed, else with NumPy; ``numpy``
+        always uses NumPy; ``compiled`` fails if ``rocketmq-py-native`` is not installed.
+    :ivar max_decompressed_body: largest size in bytes of one body after decompression (default 128 MiB); a message
+        with a larger one counts as not decodable, see ``mode``.
+    :ivar max_decompressed_batch: bytes of decompressed bodies in one record batch (default 64 MiB); a larger body gets
+        a batch to itself.
     """
 
     selection: Selection
@@ -138,10 +142,11 @@ BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "p
 
 
 def resolve_read(given: dict[str, Any], use: str) -> None:
-    """Combine options that belong together, and check them.
+    """Replace the parsed options in ``given`` by the arguments of :class:`ReadOptions`, and check that they agree.
 
-    :param use: what the options are for, in words.
-    :raises ConfigError: they contradict each other, or one is missing.
+    :param given: parsed values by option name in snake case; changed in place.
+    :param use: kind of read, as a phrase for error messages, such as ``a batch read``.
+    :raises ConfigError: options contradict each other, or a required one is missing.
     """
     _resolve_selection(given, use)
     _resolve_positions(given)

@@ -1,4 +1,4 @@
-"""The selection of a read: topics by name or pattern, or single queues. Pure."""
+"""Which queues a read covers: those of topics, chosen by name or pattern, or single queues. No IO."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rocketmq_py.protocol.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Option ``subscribe``."""
+    """Option ``subscribe``: all queues of the named topics."""
 
     names: tuple[str, ...]
 
     def topics(self, existing: Callable[[], Iterable[str]]) -> list[str]:  # noqa: ARG002 - one interface of three
-        """The topics to read, asked for or not whether they exist."""
+        """Return the topics to read; ``existing`` is not called, so a topic may not exist."""
         return list(self.names)
 
     def wants(self, queue: MessageQueue) -> bool:
-        """Whether a queue belongs to it."""
+        """Return whether the selection includes ``queue``."""
         return queue.topic in self.names
 
     def __str__(self) -> str:
@@ -31,19 +31,19 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Option ``subscribePattern``: every topic whose whole name matches, but not the brokers' own.
+    """Option ``subscribePattern``: all topics whose full name matches, except system topics.
 
-    Dead letters and retries are meant only by a pattern that begins as they do, with ``%``.
+    Retry and dead-letter topics (``%RETRY%…``, ``%DLQ%…``) match only if the pattern itself starts with ``%``.
     """
 
     pattern: re.Pattern[str]
 
     def topics(self, existing: Callable[[], Iterable[str]]) -> list[str]:
-        """The topics to read, of those that exist."""
+        """Return the names that match among those that ``existing`` returns, sorted."""
         return sorted(name for name in set(existing()) if self._matches(name))
 
     def wants(self, queue: MessageQueue) -> bool:
-        """Whether a queue belongs to it."""
+        """Return whether the selection includes ``queue``."""
         return self._matches(queue.topic)
 
     def _matches(self, topic: str) -> bool:
@@ -59,16 +59,16 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Option ``assign``."""
+    """Option ``assign``: exactly the named queues."""
 
     queues: frozenset[MessageQueue]
 
     def topics(self, existing: Callable[[], Iterable[str]]) -> list[str]:  # noqa: ARG002 - one interface of three
-        """The topics to read, asked for or not whether they exist."""
+        """Return the topics to read; ``existing`` is not called, so a topic may not exist."""
         return sorted({queue.topic for queue in self.queues})
 
     def wants(self, queue: MessageQueue) -> bool:
-        """Whether a queue belongs to it."""
+        """Return whether the selection includes ``queue``."""
         return queue in self.queues
 
     def __str__(self) -> str:

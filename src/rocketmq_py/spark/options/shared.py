@@ -1,4 +1,4 @@
-"""Options of both reads and writes: name servers, security, timeouts, retries. Pure."""
+"""Options of both reads and writes: name servers, security, timeouts, retries. No IO."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rocketmq_py.wire.signing import Credentials
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """The base of all option classes.
+    """Options of every read and write: the base of :class:`ReadOptions` and :class:`WriteOptions`.
 
     :ivar namesrv: name servers, ``host:port``, separated by ``;`` or ``,``. Required.
     :ivar security: options ``tls`` (default false, or true when another of them is given), ``tlsCa``, ``tlsCert``,
         ``tlsKey``, ``tlsKeyPassword``, ``tlsVerify``, ``tlsCheckHostname`` as of :class:`~rocketmq_py.tls.TlsOptions`,
         and ``accessKey``, ``secretKey``, ``securityToken`` as of :class:`~rocketmq_py.wire.signing.Credentials`.
         Files are read on the driver and on every executor.
-    :ivar request_timeout_ms: how long to wait for an answer (default 10000).
+    :ivar request_timeout_ms: how long to wait for a response (default 10000).
     :ivar num_retries: attempts after the first one, with a growing pause, before a read or write fails (default 7).
     """
 
@@ -34,7 +34,7 @@ class ClusterOptions:
 
     @property
     def timeout(self) -> float:
-        """Seconds to wait for an answer."""
+        """:attr:`request_timeout_ms` in seconds."""
         return self.request_timeout_ms / 1000
 
 
@@ -54,7 +54,7 @@ SHARED: dict[str, Parse] = {
     "securityToken": words,
 }
 SECRETS = frozenset({"tlsKeyPassword", "secretKey", "securityToken"})
-"""Options whose values no error may show."""
+"""Options whose values must not appear in error messages."""
 
 _TLS = {
     "tls_ca": "ca",
@@ -67,9 +67,10 @@ _TLS = {
 
 
 def take_security(given: dict[str, Any]) -> None:
-    """Replace the options of TLS and signing in ``given`` by one, ``security``.
+    """Replace the options of TLS and signing in ``given`` by one entry ``security``; add none if there are none.
 
-    :raises ConfigError: they contradict each other, or one is missing.
+    :param given: parsed values by option name in snake case; changed in place.
+    :raises ConfigError: options contradict each other, or a required one is missing.
     """
     security = Security(tls=_tls(given), credentials=_credentials(given))
     if security != OPEN:
@@ -77,9 +78,9 @@ def take_security(given: dict[str, Any]) -> None:
 
 
 def check_dlq_topic(given: Mapping[str, Any]) -> None:
-    """Refuse a topic for dead letters where there will be none.
+    """Refuse option ``dlqTopic`` without ``mode=DLQ``.
 
-    :raises ConfigError: ``mode`` is another one than ``DLQ``.
+    :raises ConfigError: ``dlqTopic`` is given and ``mode`` is not ``DLQ``.
     """
     if "dlq_topic" in given and given.get("mode") is not Mode.DLQ:
         raise ConfigError("option dlqTopic is of use with mode=DLQ only")

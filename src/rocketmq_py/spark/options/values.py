@@ -1,4 +1,4 @@
-"""Parsers of option values: numbers, addresses, names, offsets. Pure."""
+"""Parsers of option values: each turns an option's text into a value, or raises ConfigError. No IO."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rocketmq_py.spark.options.offsets import Boundary, Offsets, from_document, 
 from rocketmq_py.spark.options.selection import Assigned, Matching, Topics
 
 Parse = Callable[[str], Any]
-"""Parses the text of an option; raises ConfigError with what is expected."""
+"""A function that returns the value of an option's text, or raises ConfigError saying what is expected."""
 
 
 def boolean(text: str) -> bool:
-    """``true`` or ``false``."""
+    """Parse ``true`` or ``false``, in any case."""
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
         raise ConfigError("true or false is expected")
@@ -29,7 +29,7 @@ def boolean(text: str) -> bool:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """Parse a whole number above 0."""
     value = natural(text)
     if value == 0:
         raise ConfigError("a whole number above 0 is expected")
@@ -37,18 +37,18 @@ def positive(text: str) -> int:
 
 
 def natural(text: str) -> int:
-    """A whole number, 0 or above."""
+    """Parse a whole number, 0 or above."""
     if not re.fullmatch(r"[0-9]+", text.strip()):
         raise ConfigError("a whole number, 0 or above, is expected")
     return int(text)
 
 
 _SECONDS_OF_OUR_TIME = range(10**9, 10**11)
-"""As milliseconds these are days of 1970 to 1973, as seconds the years 2001 to 5138: what is meant is clear."""
+"""Numbers refused as milliseconds since 1970, where they fall in 1970 to 1973: as seconds they mean 2001 to 5138."""
 
 
 def milliseconds(text: str) -> int:
-    """A time, in milliseconds since 1970."""
+    """Parse a time in milliseconds since 1970; refuse numbers that are evidently seconds."""
     if not re.fullmatch(r"[0-9]+", text.strip()):
         raise ConfigError("milliseconds since 1970 are expected")
     if int(text) in _SECONDS_OF_OUR_TIME:
@@ -57,14 +57,14 @@ def milliseconds(text: str) -> int:
 
 
 def words(text: str) -> str:
-    """Any text that is not empty."""
+    """Return the text unchanged; refuse text that is empty or blank."""
     if not text.strip():
         raise ConfigError("it is empty")
     return text
 
 
 def addresses(text: str) -> tuple[str, ...]:
-    """Addresses of name servers."""
+    """Parse addresses ``host:port`` of name servers, separated by ``;`` or ``,``."""
     found = tuple(part.strip() for part in re.split("[;,]", text) if part.strip())
     for address in found:
         host, _, port = address.rpartition(":")
@@ -76,7 +76,7 @@ def addresses(text: str) -> tuple[str, ...]:
 
 
 def topics(text: str) -> Topics:
-    """Topics, each once."""
+    """Parse names of topics, separated by commas; duplicates are dropped."""
     found = tuple(dict.fromkeys(check_topic(part.strip()) for part in text.split(",") if part.strip()))
     if not found:
         raise ConfigError("at least one topic is expected")
@@ -84,7 +84,7 @@ def topics(text: str) -> Topics:
 
 
 def pattern(text: str) -> Matching:
-    """A regular expression that a whole name has to match."""
+    """Compile a regular expression that full topic names must match."""
     try:
         return Matching(re.compile(words(text)))
     except re.error as e:
@@ -92,7 +92,7 @@ def pattern(text: str) -> Matching:
 
 
 def assignment(text: str) -> Assigned:
-    """Queues one by one."""
+    """Parse the queues to read, as JSON ``{topic: {broker: [queue, ...]}}``."""
     return Assigned(queues_of_document(_json(text, "JSON {topic: {broker: [queue, ...]}}")))
 
 
@@ -104,11 +104,11 @@ def _json(text: str, expected: str) -> Any:
 
 
 GROUP = "group"
-"""The value of ``startingOffsets`` for the committed offsets of option ``groupId``."""
+"""The value of ``startingOffsets`` that means: start at the committed offsets of the consumer group ``groupId``."""
 
 
 def offsets(text: str) -> Boundary | Offsets:
-    """Offsets of every queue, or the end of a queue that is meant for all."""
+    """Parse ``earliest`` or ``latest``, for all queues, or JSON ``{topic: {broker: {queue: offset}}}``."""
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return Boundary(word)
@@ -116,7 +116,7 @@ def offsets(text: str) -> Boundary | Offsets:
 
 
 def starting(text: str) -> Boundary | Offsets | str:
-    """As :func:`offsets`, or :data:`GROUP`."""
+    """Parse ``startingOffsets``: ``group``, returned as :data:`GROUP`, or what :func:`offsets` accepts."""
     if text.strip().lower() == GROUP:
         return GROUP
     try:
@@ -126,7 +126,7 @@ def starting(text: str) -> Boundary | Offsets | str:
 
 
 def ending(text: str) -> Boundary | Offsets:
-    """As :func:`offsets`, for an end to read up to."""
+    """Parse ``endingOffsets``: as :func:`offsets`, but earliest (-2) is refused."""
     position = offsets(text)
     if position is Boundary.EARLIEST or (isinstance(position, dict) and Boundary.EARLIEST.number in position.values()):
         raise ConfigError("earliest (-2) is no end to read up to")
@@ -134,12 +134,12 @@ def ending(text: str) -> Boundary | Offsets:
 
 
 def times(text: str) -> dict[MessageQueue, int]:
-    """A time for each queue, in ms since 1970."""
+    """Parse a time for each queue, as JSON ``{topic: {broker: {queue: ms since 1970}}}``."""
     return from_document(_json(text, "JSON {topic: {broker: {queue: milliseconds since 1970}}}"), 0)
 
 
 def or_latest(text: str) -> bool:
-    """What to do where no message is that young."""
+    """Parse ``startingOffsetsByTimestampStrategy``: True for ``latest``, False for ``error``."""
     chosen = {"error": False, "latest": True}.get(text.strip().lower())
     if chosen is None:
         raise ConfigError("error or latest is expected")
@@ -150,7 +150,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400
 
 
 def duration(text: str) -> float:
-    """A time span as Spark writes it; in seconds."""
+    """Parse a time span with a unit, such as ``30s`` or ``15m``; return seconds."""
     found = re.fullmatch(r"\s*([0-9]+)\s*(ms|s|m|min|h|d)\s*", text.lower())
     if not found:
         raise ConfigError("a time span is expected, as 500ms, 30s, 15m, 2h or 1d")
@@ -158,7 +158,7 @@ def duration(text: str) -> float:
 
 
 def tags(text: str) -> tuple[str, ...]:
-    """Tags, one of which a message must have; none for all messages."""
+    """Parse a tag expression ``a || b`` into tags; empty for ``*``, which matches all messages."""
     try:
         return tuple(dict.fromkeys(SubscriptionData.parse("", words(text), 0).tags_set))
     except BadHeader as e:
@@ -166,7 +166,7 @@ def tags(text: str) -> tuple[str, ...]:
 
 
 def sql(text: str) -> str:
-    """An SQL92 expression that brokers accept."""
+    """Check that brokers can parse an SQL92 filter expression; return it unchanged."""
     from rocketmq_py.core.sql92 import compile_sql  # every worker imports this module, few need the language
 
     unread = compile_sql(words(text)).unread.strip()
@@ -176,7 +176,7 @@ def sql(text: str) -> str:
 
 
 def mode(text: str) -> Mode:
-    """A mode for bad records."""
+    """Parse option ``mode``, how to treat bad records, in any case."""
     try:
         return Mode(text.strip().lower())
     except ValueError:
@@ -184,7 +184,7 @@ def mode(text: str) -> Mode:
 
 
 def decoder_choice(text: str) -> DecoderChoice:
-    """A decoder."""
+    """Parse option ``decoder``, in any case."""
     try:
         return DecoderChoice(text.strip().lower())
     except ValueError:
@@ -192,7 +192,7 @@ def decoder_choice(text: str) -> DecoderChoice:
 
 
 def columns(text: str) -> tuple[str, ...]:
-    """Names of columns."""
+    """Parse names of columns, separated by commas; refuse duplicates. Whether the columns exist is not checked."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:
         raise ConfigError("at least one column is expected")
@@ -202,7 +202,7 @@ def columns(text: str) -> tuple[str, ...]:
 
 
 def body_type(text: str) -> str:
-    """How bodies are given."""
+    """Parse option ``bodyType``; return ``binary`` or ``string``."""
     if text.strip().lower() not in ("binary", "string"):
         raise ConfigError("binary or string is expected")
     return text.strip().lower()

@@ -1,4 +1,4 @@
-"""The options of writes. Pure, as ``options``."""
+"""The options of writes: their meanings, defaults and rules. No IO."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rocketmq_py.spark.options.values import Parse, mode, positive, words
 
 
 class Guarantee(Enum):
-    """How often a row of a stream is delivered."""
+    """Values of option ``deliveryGuarantee``: how often consumers may receive a row of a stream."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
@@ -23,23 +23,26 @@ class Guarantee(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(ClusterOptions):
-    """Options of ``df.write`` and ``df.writeStream``; a row that is not bound to a queue is tried on another broker.
+    """Options of ``df.write`` and ``df.writeStream``.
+
+    A failed send is retried on another broker, unless a queue id or sharding key binds the row to its queue.
 
     :ivar topic: the topic of every row; without it each row needs a column ``topic``.
-    :ivar producer_group: the group the messages are sent under (default ``spark_sink``).
-    :ivar max_batch_bytes: rows of one queue are sent together up to so many bytes (default 262144).
-    :ivar sends_in_flight: sends in flight from one task (default 4).
-    :ivar mode: what is done about rows no broker would take (too large, illegal topic, no body): ``PERMISSIVE`` leaves
-        them out with a warning, ``FAILFAST`` fails, ``DLQ`` sends them to ``dlqTopic`` with the reason. Default:
+    :ivar producer_group: the producer group of the messages (default ``spark_sink``).
+    :ivar max_batch_bytes: size limit in bytes of the batches in which rows of one queue are sent (default 262144).
+    :ivar sends_in_flight: upper limit for the concurrent send requests of one task (default 4).
+    :ivar mode: how to treat rows that every broker would refuse (too large, illegal topic, no body): ``PERMISSIVE``
+        skips them with a warning, ``FAILFAST`` fails, ``DLQ`` sends them to ``dlqTopic`` with the reason. Default:
         ``PERMISSIVE`` for a stream, ``FAILFAST`` for a batch write.
-    :ivar dlq_topic: where bad rows go (default ``%DLQ%`` and the producer group); ``rocketmq dlq`` shows them.
-    :ivar delivery_guarantee: ``at-least-once`` (default), or ``exactly-once`` (streams only): the rows of a micro-batch
-        are seen by consumers once, after it was decided as a whole.
-    :ivar transactions_location: where an exactly-once query keeps its decisions: a directory or URI that outlives the
-        driver. Default: ``rocketmq`` in its checkpointLocation.
-    :ivar in_checkpoint: whether that default holds: Spark has written into the checkpoint before. No option.
-    :ivar commit_timeout_ms: how long an exactly-once query waits for brokers to ask how transactions ended, after a
-        crash or a broken connection (default 600000).
+    :ivar dlq_topic: topic for bad rows (default ``%DLQ%`` and the producer group); ``rocketmq dlq`` shows them.
+    :ivar delivery_guarantee: ``at-least-once`` (default), or ``exactly-once`` (streams only): consumers receive each
+        row of a micro-batch once, after the micro-batch is committed as one transaction.
+    :ivar transactions_location: directory or URI where an exactly-once query stores whether each micro-batch is
+        committed; it must outlive the driver. Default: ``rocketmq`` in the query's checkpointLocation.
+    :ivar in_checkpoint: ``transactions_location`` is that default, so it lies in Spark's checkpoint. Derived; not an
+        option of the user.
+    :ivar commit_timeout_ms: how long an exactly-once query waits, after a crash or a broken connection, for brokers to
+        check back the outcome of its transactions (default 600000).
     """
 
     topic: str | None = None
@@ -75,10 +78,11 @@ WRITE: dict[str, Parse] = SHARED | {
 
 
 def take_checkpoint(given: dict[str, Any], options: Mapping[str, str]) -> None:
-    """Put the decisions of an exactly-once query into its checkpoint, unless another location is given.
+    """Set ``transactions_location`` in ``given`` to ``rocketmq`` in the query's checkpoint, unless the user gives one.
 
-    :param options: all options of the query, Spark's own among them.
-    :raises ConfigError: the query cannot be exactly-once, or its checkpoint is not known.
+    :param given: parsed values by option name in snake case; changed in place.
+    :param options: all options of the query as Spark passes them, including Spark's own.
+    :raises ConfigError: the query cannot be exactly-once, or neither location is given.
     """
     engine = {name.lower(): text for name, text in options.items()}
     if engine.get("asyncprogresstrackingenabled", "").lower() == "true":

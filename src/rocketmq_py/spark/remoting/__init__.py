@@ -1,1 +1,1 @@
-"""Access to brokers from Spark's planners and tasks: connections, routes, pulls, retries."""
+"""Access to name servers and brokers from Spark's planners and tasks: connections, routes, pulls, retries."""

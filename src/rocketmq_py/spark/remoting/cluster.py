@@ -1,4 +1,4 @@
-"""Routes, queue offsets and committed offsets of a cluster. Blocking; ``plan`` decides what follows from them."""
+"""A blocking client for routes, queue offsets and committed offsets of a cluster."""
 
 from __future__ import annotations
 
@@ -40,29 +40,32 @@ from rocketmq_py.spark.remoting.queues import (
 from rocketmq_py.spark.remoting.retry import new_retry
 
 AUTO_CREATE_QUEUES = 4
-"""Queues of a topic that its first message creates, as with Java's producer."""
+"""Number of queues of a topic that is created by its first message, as with Java's producer."""
 
 _AVOIDED_SECONDS = 5.0
-"""For so long after a failed request, other brokers of the same name are asked first."""
+"""Time after a failed request during which other brokers of the same name are tried first."""
 _AT_ONCE = 256
-"""Requests in flight on one connection: a peer whose answers nobody takes reads no more requests."""
+"""Limit for the requests in flight on one connection: a server stops reading if its responses are not read."""
 
 Request = tuple[RequestCode, dict[str, str], bytes]
-"""Code, header fields and body."""
+"""A request: code, header fields and body."""
 
 
 class QueueEnds(NamedTuple):
-    """Latest offsets. Those of ``from_slaves`` may be behind the master, which did not answer."""
+    """Latest offsets by queue.
+
+    :ivar from_slaves: queues whose master did not respond: their offsets come from a slave, which may lag.
+    """
 
     offsets: Offsets
     from_slaves: frozenset[MessageQueue]
 
 
 class Cluster:
-    """A cluster as its name servers describe it. For one thread, except :meth:`exchange`; close it when done.
+    """A blocking client of name servers and brokers. Not thread-safe, except :meth:`exchange`; close it when done.
 
-    :param namesrv: name servers, ``host:port`` each; the first that answers is asked.
-    :param timeout: seconds to wait for an answer.
+    :param namesrv: name servers, ``host:port`` each; tried in this order until one responds.
+    :param timeout: seconds to wait for a response.
     :param retries: attempts after the first one.
     :param security: TLS and credentials for name servers and brokers.
     """
@@ -76,19 +79,19 @@ class Cluster:
     # -- topics and queues
 
     def readable(self, topics: Iterable[str]) -> QueueRoutes:
-        """The queues of ``topics`` that can be read.
+        """Look up the readable queues of ``topics``.
 
-        :raises NoRouteError: a topic does not exist, or has no queue that may be read.
-        :raises NetworkError: no name server answers.
+        :raises NoRouteError: a topic does not exist, or has no readable queue.
+        :raises NetworkError: no name server responds.
         """
         return self._queues(topics, readable_number)
 
     def selected(self, selection: Selection, *, missing: bool = False) -> QueueRoutes:
-        """The queues a read selects.
+        """Look up the readable queues that a read selects.
 
-        :param missing: leave out named topics and queues that do not exist.
-        :raises NoRouteError: a named topic or queue does not exist.
-        :raises NetworkError: no name server answers.
+        :param missing: leave out selected topics and queues that do not exist, instead of failing.
+        :raises NoRouteError: a selected topic or queue does not exist, and ``missing`` is false.
+        :raises NetworkError: no name server responds.
         """
         # a topic that matched a pattern may have just been deleted
         skip_missing = missing or isinstance(selection, Matching)
@@ -99,24 +102,31 @@ class Cluster:
         return chosen
 
     def topics(self) -> list[str]:
-        """The names of all topics.
+        """Look up the names of all topics.
 
-        :raises NetworkError: no name server answers.
+        :raises NetworkError: no name server responds.
         """
         request = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader().to_ext(), b""
         (answer,) = self._ask_namesrv("listing topics", [request])
         return TopicList.decode(answer.body).topic_list
 
     def brokers(self) -> set[str]:
-        """The names of the brokers that are registered now; errors as :meth:`topics`."""
+        """Look up the names of the brokers that are registered now.
+
+        :raises NetworkError: no name server responds.
+        """
         request = RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader().to_ext(), b""
         (answer,) = self._ask_namesrv("listing brokers", [request])
         return set(ClusterInfo.decode(answer.body).broker_addr_table)
 
     def writable(self, topic: str) -> QueueRoutes:
-        """The queues of ``topic`` that can be written; errors as :meth:`readable`.
+        """Look up the writable queues of ``topic``.
 
-        For a topic that does not exist: the queues its first message will create, if brokers allow that.
+        If the topic does not exist and brokers create topics automatically, returns the queues that the first message
+        will create.
+
+        :raises NoRouteError: the topic does not exist and is not created automatically, or has no writable queue.
+        :raises NetworkError: no name server responds.
         """
         try:
             return self._queues([topic], writable_number)
@@ -124,19 +134,23 @@ class Cluster:
             template = self._template()
             if template is None:
                 raise
-        # The broker may have registered at a name server that has just started, between the two requests.
+        # The name server may have just started, and the broker may have registered between the two requests.
         with suppress(_NoTopic):
             return self._queues([topic], writable_number)
         number: Callable[[QueueData], int] = lambda data: min(writable_number(data), AUTO_CREATE_QUEUES)  # noqa: E731
         return QueueRoutes(dict(of_route(topic, template, number)))
 
     def masters(self, topic: str) -> dict[str, str]:
-        """The address of the master of each broker that has ``topic``, by broker name; errors as :meth:`readable`."""
+        """Look up the addresses of the masters that have ``topic``, by broker name.
+
+        :raises NoRouteError: the topic does not exist.
+        :raises NetworkError: no name server responds.
+        """
         brokers = brokers_of(self._route(topic))
         return {name: addresses.master for name, addresses in brokers.items() if addresses.master}
 
     def _template(self) -> TopicRouteData | None:
-        """The route a topic created by its first message gets; None if brokers do not create topics automatically."""
+        """Look up the route that new topics get; None if brokers do not create topics automatically."""
         try:
             return self._route(AUTO_CREATE_TOPIC)
         except _NoTopic:
@@ -163,9 +177,9 @@ class Cluster:
         return route
 
     def _routes(self, topics: Collection[str]) -> dict[str, TopicRouteData | None]:
-        """The routes of topics; None for those that do not exist.
+        """Look up the route of each topic; None for a topic that does not exist.
 
-        :raises NetworkError: no name server answers.
+        :raises NetworkError: no name server responds.
         """
         requests: list[Request] = [
             (
@@ -182,9 +196,10 @@ class Cluster:
         }
 
     def _ask_namesrv(self, what: str, requests: Sequence[Request]) -> list[Reply]:
-        """The answers of the first name server that gives all: successes, or that a topic does not exist.
+        """Send requests to the first name server that answers all, with SUCCESS or TOPIC_NOT_EXIST; retries.
 
-        :raises NetworkError: no name server answers.
+        :param what: the purpose of the requests, for the log and errors.
+        :raises NetworkError: no name server answers all.
         """
         return new_retry(self._retries, what).call(lambda: self._ask_namesrv_once(requests)) if requests else []
 
@@ -203,24 +218,33 @@ class Cluster:
                 return answers
         raise NetworkError("no name server answers; check option namesrv: " + "; ".join(map(str, failures)))
 
-    # -- what queues hold
+    # -- offsets of queues
 
     def bounds(self, queues: QueueRoutes) -> dict[MessageQueue, Bounds]:
-        """What each queue holds now."""
+        """Ask brokers for the earliest and latest offset of each queue.
+
+        :raises RocketMQError: a broker does not respond after all retries.
+        """
         earliest, latest = self.earliest(queues), self.latest(queues)
         return {queue: Bounds(earliest[queue], latest[queue]) for queue in queues.addresses}
 
     def earliest(self, queues: QueueRoutes) -> Offsets:
-        """The offset of the oldest message of each queue."""
+        """Ask brokers for the offset of the oldest message of each queue.
+
+        :raises RocketMQError: a broker does not respond after all retries.
+        """
         answers = self._offsets(queues, RequestCode.GET_MIN_OFFSET, _min_offset)
         return {queue: max(offset, 0) for queue, offset in answers.items()}  # -1: a batch queue without messages
 
     def latest(self, queues: QueueRoutes) -> Offsets:
-        """The offset the next message of each queue will get."""
+        """Ask brokers for the offset that the next message of each queue will get.
+
+        :raises RocketMQError: a broker does not respond after all retries.
+        """
         return self.ends(queues).offsets
 
     def ends(self, queues: QueueRoutes) -> QueueEnds:
-        """As :meth:`latest`, with the queues whose offset comes from a slave."""
+        """Ask brokers for the latest offsets as :meth:`latest`, and note queues whose offset comes from a slave."""
         offsets: Offsets = {}
         from_slaves: set[MessageQueue] = set()
         for queue, (answer, address) in self._each(queues, RequestCode.GET_MAX_OFFSET, _max_offset).items():
@@ -230,13 +254,18 @@ class Cluster:
         return QueueEnds(offsets, frozenset(from_slaves))
 
     def since(self, queues: QueueRoutes, times: Mapping[MessageQueue, int]) -> Offsets:
-        """The offset of the first message stored at or after a time (ms), for each queue; its end if there is none."""
+        """Ask brokers for the offset of the first message of each queue that was stored at or after a time.
+
+        For a queue without such a message it is the latest offset.
+
+        :param times: ms since 1970, by queue.
+        """
         return self._offsets(queues, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, lambda queue: _search(queue, times[queue]))
 
     # -- consumer groups
 
     def committed(self, group: str, queues: QueueRoutes) -> Offsets:
-        """The offsets a group has committed; queues without a committed offset are left out."""
+        """Ask brokers for the offsets that a group has committed; queues without one are left out."""
         answers = self._each(queues, RequestCode.QUERY_CONSUMER_OFFSET, lambda queue: _query_offset(group, queue))
         return {
             queue: _offset_of(answer, address)
@@ -245,9 +274,10 @@ class Cluster:
         }
 
     def commit(self, group: str, offsets: Offsets, queues: QueueRoutes) -> None:
-        """Commit the offsets of a group.
+        """Commit ``offsets`` for a consumer group.
 
-        :raises RocketMQError: a broker refuses them.
+        :param queues: the addresses of these queues; queues that are missing there are skipped.
+        :raises RocketMQError: a broker refuses them or does not respond.
         """
         code, chosen = RequestCode.UPDATE_CONSUMER_OFFSET, queues.only(offsets)
         answers = self._each(chosen, code, lambda queue: _update_offset(group, queue, offsets[queue]))
@@ -255,8 +285,11 @@ class Cluster:
             _check(answer, address)
 
     def show(self, group: str, queues: QueueRoutes) -> None:
-        """Create the retry topic of a group that no consumer has joined, so that tools find the group.
+        """Create the retry topic of a group if it does not exist, so that tools find the group.
 
+        Consumers create it when they join, but a group that only Spark uses has no consumers.
+
+        :param queues: queues of the query; the topic is created on their masters.
         :raises RocketMQError: a broker refuses.
         """
         topic = retry_topic(group)
@@ -284,7 +317,10 @@ class Cluster:
     def _each(
         self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
     ) -> dict[MessageQueue, tuple[Reply, str]]:
-        """One answer per queue, with the address it came from. A logical queue that has moved is asked again there."""
+        """Send a request for each queue to its broker; return the responses with the addresses they came from.
+
+        If a logical queue has moved to another broker, its request is sent there, and ``queues`` is corrected.
+        """
         answers = self._each_broker(queues, code, header)
         moved = [queue for queue, (answer, _) in answers.items() if answer.code == ResponseCode.NOT_LEADER_FOR_QUEUE]
         if moved:
@@ -297,7 +333,10 @@ class Cluster:
     def _each_broker(
         self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
     ) -> dict[MessageQueue, tuple[Reply, str]]:
-        """One answer per queue, with the address it came from. Brokers are asked at the same time."""
+        """Send a request for each queue to its broker, to all brokers at the same time.
+
+        Returns the response for each queue, with the address it came from.
+        """
 
         def ask(members: tuple[Addresses, list[MessageQueue]]) -> tuple[list[Reply], str]:
             at, asked = members
@@ -311,7 +350,10 @@ class Cluster:
         }
 
     def _ask_one_of(self, addresses: Addresses, requests: Sequence[Request]) -> tuple[list[Reply], str]:
-        """The answers of a master or one of its slaves, and the address: others are tried if one fails."""
+        """Send requests to a master, or to its slaves if it fails; return the responses and the address used.
+
+        :raises RocketMQError: all attempts failed.
+        """
         now = time.monotonic()
         order = sorted(addresses.all, key=lambda a: now - self._failed_at.get(a, float("-inf")) < _AVOIDED_SECONDS)
         retry = new_retry(self._retries + len(order) - 1, f"asking {', '.join(order)}")
@@ -325,9 +367,10 @@ class Cluster:
                 order = [*order[1:], order[0]]
 
     def _ask(self, address: str, requests: Sequence[Request], *, is_slave: bool = False) -> list[Reply]:
-        """The answers of one broker.
+        """Send requests to one broker; return its responses.
 
-        :param is_slave: it may not have a topic that its master has.
+        :param is_slave: the broker is a slave, which may not have a topic yet: TOPIC_NOT_EXIST is worth a retry.
+        :raises RocketMQError: a response has an error that is worth a retry, here or at another broker.
         """
         answers = self.exchange(address, requests)
         for answer in answers:
@@ -338,9 +381,9 @@ class Cluster:
         return answers
 
     def exchange(self, address: str, requests: Sequence[Request]) -> list[Reply]:
-        """The answers of a server to requests, many of which are in flight at a time. Safe in several threads.
+        """Send requests to a server, many in flight at a time, and return its responses in the same order. Thread-safe.
 
-        :raises NetworkError: it cannot be reached, or does not answer all.
+        :raises NetworkError: the server cannot be reached, or does not respond to all.
         """
         answers: dict[int, Reply] = {}
         order: list[int] = []

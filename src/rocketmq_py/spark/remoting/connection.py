@@ -1,4 +1,4 @@
-"""Connections of Spark's planners and tasks: the shared blocking transport, secured as the options say."""
+"""Blocking connections of Spark's planners and tasks, with TLS and credentials from the options."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def connect(
     """Open a connection.
 
     :param address: ``host:port``.
-    :param timeout: seconds to wait for the connection, and each time for bytes of an answer.
+    :param timeout: seconds to wait for the connection, and for each part of a response.
     :param security: TLS options, and credentials for signing requests.
-    :param context: the TLS context of ``security``, if it exists already.
-    :raises ConnectError: the connection is refused or not made in time, or TLS fails.
+    :param context: a TLS context made from ``security``, for several connections; None makes one.
+    :raises ConnectError: the connection is refused or not established in time, or TLS fails.
     """
     tls = context or security.context()
     return BlockingConnection.connect(address, timeout, tls=tls, credentials=security.credentials, hint=_HINT)
 
 
 class BlockingConnections:
-    """Connections by address, opened on first use. For one thread, or several that hold :meth:`lock` of an address.
+    """One connection for each address, opened on first use. A thread that shares one must hold its :meth:`lock`.
 
-    :param timeout: seconds, as of :func:`connect`.
+    :param timeout: seconds to wait for a connection, and for each part of a response.
     """
 
     def __init__(self, timeout: float, security: Security = OPEN) -> None:
@@ -41,9 +41,9 @@ class BlockingConnections:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def to(self, address: str) -> BlockingConnection:
-        """The connection to ``address``.
+        """Return the connection to ``address``; open it if there is none.
 
-        :raises ConnectError: it cannot be opened.
+        :raises ConnectError: the connection cannot be opened.
         """
         connection = self._open.get(address)
         if connection is None:
@@ -51,11 +51,11 @@ class BlockingConnections:
         return connection
 
     def lock(self, address: str) -> threading.Lock:
-        """The lock that threads hold which share the connection to ``address``."""
+        """Return the lock that a thread must hold while it uses the connection to ``address``."""
         return self._locks[address]
 
     def drop(self, address: str) -> None:
-        """Close a connection that failed; the next use opens a new one."""
+        """Close the connection to ``address`` after a failure; the next use opens a new one."""
         connection = self._open.pop(address, None)
         if connection is not None:
             connection.close()
@@ -67,13 +67,13 @@ class BlockingConnections:
 
 
 class IdleConnections:
-    """Connections of a task that one range has used and the next one may. For one thread."""
+    """A pool of open connections that one range of a task has used, for use by the next ranges. Not thread-safe."""
 
     def __init__(self) -> None:
         self._idle: dict[str, list[BlockingConnection]] = {}
 
     def take(self, address: str) -> BlockingConnection | None:
-        """An open connection to ``address`` that nobody uses; None if there is none."""
+        """Remove an open connection to ``address`` from the pool and return it; None if there is none."""
         idle = self._idle.get(address, [])
         while idle:
             connection = idle.pop()
@@ -83,7 +83,7 @@ class IdleConnections:
         return None
 
     def put(self, connection: BlockingConnection) -> None:
-        """Keep a connection for others; it is closed if answers are still to come."""
+        """Add a connection to the pool, or close it if there are responses that were not read."""
         if connection.in_flight or connection.arrived:
             connection.close()
         else:

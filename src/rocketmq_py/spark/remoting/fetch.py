@@ -1,6 +1,7 @@
-"""Fetch one range of one queue: pulls over a blocking connection, with retries; losses are reported.
+"""Fetch one range of offsets of one queue by pulls over a blocking connection, with retries.
 
-Which pulls to send is decided in ``pull_window``; bodies are not decoded here.
+Module ``pull_window`` decides which pulls to send. Bodies are not decoded here. Deleted messages are an error, or
+logged and skipped.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ READ_GROUP = "TOOLS_CONSUMER"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """Settings of all ranges of a query; see ``ReadOptions`` for the meaning of each."""
+    """Settings with which a query fetches its ranges; see :class:`ReadOptions` for their meanings.
+
+    :ivar timeout: seconds to wait for a response.
+    :ivar wanted: the message filter.
+    """
 
     namesrv: tuple[str, ...]
     timeout: float
@@ -62,17 +67,17 @@ class FetchSettings:
 
 
 class Lag(RocketMQError):
-    """The broker does not have messages that another answer promised, such as a slave that lags. Worth another try."""
+    """A broker does not have messages that exist elsewhere, as a slave that lags behind its master; retryable."""
 
     retryable = True
 
 
 class UnprovenLoss(Lag):
-    """A broker says that offsets of the range hold no messages. Another answer may still show them."""
+    """A broker reports that offsets of the range have no messages: a loss only if it still does so after retries."""
 
 
 class SlaveClosed(NoRouteError):
-    """A slave with ``slaveReadEnable=false``: it answers as if there were no messages."""
+    """The broker is a slave with ``slaveReadEnable=false``, which responds as if there were no messages."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -83,14 +88,14 @@ class SlaveClosed(NoRouteError):
 
 
 class Fetcher:
-    """Fetches one range, once. Close it when done.
+    """Fetches the messages of one range of a queue, once. Close it when done.
 
-    Reads from the master; from a slave if the master suggests it or cannot be reached; and from the master again if the
+    Pulls from the master; from a slave if the master suggests it or cannot be reached; and from the master again if the
     slave suggests that or lacks messages.
 
-    :param wanted: the range.
-    :param addresses: master and slaves of the queue; looked up again when none answers.
-    :param idle: connections that other ranges of the task have used.
+    :param wanted: the range of offsets.
+    :param addresses: master and slaves of the queue; looked up again if none responds.
+    :param idle: pool of connections that other ranges of the task have used; None for no pool.
     """
 
     def __init__(
@@ -114,12 +119,12 @@ class Fetcher:
         self._accepts_losses = False
         self._compacted: bool | None = None
         self.between = 0
-        """Offsets of a logical queue that belong to none of its physical queues."""
+        """Number of offsets of a logical queue that belong to none of its physical queues."""
         self.skipped = 0
-        """Offsets that were left out because their messages are gone, and the settings say to go on."""
+        """Number of offsets skipped because their messages were deleted, with ``failOnDataLoss=false``."""
 
     def begin(self) -> None:
-        """Send the first pulls ahead of :meth:`chunks`, so that the broker reads while other ranges are decoded.
+        """Send the first pulls before :meth:`chunks` is called, so that the broker reads while others are decoded.
 
         :raises RocketMQError: as :meth:`chunks`.
         """
@@ -129,10 +134,10 @@ class Fetcher:
             self._reconnect(e)
 
     def chunks(self) -> Iterator[list[FetchedChunk]]:
-        """Bodies of pull answers in the order of offsets, as they arrive.
+        """Yield the bodies of pull responses in the order of offsets, as soon as they arrive.
 
-        :raises DataLossError: messages are gone and the settings say to fail.
-        :raises RocketMQError: the broker cannot be read, all attempts used up.
+        :raises DataLossError: messages were deleted, and ``failOnDataLoss`` is true.
+        :raises RocketMQError: the queue cannot be read after all retries.
         """
         while not self._window.done:
             try:
@@ -145,7 +150,7 @@ class Fetcher:
         self._whole = True
 
     def close(self) -> None:
-        """Close the connection, or leave it to other ranges if all of this one is read."""
+        """Close the connection, or return it to the pool if the whole range was read."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -155,7 +160,7 @@ class Fetcher:
             connection.close()
 
     def _send_pulls(self) -> BlockingConnection:
-        """Connect if necessary, and send the pulls that the window allows."""
+        """Connect if necessary, and send the pulls that the window allows; return the connection."""
         if self._connection is None:
             self._connection = self._connect()
             if self._at_slave and not self._settings.wanted.takes_all:
@@ -172,7 +177,7 @@ class Fetcher:
         return known or connect(self._addresses[0], self._settings.timeout, self._settings.security)
 
     def _exchange(self) -> None:
-        """Send pulls, then handle at least one answer and all that have arrived."""
+        """Send pulls, wait for a response, and handle it and all others that have arrived."""
         connection = self._send_pulls()
         while self._inflight:
             answer = connection.receive()
@@ -184,7 +189,7 @@ class Fetcher:
             self._after_last_answer()
 
     def _after_last_answer(self) -> None:
-        """No pull is in flight: deal with what failed, or go to the broker that was suggested."""
+        """Handle a failure, or switch to the broker that was suggested; called when no pull is in flight."""
         suggested, self._suggested = self._suggested, None
         failure, self._failure = self._failure, None
         if isinstance(failure, NotLeader):
@@ -202,9 +207,10 @@ class Fetcher:
             self._switch_to(suggested)
 
     def _try_again(self, failure: RocketMQError) -> None:
-        """Wait before the next attempt: once for all pulls that were refused together.
+        """Sleep before the next attempt, once for all pulls that failed together.
 
-        :raises RocketMQError: the attempts are used up.
+        :raises DataLossError: messages are missing after all retries, and ``failOnDataLoss`` is true.
+        :raises RocketMQError: the retries are used up.
         """
         try:
             self._retry.failed(failure)
@@ -215,9 +221,11 @@ class Fetcher:
             self._retry.succeeded()
 
     def is_compacted(self) -> bool:
-        """True if the topic is compacted, so that offsets without messages are no loss. No pull may be in flight.
+        """Return True if the topic is compacted, so that offsets without messages are no loss.
 
-        :raises NetworkError: the broker does not answer.
+        Asks the broker on the first call, when no pull may be in flight. False if the broker does not say.
+
+        :raises NetworkError: the broker does not respond.
         """
         if self._compacted is None:
             if self._connection is None:
@@ -238,7 +246,10 @@ class Fetcher:
         self._addresses = self._addresses[at:] + self._addresses[:at]
 
     def _probe(self, connection: BlockingConnection) -> None:
-        """Check that a slave serves reads: under a filter, its refusal looks like an answer without matches."""
+        """Check that a slave serves reads: with a filter, its refusal looks like a response without matches.
+
+        :raises SlaveClosed: the slave does not serve reads.
+        """
         fields = {**self._fields(Pull(self._start, 1, Segment(0, 1))), "subscription": ALL, "expressionType": TAG}
         connection.send([(RequestCode.PULL_MESSAGE, fields, b"")])
         if connection.receive().code == ResponseCode.PULL_RETRY_IMMEDIATELY:
@@ -276,12 +287,12 @@ class Fetcher:
             error: RocketMQError = BrokerError.of(answer.code, answer.remark, self._addresses[0])
             if NO_FILTER in (answer.remark or ""):
                 raise ConfigError(f"{error}: option sql needs enablePropertyFilter=true there")
-            if isinstance(error, TopicNotExist) and self._at_slave:  # it takes topics over later than messages
+            if isinstance(error, TopicNotExist) and self._at_slave:  # slaves get topics later than messages
                 error = Lag(f"{self._addresses[0]}, a slave, does not have topic {self._queue.topic} yet")
             self._retry_segment(segment, error)
 
     def _note_suggestion(self, broker_id: int) -> None:
-        """Remember the broker that an answer suggests: a slave, for messages that are no longer in memory."""
+        """Store the broker that a response suggests for further pulls, such as a slave for messages not in memory."""
         address = self._servers.of(broker_id)
         if address is not None and address != self._addresses[0] and address not in self._distrusted:
             self._suggested = address
@@ -311,12 +322,12 @@ class Fetcher:
             ))  # fmt: skip
 
     def _answered(self, segment: Segment, body: bytes, next_offset: int) -> None:
-        if self._window.is_first(segment):  # others may be answered again and again while this one fails
+        if self._window.is_first(segment):  # later segments may succeed again and again while the first one fails
             self._retry.succeeded()
         self._window.answer(segment, body, next_offset)
 
     def _is_unmatched(self, answer: Reply) -> bool:
-        """True if the filter is why there are no messages. Brokers name the status of the read in the remark."""
+        """Return True if there are no messages because of the filter: the remark names the status of the read."""
         is_filtered = not self._settings.wanted.takes_all
         return (
             is_filtered
@@ -325,7 +336,7 @@ class Fetcher:
         )
 
     def _is_between(self, answer: Reply) -> bool:
-        """True if a logical queue has no messages at these offsets, because its next physical queue begins later.
+        """Return True if a logical queue has no messages at these offsets because its next physical queue starts later.
 
         Java's broker returns no remark if another broker has the physical queue.
         """
@@ -336,9 +347,12 @@ class Fetcher:
         )
 
     def _leave_out(self, segment: Segment, stop: int, loss: str) -> None:
-        """Pass over offsets that a broker has no messages for, if that is no loss, or the settings accept it.
+        """Handle offsets, up to ``stop``, at which a broker has no messages.
 
-        Otherwise ask again: a slave that acts for its master, or a broker that has just started, may be wrong.
+        They are skipped if the topic is compacted, or the loss was confirmed by retries and is accepted. Otherwise they
+        are pulled again: a slave in place of its master, or a broker that has just started, may be wrong.
+
+        :param loss: describes the loss.
         """
         if self._compacted:
             self._answered(segment, b"", stop)
@@ -348,9 +362,10 @@ class Fetcher:
             self._retry_segment(segment, UnprovenLoss(loss))
 
     def _skip(self, segment: Segment, stop: int, loss: str) -> None:
-        """Pass over messages that are gone.
+        """Skip deleted messages, up to offset ``stop``, with a warning.
 
-        :raises DataLossError: the settings say that this is an error.
+        :param loss: describes the loss.
+        :raises DataLossError: ``failOnDataLoss`` is true.
         """
         if self._settings.fail_on_data_loss:
             raise DataLossError([loss])
@@ -359,10 +374,13 @@ class Fetcher:
         self._answered(segment, b"", stop)
 
     def _handle_offset_moved(self, segment: Segment, found: PullResponse) -> None:
-        """The broker does not have the offset: it was deleted, or the queue was created again."""
+        """Handle PULL_OFFSET_MOVED: the broker does not have the offset any more, or the queue was created again.
+
+        :raises DataLossError: messages were deleted, and ``failOnDataLoss`` is true.
+        """
         start = segment.start
         beyond = start >= found.max_offset
-        if found.min_offset <= start < found.max_offset:  # the offset of the group was reset, for one
+        if found.min_offset <= start < found.max_offset:  # for example after the offset of the group was reset
             self._retry_segment(segment, Lag(
                 f"{self._addresses[0]} does not read offset {start} of {self._queue}, although it holds"
                 f" {found.min_offset} to {found.max_offset}"
@@ -386,7 +404,10 @@ class Fetcher:
             self._failure = error
 
     def _reconnect(self, error: NetworkError | NoRouteError) -> None:
-        """Pull everything that is in flight again, from another address of the broker if there is one."""
+        """Mark all pulls in flight as failed, and switch to another address of the broker if there is one.
+
+        :raises RocketMQError: the retries are used up.
+        """
         self.close()
         for segment in self._inflight.values():
             self._window.failed(segment)
@@ -400,14 +421,14 @@ class Fetcher:
             self._use(self._look_up())
 
     def _use(self, found: Addresses) -> None:
-        """Go on with these addresses, if there are any."""
+        """Replace the addresses of the queue's broker, unless ``found`` is empty."""
         if found.all:
             self.close()
             self._servers, self._addresses = found, found.all
             self._distrusted.clear()
 
     def _look_up(self) -> Addresses:
-        """Look the addresses of the queue up again; none if no name server answers."""
+        """Look up the addresses of the queue's broker; empty if there are none or no name server responds."""
         cluster = Cluster(self._settings.namesrv, self._settings.timeout, 0, self._settings.security)
         try:
             return cluster.readable([self._queue.topic]).addresses.get(self._queue, Addresses())
@@ -422,7 +443,7 @@ def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
     """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
 
     :param limit: maximum number of open fetchers. Their responses wait in the buffers of their connections.
-    :raises RocketMQError: one of them cannot begin.
+    :raises RocketMQError: a fetcher cannot send its first pulls.
     """
     waiting = iter(fetchers)
     started: deque[Fetcher] = deque()
@@ -441,13 +462,13 @@ def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
 
 
 _OTHER_READ_STATUSES = frozenset({"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL"})
-"""Remarks of answers without messages for another reason than the filter: messages could not be read, or were found and
-are not returned, as by a slave with ``slaveReadEnable=false``."""
+"""Remarks of responses that lack messages for another reason than the filter: messages could not be read, or were found
+but not returned, as by a slave with ``slaveReadEnable=false``."""
 _READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
 def _header(wanted: QueueRange, settings: FetchSettings) -> dict[str, str]:
-    """The header fields that all pulls of a range share, encoded once."""
+    """Return the encoded header fields that are the same in all pulls of a range."""
     topic, broker_name, queue_id = wanted.queue
     header = PullMessage(
         consumer_group=settings.group,

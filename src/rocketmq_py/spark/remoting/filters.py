@@ -1,4 +1,4 @@
-"""The message filter of a read: all messages, some tags, or an SQL92 expression. Pure."""
+"""The message filter of a read: all messages, some tags, or an SQL92 expression. No IO."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from rocketmq_py.core.consumer.subscription import ALL, SQL92, TAG
 
 
 class MessageFilter(NamedTuple):
-    """What a pull subscribes to.
+    """The filter that brokers apply to the messages of a pull.
 
-    :ivar expression: in the language of ``kind``.
-    :ivar tags: the tags themselves. Brokers compare hashes only, so readers compare them again.
+    :ivar expression: the filter expression.
+    :ivar kind: the type of the expression: TAG or SQL92.
+    :ivar tags: the tags of the expression, by which readers filter again, since brokers compare hashes only.
     """
 
     expression: str = ALL
@@ -20,7 +21,7 @@ class MessageFilter(NamedTuple):
 
     @property
     def takes_all(self) -> bool:
-        """Whether every message is wanted."""
+        """True if all messages match."""
         return self.kind == TAG and self.expression == ALL
 
 
@@ -28,7 +29,7 @@ EVERYTHING = MessageFilter()
 
 
 def message_filter(tags: tuple[str, ...], sql: str | None) -> MessageFilter:
-    """The filter of options ``tags`` and ``sql``."""
+    """Return the filter for the values of options ``tags`` and ``sql``; all messages match if both are empty."""
     if sql is not None:
         return MessageFilter(sql, SQL92)
     return MessageFilter(" || ".join(tags), TAG, frozenset(tags)) if tags else EVERYTHING

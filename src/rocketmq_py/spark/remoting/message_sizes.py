@@ -1,4 +1,4 @@
-"""How large the messages of topics are, as far as a planner needs to know it: looked up in a few messages of each."""
+"""Estimate the size of a topic's messages by pulling a few of them, for the planning of tasks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ _log = logging.getLogger(__name__)
 
 _MESSAGES = 8
 _BYTES = 16 * 1024
-"""Limits of what is read of one topic; one message of any size is, too."""
+"""Limits for the messages and bytes that are pulled from a topic; one message is returned whatever its size."""
 
 
 def message_sizes(cluster: Cluster, ranges: Sequence[QueueRange], queues: QueueRoutes, group: str) -> dict[str, float]:
-    """Bytes of a message of each topic, from the middle of a range of it. Topics that give no answer are left out.
+    """Return the average bytes of a message by topic, from a pull in the middle of a range.
 
-    :param ranges: one for each topic.
-    :param group: the consumer group that pulls.
+    Topics whose broker does not respond or returns no messages are left out.
+
+    :param ranges: one range for each topic.
+    :param queues: addresses of the queues' brokers.
+    :param group: the consumer group of the pulls.
     """
     middles = {one.queue: (one.start + one.stop) // 2 for one in ranges}
 
@@ -37,7 +40,7 @@ def message_sizes(cluster: Cluster, ranges: Sequence[QueueRange], queues: QueueR
         requests = [_pull(queue, middles[queue], group) for queue in asked]
         try:
             answers = cluster.exchange(at.all[0], requests) if at.all else []
-        except RocketMQError as e:  # the read itself tries again, and says what fails
+        except RocketMQError as e:  # not fatal here: the read itself retries and reports errors
             _log.info("the size of messages of %s is not known, tasks are divided by rows: %s", at.broker, e)
             return {}
         sizes = {queue.topic: _size(answer, middles[queue]) for queue, answer in zip(asked, answers, strict=False)}
@@ -48,7 +51,7 @@ def message_sizes(cluster: Cluster, ranges: Sequence[QueueRange], queues: QueueR
 
 
 def _size(answer: Reply, offset: int) -> float | None:
-    """Bytes of a message in the answer to a pull at ``offset``; None if it has none."""
+    """Return the average bytes of a message in the response to a pull at ``offset``; None without messages."""
     if answer.code != ResponseCode.SUCCESS:
         return None
     number = answer.header(PullResponse).next_begin_offset - offset

@@ -1,4 +1,4 @@
-"""Asks several servers at once, from blocking code."""
+"""Call a blocking function for several items at the same time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ R = TypeVar("R")
 
 
 def at_once(work: Callable[[T], R], items: Collection[T]) -> list[R]:
-    """The results of ``work`` for each item, in their order, of up to 16 threads.
+    """Call ``work`` for each item, in up to 16 threads; return the results in the order of the items.
 
-    :raises BaseException: the error of the first item that has one, after all have ended.
+    :raises BaseException: the error of the first item whose call failed, after all calls have ended.
     """
     if len(items) < 2:
         return [work(one) for one in items]

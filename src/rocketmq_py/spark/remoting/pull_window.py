@@ -1,8 +1,8 @@
-"""The pulls of one range of one queue. A stock broker answers with 32 messages, so many pulls are in flight at once.
+"""Decide which pulls to send for one range of one queue, with many in flight. No IO.
 
-Pure. The offsets are known beforehand, so the range is cut into segments that are pulled at the same time; chunks come
-out in the order of offsets. How many messages a broker returns at once is learned from its answers: a number of
-messages, or as many as fit into a number of bytes, or, under a filter, the number of offsets it looks at.
+A broker with default settings returns at most 32 messages per pull. The range is cut into segments that are pulled at
+the same time; the bodies are returned in the order of offsets. The length of segments is adapted to the broker's
+responses: it may limit the number of messages, their bytes, or, with a filter, the number of offsets it examines.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ _SAMPLES = 16
 _MAX_INFLIGHT_MESSAGES = 8192
 _MAX_INFLIGHT_BYTES = 8 * 1024 * 1024
 _MIN_INFLIGHT_PULLS = 4
-"""Limits of the messages and bytes in flight, which wait in memory; but at least so many pulls."""
+"""Minimum number of pulls in flight, even if the limits for messages and bytes in flight allow fewer."""
 
 
 class IncompleteRead(RocketMQError):
-    """A range was not read completely: some offsets were neither returned nor deleted. A bug of this package."""
+    """A range was not read completely: for some offsets there was no response. This is a bug of this package."""
 
 
 class Pull(NamedTuple):
-    """A pull to send: at most ``number`` messages from ``offset`` on. ``segment`` is for the answer."""
+    """A pull to send: for at most ``number`` messages from ``offset`` on.
+
+    :ivar segment: the segment to pass to :meth:`Window.answer` or :meth:`Window.failed`.
+    """
 
     offset: int
     number: int
@@ -38,7 +41,12 @@ class Pull(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Offsets from ``start`` up to ``stop``. ``asked``: a pull was sent; ``body``: its answer, if any."""
+    """A part of the range: offsets from ``start`` up to, not including, ``stop``, which one pull requests.
+
+    :ivar asked: the pull was sent.
+    :ivar body: the body of the response; None before it arrives.
+    :ivar is_damaged: the broker left out messages because they are damaged.
+    """
 
     start: int
     stop: int
@@ -48,11 +56,11 @@ class Segment:
 
 
 class Window:
-    """The pulls of offsets ``start`` up to, not including, ``stop``.
+    """The pulls for offsets from ``start`` up to, not including, ``stop``, and their responses.
 
     :param in_flight: maximum number of pulls in flight.
-    :param filtered: the broker returns only some of the messages, so an answer covers more offsets than it holds
-        messages: as many as the broker looks at in one read.
+    :param filtered: the pulls have a message filter, so a response covers more offsets than it has messages: as many as
+        the broker examines in one read.
     """
 
     def __init__(self, start: int, stop: int, in_flight: int, *, filtered: bool = False) -> None:
@@ -65,17 +73,17 @@ class Window:
         self._in_flight = in_flight
         self._segments: deque[Segment] = deque()
         self._inflight = 0
-        self._unasked = 0  # segments in the deque that wait to be asked for (again)
-        self._weight = 1  # bytes of an answer
-        self._stride = 0  # messages per pull; unknown until the first answer
+        self._unasked = 0  # segments in the deque whose pull must be sent (again)
+        self._weight = 1  # estimated bytes of a response
+        self._stride = 0  # messages per pull; 0 until the first response
         self._full_in_a_row = 0
         self._full_answers_needed = _FULL_ANSWERS_NEEDED
 
     @property
     def done(self) -> bool:
-        """True if every offset has been answered and taken.
+        """True if there were responses for all offsets, and :meth:`chunks` has returned them.
 
-        :raises IncompleteRead: nothing is left to ask for, and offsets at the end were never answered.
+        :raises IncompleteRead: all pulls are completed, but there was no response for the last offsets.
         """
         if self._segments or self._next < self._stop:
             return False
@@ -84,7 +92,7 @@ class Window:
         return True
 
     def pulls(self) -> list[Pull]:
-        """The pulls to send now."""
+        """Return the pulls to send now, failed ones first, as the limits for pulls in flight allow."""
         pulls: list[Pull] = []
         position = 0
         while self._unasked and self._has_room and position < len(self._segments):
@@ -109,7 +117,7 @@ class Window:
         return self._inflight < min(self._in_flight, max(most, _MIN_INFLIGHT_PULLS))
 
     def _cut(self, position: int, segment: Segment) -> None:
-        """Shorten ``segment`` to what one answer can hold; the rest becomes a segment at ``position``, behind it."""
+        """Shorten ``segment`` to what one response can contain; insert the rest as a segment at ``position``."""
         stop = segment.start + (self._stride or _MAX_PULL)
         if stop < segment.stop:
             self._segments.insert(position, Segment(stop, segment.stop))
@@ -122,11 +130,12 @@ class Window:
         return Pull(segment.start, segment.stop - segment.start, segment)
 
     def answer(self, segment: Segment, body: bytes, next_offset: int, *, is_damaged: bool = False) -> None:
-        """A pull was answered: everything before ``next_offset`` that the range holds is in ``body``.
+        """Record the response to the pull of ``segment``.
 
+        If the response does not reach the end of the segment, the rest is pulled again.
+
+        :param body: all messages from the start of the segment up to ``next_offset``.
         :param is_damaged: the broker left out messages of the segment because they are damaged.
-
-        An answer that does not reach the end of the segment leaves the rest of it to be asked for.
         """
         self._inflight -= 1
         asked = segment.stop - segment.start
@@ -140,17 +149,24 @@ class Window:
         self._learn(asked, next_offset - segment.start)
 
     def _learn_reach(self, asked: int, reach: int) -> None:
-        """Make segments a little shorter than most answers reach.
+        """Adapt the length of segments to the offsets that filtered responses cover: a little less than most of them.
 
-        Messages beyond the segment are sent twice; messages missing in it cost another pull.
+        If segments are too short, messages are sent twice; if they are too long, the rest needs another pull.
+
+        :param asked: length of the segment.
+        :param reach: number of offsets that the response covers.
         """
-        if asked >= self._stride:  # the rest of a segment is asked for with a number that says little
+        if asked >= self._stride:  # the rest of a segment is shorter, and its response says little
             self._reaches.append(reach)
             usual = sorted(self._reaches)[len(self._reaches) // 4]
             self._stride = min(max(usual, 1), _MAX_REACH)
 
     def _learn_number(self, asked: int, reach: int) -> None:
-        """Ask for as many messages as the broker returns; now and then for more."""
+        """Adapt the length of segments to the number of messages per response; after many full ones, try twice as many.
+
+        :param asked: number of messages requested.
+        :param reach: number of offsets that the response covers.
+        """
         got = max(min(reach, asked), 0)
         if got < asked or not self._stride:
             if got < self._stride:
@@ -163,24 +179,30 @@ class Window:
                 self._stride, self._full_in_a_row = min(self._stride * 2, _MAX_PULL), 0
 
     def _usual(self) -> int:
-        """The size of short answers if it is always the same; else bytes are the limit: a bit below the smallest."""
+        """Return the number of messages to request, from the last responses that had fewer than requested.
+
+        If their number is always the same, it is the broker's limit. Otherwise the broker limits bytes: then it is a
+        bit less than the smallest number.
+        """
         least = min(self._shortened)
         return least if least == max(self._shortened) else max(least * 7 // 8, 1)
 
     def failed(self, segment: Segment) -> None:
-        """Note that a pull was refused or lost, so that it is sent again."""
+        """Record that the pull of ``segment`` failed, so that :meth:`pulls` returns it again."""
         self._inflight -= 1
         segment.asked = False
         self._unasked += 1
 
     def is_first(self, segment: Segment) -> bool:
-        """True if no offset before ``segment`` is still to be answered."""
+        """Return True if all offsets before ``segment`` have responses."""
         return next((one for one in self._segments if one.body is None), segment) is segment
 
     def chunks(self) -> list[FetchedChunk]:
-        """The chunks that can be taken now, in the order of offsets.
+        """Return the chunks that follow the last ones returned, up to the first offset without a response.
 
-        :raises IncompleteRead: offsets between two chunks were never answered.
+        Segments without messages give no chunk.
+
+        :raises IncompleteRead: there was no response for offsets between two segments.
         """
         chunks: list[FetchedChunk] = []
         while self._segments and self._segments[0].body is not None:

@@ -1,4 +1,4 @@
-"""Queues and the addresses of their brokers, from the routes of a name server. Pure."""
+"""Queues and the addresses of their brokers, from the routes of a name server. No IO."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from rocketmq_py.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 
 class Addresses(NamedTuple):
-    """The addresses of one broker name: the master, and slaves with their broker ids.
+    """The addresses of the brokers of one name.
 
-    :ivar broker: the name; a logical queue does not have its broker's.
+    :ivar master: address of the master; None if it is not registered.
+    :ivar slaves: broker id and address of each slave.
+    :ivar broker: the broker name, which for a logical queue differs from ``MessageQueue.broker_name``.
     """
 
     master: str | None = None
@@ -24,48 +26,48 @@ class Addresses(NamedTuple):
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every address, the master's first."""
+        """All addresses, the master's first."""
         slaves = tuple(address for _, address in self.slaves)
         return slaves if self.master is None else (self.master, *slaves)
 
     def of(self, broker_id: int) -> str | None:
-        """The address of the broker with this id, 0 for the master."""
+        """Return the address of the broker with this id, 0 for the master; None if it is not registered."""
         return self.master if broker_id == 0 else dict(self.slaves).get(broker_id)
 
 
 class QueueRoutes(NamedTuple):
-    """Queues of some topics, and the addresses of each; those of a logical queue are corrected when it has moved."""
+    """The addresses of the broker of each queue; :class:`Cluster` corrects them if a logical queue has moved."""
 
     addresses: dict[MessageQueue, Addresses]
 
     def by_broker(self) -> list[QueueRoutes]:
-        """The same queues, one entry for each broker."""
+        """Split the queues by broker: one :class:`QueueRoutes` for each."""
         return [QueueRoutes(dict.fromkeys(members, at)) for at, members in self.by_address().items()]
 
     def by_address(self) -> dict[Addresses, list[MessageQueue]]:
-        """The queues of each broker, in order."""
+        """Return the sorted queues of each broker, by the broker's addresses."""
         grouped: dict[Addresses, list[MessageQueue]] = {}
         for queue in sorted(self.addresses):
             grouped.setdefault(self.addresses[queue], []).append(queue)
         return grouped
 
     def only(self, wanted: Iterable[MessageQueue]) -> QueueRoutes:
-        """Only the wanted queues."""
+        """Return the routes of the ``wanted`` queues; a queue without a route is left out."""
         return QueueRoutes({queue: self.addresses[queue] for queue in wanted if queue in self.addresses})
 
 
 def readable_number(data: QueueData) -> int:
-    """How many queues of a broker can be read."""
+    """Return the number of readable queues of a topic on one broker."""
     return data.read_queue_nums if data.perm & PERM_READ else 0
 
 
 def writable_number(data: QueueData) -> int:
-    """How many queues of a broker can be written."""
+    """Return the number of writable queues of a topic on one broker."""
     return data.write_queue_nums if data.perm & PERM_WRITE else 0
 
 
 def brokers_of(route: TopicRouteData) -> dict[str, Addresses]:
-    """The brokers of a topic, by name."""
+    """Return the addresses of the brokers in a topic's route, by broker name."""
     return {
         broker.broker_name: Addresses(
             broker.broker_addrs.get(0),
@@ -78,9 +80,9 @@ def brokers_of(route: TopicRouteData) -> dict[str, Addresses]:
 
 
 def of_route(topic: str, route: TopicRouteData, number: Callable[[QueueData], int]) -> Mapping[MessageQueue, Addresses]:
-    """The queues of a topic.
+    """Return the queues in a topic's route, with the addresses of their brokers.
 
-    :param number: how many queues a broker has.
+    :param number: returns how many queues to take on a broker: :func:`readable_number` or :func:`writable_number`.
     :raises BadHeader: the route has more queues than a topic may have.
     """
     check_queues(topic, route)

@@ -1,4 +1,4 @@
-"""Retries of requests to name servers and brokers: the shared back-off, counted by option ``numRetries``."""
+"""Retries of requests to name servers and brokers, with growing pauses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rocketmq_py.core.backoff import Retry
 
 
 def new_retry(attempts: int, what: str) -> Retry:
-    """A counter of failures in a row that sleeps between attempts, from 50 ms up to 5 s.
+    """Return a counter of consecutive failures that sleeps before the next attempt, from 50 ms up to 5 s.
 
-    :param attempts: failures in a row that are retried.
+    :param attempts: number of consecutive failures that are retried (option ``numRetries``); the next one is raised.
     :param what: the request, for the log: "reading orders-0".
     """
     return Retry(attempts, what, time.sleep, random.random, hint="option numRetries allows for more")

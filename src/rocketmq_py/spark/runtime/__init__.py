@@ -1,1 +1,1 @@
-"""What Spark runs on: Java, a compiled home, caches, Python workers."""
+"""The environment of Spark: a Java runtime, a ``SPARK_HOME`` with compiled Python modules, Python workers."""

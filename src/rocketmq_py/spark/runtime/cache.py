@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cache() -> Path:
-    """The cache directory of this user; a temporary one if it cannot be created."""
+    """Return this user's cache directory, created if missing; a new temporary directory if that fails."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketmq-py"
     try:
         base.mkdir(parents=True, exist_ok=True)

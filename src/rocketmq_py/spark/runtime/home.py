@@ -1,12 +1,11 @@
-"""A home for Spark in which its Python library is compiled.
+"""A ``SPARK_HOME`` in which PySpark is compiled, so that Spark's Python processes start faster.
 
-Spark starts Python processes all the time: for every query, for every micro-batch that is written to a Python data
-source, for new workers. They import PySpark from an archive of sources and compile what they import, each time: 1.5
-seconds of CPU, two thirds of which an archive that holds the compiled modules, too, saves. Such an archive is made
-once for each installation of PySpark, in a directory of links to everything else of it.
+Spark starts a Python process for every query, for every micro-batch that is written to a Python data source, and for
+new workers. Each imports PySpark from a zip archive of sources and compiles it: 1.5 seconds of CPU. With the compiled
+modules in the archive it takes a third of that. This module makes such an archive once for each installation of
+PySpark, in a directory that otherwise contains links to the installation.
 
-Only for a PySpark installed by pip. Importing this module does not
-import PySpark.
+Works only for a PySpark installed by pip. Importing this module does not import PySpark.
 """
 
 from __future__ import annotations
@@ -28,17 +27,18 @@ from rocketmq_py.spark.runtime.cache import cache
 _PREFIX = "spark-home-"
 _ARCHIVES = Path("python", "lib")
 _UNCHECKED = 1
-"""The flag in the header of a compiled module that makes it valid whatever the time of its source."""
+"""Flag in a .pyc header (hash-based, unchecked): Python uses the module without comparing it with its source."""
 
 
 def ensure_compiled_home() -> Path | None:
-    """Make Python processes of the Spark that is started later in this process import compiled modules.
+    """Set ``SPARK_HOME`` of this process to a directory with a compiled PySpark, for Spark sessions started later.
 
-    Sets ``SPARK_HOME`` in this process. The first call for an installation of PySpark takes some seconds.
+    The first call for an installation of PySpark takes some seconds.
 
-    :returns: the home; None if nothing was changed: ``SPARK_HOME`` is set, PySpark contains no Spark (it is part of a
-        distribution, or a client of Spark Connect), or there are no symbolic links (Windows).
-    :raises OSError: the home cannot be written.
+    :returns: the directory; None if nothing was changed because ``SPARK_HOME`` is set by somebody else, PySpark was not
+        installed with Spark's jars (it is part of a distribution, or a client of Spark Connect), or this is Windows,
+        where the symbolic links are not possible.
+    :raises OSError: the directory cannot be written.
     """
     if os.name != "posix" or not Path(os.environ.get("SPARK_HOME", _PREFIX)).name.startswith(_PREFIX):
         return None
@@ -54,13 +54,13 @@ def ensure_compiled_home() -> Path | None:
 
 
 def compiled_home(installed: Path, where: Path) -> Path:
-    """The home for the PySpark in ``installed``, made below ``where`` unless it is there."""
+    """Return the compiled home for the PySpark in ``installed``; make it below directory ``where`` if it is missing."""
     home = where / f"{_PREFIX}{_fingerprint(installed):08x}"
     if home.is_dir():
         return home
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=where))
     try:
-        _link(installed, draft, "python", "conf")  # which is not there, but may be one day
+        _link(installed, draft, "python", "conf")  # link conf even if missing: users may create it later
         _link(installed / "python", draft / "python", "lib")
         (draft / _ARCHIVES).mkdir()
         for archive in (installed / _ARCHIVES).glob("*.zip"):
@@ -72,9 +72,9 @@ def compiled_home(installed: Path, where: Path) -> Path:
 
 
 def compile_archive(archive: Path, target: Path, name: str) -> None:
-    """Copy an archive of Python sources and add the compiled modules; tests are not copied.
+    """Copy a zip archive of Python sources to ``target`` and add the compiled modules; folders ``tests`` are left out.
 
-    :param name: name of the archive, for tracebacks.
+    :param name: path of the archive that tracebacks show.
     """
     with (
         zipfile.ZipFile(archive) as sources,
@@ -93,14 +93,14 @@ def compile_archive(archive: Path, target: Path, name: str) -> None:
 
 
 def _fingerprint(installed: Path) -> int:
-    """Another one for another Python, another place or other archives."""
+    """Return a checksum that changes with the Python version, the path of the installation and its archives."""
     archives = sorted((installed / _ARCHIVES).glob("*.zip"))
     states = [(archive.name, archive.stat().st_size, archive.stat().st_mtime_ns) for archive in archives]
     return zlib.crc32(repr((str(installed), MAGIC_NUMBER, states)).encode())
 
 
 def _link(source: Path, target: Path, but: str, *also: str) -> None:
-    """Links in ``target`` to everything in ``source`` but one name."""
+    """Make links in ``target`` to all entries of ``source`` except ``but``, and to the names ``also``."""
     target.mkdir(exist_ok=True)
     for name in {entry.name for entry in source.iterdir()}.union(also) - {but}:
         (target / name).symlink_to(source / name)

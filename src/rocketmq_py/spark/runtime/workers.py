@@ -1,4 +1,4 @@
-"""Settings of Spark's Python workers: processes that run task after task."""
+"""A setting of the garbage collector in Spark's Python workers, processes that run many tasks one after another."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _DAEMON = "pyspark.daemon"
 
 
 def keep_imports() -> None:
-    """Exclude imported modules from garbage collection; in Python workers only, and again after further imports.
+    """Exclude the modules imported by now from garbage collection (:func:`gc.freeze`), in Python workers only.
 
-    Spark has its workers collect garbage after every task, and the next one waits for that: 20 to 40 ms with PySpark,
-    PyArrow and NumPy in memory, more than a small task takes. What Spark itself imports at the end of a first write
-    (pandas) comes after that task began, and is left out when the second one begins.
+    Spark makes its workers collect garbage after every task, and the next task waits for that: 20 to 40 ms with
+    PySpark, PyArrow and NumPy in memory, more than a small task takes. Called at the start of every task, since Spark
+    imports more modules later (pandas, at the end of the first write).
     """
     _keep(len(sys.modules))
 
 
 @cache
 def _keep(modules: int) -> None:
-    """Freeze once per number of modules: to ask the collector would take as long as to freeze again."""
+    """Freeze unless it was done with this number of modules: asking the collector takes as long as freezing."""
     del modules
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None and spec.name == _DAEMON:

@@ -1,1 +1,1 @@
-"""The batch and streaming sink: rows to messages, sending, exactly once."""
+"""The batch and streaming sink: encodes rows as messages and sends them, at least once or exactly once."""

@@ -1,8 +1,8 @@
-"""Encodes Arrow record batches as bodies of batch sends, column by column: no Python object per row.
+"""Encode Arrow record batches as bodies of batch sends, column by column, without a Python object per row.
 
 Every part of a message (head, body, each property) is an Arrow array over all rows; joining them element by element
-puts all messages into one buffer, and a send takes a slice of it. Uncommon rows (bad or delayed ones, properties that
-contradict columns) are encoded by ``rows``, one by one and in their place.
+puts all messages into one buffer, and a request's body is a slice of it. Uncommon rows (bad or delayed ones, or with
+properties that contradict columns) are encoded one by one by module ``rows``; the order of rows is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rocketmq_py.wire.batch import MAX_PROPERTIES
 _HEAD = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body", ">i4")])
 _OVERHEAD = _HEAD.itemsize + 2
 _MOST_ROWS, _MOST_BYTES = 1 << 16, 32 << 20
-"""The part of a record batch that is encoded at once; so many rows get different unique keys."""
+"""Limits of the slice of a record batch that is encoded at once: 65,536 unique keys can have the same prefix."""
 _TEXTS = {"tags": Property.TAGS, "keys": Property.KEYS, "shardingKey": Property.SHARDING_KEY}
 _CONTROL = "[\x01\x02]"
 
@@ -43,7 +43,10 @@ _FALSE = fixed(np.zeros(1, np.uint8), pa.bool_())[0]
 
 
 class Block(NamedTuple):
-    """Encoded messages for a topic, or for its queue ``bound``; message ``i`` is ``data[ends[i] : ends[i + 1]]``."""
+    """Encoded messages for queue ``bound``, or any queue of ``topic`` if that is None.
+
+    Message ``i`` is ``data[ends[i] : ends[i + 1]]``.
+    """
 
     topic: str
     bound: MessageQueue | None
@@ -56,9 +59,9 @@ class Block(NamedTuple):
         return len(self.ends) - 1
 
     def fitting(self, begin: int, count: int, size: int) -> int:
-        """The end of the messages from ``begin`` on that fit into ``count`` messages and ``size`` bytes.
+        """Return the exclusive end of the batch that starts at message ``begin``.
 
-        At least one message fits, however long it is.
+        The batch has at most ``count`` messages and ``size`` bytes, but at least one message, even if it is larger.
         """
         end = int(self.ends.searchsorted(self.ends[begin] + size, "right")) - 1
         return max(begin + 1, min(end, begin + count))
@@ -67,10 +70,12 @@ class Block(NamedTuple):
 class BlockWriter:
     """Encodes the rows of one task as messages, in order.
 
-    :param columns: names of the columns, as for ``RowWriter``; ``topic`` likewise.
-    :param rows: encodes uncommon rows, and numbers all of them.
-    :param unique_keys: makes unique keys: their common beginning, and the number at the end of each (four digits).
-    :param prefix: encoded properties at the beginning of every message's properties.
+    :param columns: names of the columns of the record batches.
+    :param topic: the topic of every row; None takes it from column ``topic``.
+    :param rows: encodes uncommon rows, and counts all rows.
+    :param unique_keys: returns that many unique keys: their common prefix, and an array of numbers that follow it as
+        four hexadecimal digits.
+    :param prefix: encoded properties that each message's properties start with.
     """
 
     def __init__(
@@ -83,10 +88,10 @@ class BlockWriter:
         self._prefix = prefix
 
     def messages(self, batch: Any, bad: BadRecordPolicy, bound: Bound) -> Iterator[Block | RowMessage]:
-        """The messages of a record batch, in the order of the rows for each queue.
+        """Encode the rows of a record batch: common rows in blocks, others one by one; in order for each queue.
 
-        :param bound: the queue for a topic, a sharding key and a queue id.
-        :raises MessageIllegal: there is a bad row, and ``bad`` says that this is an error.
+        :param bound: returns the queue for a topic, sharding key and queue id; None if any queue of the topic will do.
+        :raises MessageIllegal: a row is bad, and policy ``bad`` makes that an error.
         """
         at_once = max(1, min(_MOST_ROWS, batch.num_rows * _MOST_BYTES // max(_MOST_BYTES, batch.nbytes)))
         for begin in range(0, batch.num_rows, at_once):
@@ -121,7 +126,10 @@ class BlockWriter:
         return None if at is None or batch.column(at).null_count == batch.num_rows else batch.column(at)
 
     def _uncommon(self, batch: Any, bodies: Any, properties: Ints) -> Bools:
-        """True for the rows that are bad or delayed."""
+        """Return a flag per row: True for rows that are bad or delayed.
+
+        :param properties: bytes of each row's encoded properties.
+        """
         lengths = _lengths(bodies)
         found: Bools = (lengths == 0) | (lengths > MAX_MESSAGE_SIZE) | (properties > MAX_PROPERTIES)
         for name in _TEXTS:
@@ -140,7 +148,7 @@ class BlockWriter:
     # -- where they go
 
     def _groups(self, batch: Any, common: Bools, bound: Bound) -> list[tuple[str, MessageQueue | None, Ints | None]]:
-        """Topic, queue and row numbers of each target of common rows; None instead of the numbers of all rows."""
+        """Group common rows by target; return topic, queue (None: any) and row numbers (None: all rows) of each."""
         topics, of_topic = self._coded(batch, "topic") if self._topic is None else ([self._topic], None)
         name = "queueId" if "queueId" in self._at else "shardingKey"
         keys, of_key = self._coded(batch, name) if self._column(batch, name) is not None else ([None], None)
@@ -163,14 +171,14 @@ class BlockWriter:
         return [(topic, queue, rows[target == number]) for (topic, queue), number in numbers.items()]
 
     def _coded(self, batch: Any, name: str) -> tuple[list[Any], Ints]:
-        """The distinct values of a column, and the index of each row's value."""
+        """Return the distinct values of a column, and for each row the index of its value among them."""
         coded = batch.column(self._at[name]).dictionary_encode(null_encoding="encode")
         return coded.dictionary.to_pylist(), numbers(coded.indices)
 
     # -- properties
 
     def _properties(self, batch: Any) -> tuple[Any, Bools]:
-        """The encoded properties of all rows, and a flag for rows with uncommon properties."""
+        """Return the encoded properties of all rows, and a flag per row that is True if they are uncommon."""
         count = batch.num_rows
         parts: list[Any] = [self._prefix] if self._prefix else []
         uncommon = np.zeros(count, np.bool_)
@@ -185,7 +193,7 @@ class BlockWriter:
         return _join(*parts, stamps) if parts else stamps, uncommon
 
     def _stamps(self, count: int) -> Any:
-        """The properties every row has: unique key, query and row key. They differ in a few digits only."""
+        """Return the encoded properties that every row has: unique key, query and micro-batch, row key."""
         stem, keys = self._unique_keys(count)
         first = self._rows.count
         before = f"{Property.UNIQUE_KEY}\x01{stem}".encode()
@@ -200,7 +208,10 @@ class BlockWriter:
         return _fixed_width(matrix, at)
 
     def _user_properties(self, batch: Any, maps: Any) -> tuple[Any, Bools]:
-        """The encoded entries of property maps, without those that are not copied, and a flag for uncommon rows."""
+        """Return the encoded properties from column ``properties``, and a flag per row that is True if uncommon.
+
+        Properties that are not copied between topics are left out.
+        """
         offsets = numbers(maps.offsets)
         names, texts = (
             maps.keys.slice(offsets[0], offsets[-1] - offsets[0]),
@@ -227,7 +238,7 @@ def _is_strange(name: str) -> bool:
 
 
 def _encoded(bodies: Any, properties: Any) -> Any:
-    """The encoded messages; null for rows without a body."""
+    """Join heads, bodies and properties into encoded messages; null for rows without a body."""
     lengths, own = _lengths(bodies), _lengths(properties)
     heads = np.zeros(len(lengths), _HEAD)
     heads["size"], heads["body"] = lengths + own + _OVERHEAD, lengths
@@ -236,19 +247,19 @@ def _encoded(bodies: Any, properties: Any) -> Any:
 
 
 def _join(*parts: Any) -> Any:
-    """Columns and constants, joined row by row."""
+    """Concatenate binary columns and constants (bytes) row by row."""
     columns = [constant(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
     return pc.binary_join_element_wise(*columns, _EMPTY)
 
 
 def _fixed_width(values: Any, width: int) -> Any:
-    """Values of one width as a binary column."""
+    """Return an Arrow binary column over ``values``, each of ``width`` bytes, without a copy."""
     offsets = np.arange(0, (len(values) + 1) * width, width, dtype=np.int32)
     return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(values)])
 
 
 def _lengths(column: Any) -> Ints:
-    """The length of each element in bytes; 0 for null."""
+    """Return the length of each element in bytes; 0 for null."""
     return numbers(pc.binary_length(column).fill_null(_ZERO))
 
 
@@ -257,7 +268,7 @@ def _holds_control(texts: Any) -> Bools:
 
 
 def _flags(column: Any) -> Bools:
-    """A column of booleans; false for null."""
+    """Return a boolean Arrow column as a NumPy array; null becomes False."""
     return numbers(column.fill_null(_FALSE)).astype(np.bool_)
 
 
@@ -267,6 +278,6 @@ def _between(positions: Ints, begin: int, end: int) -> Any:
 
 
 def _bounds(column: Any) -> Ints:
-    """The start of each element of a column in its buffer, and the end of the last one."""
+    """Return the start of each element of a binary column in its data buffer, followed by the end of the last one."""
     offsets = np.frombuffer(column.buffers()[1], np.int32)
     return offsets[column.offset : column.offset + len(column) + 1].astype(np.int64)

@@ -1,8 +1,8 @@
-"""Completes decided micro-batches through transaction checks: the broker asks, the decision answers.
+"""Complete decided micro-batches by answering the brokers' transaction checks from the stored decision.
 
-Needed after a crash, or if a connection broke while transactions were ended. A producer in the producer group of the
-query answers the checks of brokers; transactions that a broker no longer checks are resumed. A half message whose
-message is in its topic already is rolled back, so that no commit is carried out twice.
+Needed after a crash, or if a connection broke while transactions were ended. A producer in the query's producer group
+answers the checks; transactions that a broker has given up checking are resumed. A half message whose message is in its
+topic already is rolled back, so that it is not delivered twice.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from rocketmq_py.spark.sink.targets import SendSettings
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
-"""Seconds between two looks at the open transactions; brokers do not report them."""
+"""Seconds between two lookups of the open transactions; brokers do not notify about changes."""
 
 
 class OpenTransactionsError(RocketMQError):
-    """Transactions of a decided micro-batch are still open after the timeout."""
+    """Transactions of a micro-batch with a stored decision are still open after the timeout."""
 
 
 class CheckBack:
-    """Waits until the transactions of a decided micro-batch have ended.
+    """Answers transaction checks until the transactions of a decided micro-batch have ended.
 
-    :param timeout: seconds to wait for the checks of brokers.
+    :param timeout: seconds to wait for brokers to check the transactions.
     """
 
     def __init__(self, settings: SendSettings, decision: Decision, timeout: float) -> None:
@@ -43,10 +43,10 @@ class CheckBack:
         self._resumed: set[str] = set()
 
     def run(self) -> None:
-        """Return when every committed row is delivered.
+        """Block until every committed row is in its topic; brokers that do not respond are waited for.
 
-        :raises OpenTransactionsError: not within the timeout.
-        :raises RocketMQError: the cluster refuses a request; brokers that do not answer are waited for.
+        :raises OpenTransactionsError: rows are still missing after the timeout.
+        :raises RocketMQError: the cluster refuses a request.
         """
         namesrv, security = list(self._settings.namesrv), self._settings.security
         deadline = time.monotonic() + self._timeout
@@ -64,7 +64,7 @@ class CheckBack:
                     time.sleep(_POLL_SECONDS)
 
     def _check(self, message: MessageExt) -> TransactionState:
-        """The answer to a transaction check."""
+        """Return the response to a broker's check of the half message ``message``."""
         answer = verdict(message.properties, self._decision)
         if answer is Verdict.COMMIT and self._is_delivered(message):
             _log.info("the message of transaction %s is in its topic already", message.transaction_id)
@@ -72,12 +72,15 @@ class CheckBack:
         return TransactionState[answer.name]
 
     def _is_delivered(self, message: MessageExt) -> bool:
-        """True if the message of a transaction is in its topic already."""
+        """Return True if the half message's message is in its topic already."""
         key = message.properties.get(Property.UNIQUE_KEY, "")
         return bool(self._admin.messages_by_key(message.topic, key, unique=True, max_messages=1))
 
     def _pending(self, admin: Admin) -> str:
-        """Why the micro-batch is not complete, empty if it is. A broker that is away may have open transactions."""
+        """Return the reason why the micro-batch is not complete, or an empty text if it is.
+
+        A broker that does not respond is such a reason: it may have open transactions.
+        """
         try:
             there = {queue.broker_name for queue in admin.queues(names.HALF_TOPIC)}
             away = sorted(set(self._decision.brokers) - there)
@@ -91,7 +94,7 @@ class CheckBack:
         return f"{len(open_)} transactions are open, the first in {open_[0].queue}" if open_ else ""
 
     def _open(self, admin: Admin) -> list[MessageExt]:
-        """The half messages to commit that have not ended yet."""
+        """Return the half messages to commit that have not ended; resume the checks of those that were given up."""
         open_ = self._of_this_query(admin.open_transactions())
         for given_up in self._of_this_query(admin.given_up_transactions()):
             if not admin.messages_by_key(_topic(given_up), _key(given_up), unique=True, max_messages=1):
@@ -104,7 +107,7 @@ class CheckBack:
         return [half for half in halves if _group(half.properties) == group and self._decision.counts(half.properties)]
 
     def _resume(self, admin: Admin, given_up: MessageExt) -> None:
-        """Have the broker check a transaction again. Once for each: it stays in the list."""
+        """Ask the broker to check a given-up transaction again; only once, since it remains in the broker's list."""
         msg_id = given_up.offset_msg_id
         if msg_id not in self._resumed:
             admin.resume_transaction(msg_id)

@@ -1,4 +1,4 @@
-"""Ends transactions at their brokers: commits or rolls back each half message with one request.
+"""End transactions at their brokers: commit or roll back half messages.
 
 Blocking. A broker that receives a commit twice may deliver twice, so a request that may have arrived is never sent
 again; such transactions are reported as open and completed by transaction checks (``check_back``). Brokers of this
@@ -28,26 +28,30 @@ from rocketmq_py.spark.sink.targets import SendSettings
 _log = logging.getLogger(__name__)
 
 _MAX_INFLIGHT_BATCHES, _MAX_INFLIGHT_SINGLES = 8, 256
-"""Requests in flight: for many transactions each, or for one each."""
+"""Limits for the requests in flight: those that end many transactions each, and those that end one each."""
 
 
 class EndBatch(NamedTuple):
-    """Half messages that one request ends."""
+    """Half messages that one request ends, by their offsets in the commit log and in the half topic's queue.
+
+    :ivar order: the queue in which their messages must be delivered in this order; None if any order will do.
+    """
 
     order: MessageQueue | None
     log_offsets: Sequence[int]
     half_offsets: Sequence[int]
 
     def cut(self, size: int) -> Iterator[EndBatch]:
-        """Split into batches of at most ``size``."""
+        """Split into batches of at most ``size`` half messages."""
         for at in range(0, len(self.log_offsets), size):
             yield EndBatch(self.order, self.log_offsets[at : at + size], self.half_offsets[at : at + size])
 
 
 class _SendOrder:
-    """The order of requests: batches without an order at once, batches of one queue one after the other.
+    """Decides which batches may be sent now: those of an ordered queue one after the other, all others at once.
 
-    :param size: the largest a batch may be.
+    :param size: upper limit for the half messages of one batch; larger ones are split.
+    :ivar ready: the batches that may be sent now.
     """
 
     def __init__(self, batches: Iterable[EndBatch], size: int) -> None:
@@ -62,20 +66,20 @@ class _SendOrder:
                     self._behind[batch.order] = deque()
 
     def done(self, batch: EndBatch) -> None:
-        """Note that a batch has ended, so that the next one of its queue can be sent."""
+        """Make the next batch of the same ordered queue ready, after ``batch`` has ended."""
         behind = None if batch.order is None else self._behind[batch.order]
         if behind:
             self.ready.append(behind.popleft())
 
     def remaining(self) -> list[EndBatch]:
-        """The batches that were not sent."""
+        """Return the batches that were not sent."""
         return [*self.ready, *itertools.chain.from_iterable(self._behind.values())]
 
 
 class TransactionEnds:
     """Ends transactions of one producer group. Close it when done.
 
-    :param masters: where the master of each broker is.
+    :param masters: the address of the master of each broker, by broker name.
     """
 
     def __init__(self, settings: SendSettings, masters: Mapping[str, str]) -> None:
@@ -84,7 +88,7 @@ class TransactionEnds:
         self._connections = BlockingConnections(settings.timeout, settings.security)
 
     def end(self, halves: HalfMessages, outcome: int) -> HalfMessages:
-        """End all transactions; returns those that may still be open.
+        """End all transactions; return those that may still be open.
 
         :param outcome: ``TRANSACTION_COMMIT`` or ``TRANSACTION_ROLLBACK``.
         """
@@ -115,7 +119,7 @@ def _count(batches: Iterable[EndBatch]) -> int:
 
 
 class _BrokerEnds:
-    """Ends transactions at one broker: in batches, or one by one if the broker does not know batches."""
+    """Ends transactions at one broker: in batches, or one by one if the broker does not support batches."""
 
     def __init__(
         self, settings: SendSettings, connections: BlockingConnections, broker: str, address: str, outcome: int
@@ -132,7 +136,7 @@ class _BrokerEnds:
         self._open: list[EndBatch] = []
 
     def run(self, batches: list[EndBatch]) -> list[EndBatch]:
-        """End the batches; returns those that may still be open."""
+        """End the transactions of all batches; return those that may still be open."""
         self._order = _SendOrder(batches, AT_ONCE)
         while self._order.ready or self._inflight:
             try:
@@ -160,7 +164,10 @@ class _BrokerEnds:
         return True
 
     def _send_ready(self) -> None:
-        """Send more batches. Those whose request may or may not have arrived stay open."""
+        """Send as many ready batches as the limit allows; if the connection breaks, they count as open.
+
+        :raises NetworkError: the connection breaks.
+        """
         most = _MAX_INFLIGHT_BATCHES if self._in_batches else _MAX_INFLIGHT_SINGLES
         ready, room = self._order.ready, most - len(self._inflight)
         if not ready or (self._inflight and room < most // 2):
@@ -191,7 +198,10 @@ class _BrokerEnds:
         self._open.append(batch)
 
     def _note_ended(self, batch: EndBatch, ended: bytes) -> None:
-        """Handle the results of a batch. After a failure in an ordered queue, later transactions stay open."""
+        """Handle the results of a batch; after a failure in an ordered queue, its later batches are not sent.
+
+        :param ended: a byte for each half message, 0 if the broker could not end it.
+        """
         results = ended.ljust(len(batch.log_offsets), b"\0")
         left = [i for i in range(len(batch.log_offsets)) if not results[i]]
         if left:
@@ -205,7 +215,10 @@ class _BrokerEnds:
             self._order.done(batch)
 
     def _switch_to_singles(self, batch: EndBatch) -> None:
-        """Send single requests from now on: the broker does not know batches, and has ended none of those in flight."""
+        """Send one request per transaction from now on, since the broker does not support batches.
+
+        It has then ended none of the batches in flight, so these are sent again, too.
+        """
         self._in_batches = False
         self._order = _SendOrder([batch, *self._inflight.values(), *self._order.remaining()], 1)
         self._inflight.clear()

@@ -1,6 +1,6 @@
-"""The two phases of an exactly-once micro-batch: tasks store half messages; the driver decides and ends them.
+"""The two phases of an exactly-once micro-batch: tasks send half messages; the driver decides and ends them.
 
-See docs/spark/exactly-once.md for the states, and for what a crash leaves in each.
+docs/spark/exactly-once.md describes the states, and what happens after a crash in each.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +29,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Prepared:
-    """The half messages of one task attempt, and what the driver needs to end them."""
+    """The result of one task attempt, from which the driver ends its half messages.
+
+    :ivar attempt: random id of the task attempt.
+    :ivar halves: offsets of the half messages.
+    :ivar resent: by row key, the last unique key of rows whose half message was sent more than once.
+    :ivar topics: the topics of the rows.
+    """
 
     query_id: str
     attempt: str
@@ -38,16 +45,21 @@ class Prepared:
 
 
 def group_of(producer_group: str, query_id: str) -> str:
-    """The producer group of a query. Every query has its own, since brokers send checks to any member of a group."""
+    """Return the producer group of a query: ``producer_group``, a hyphen and the query's id.
+
+    Every query needs its own group, since brokers send a transaction check to any member of the group.
+    """
     return f"{producer_group}-{query_id}"
 
 
 class Preparation:
-    """Phase one, in a task: store a half message for every row; roll all of them back if that fails.
+    """Phase one, in a task: send a half message for every row; roll all of them back if that fails.
 
-    :param columns: names of the rows' values; and ``topic``, that of all rows unless it is a column.
-    :param unique_key: makes a client id, and ``unique_keys`` many of them.
-    :param bad: what to do about rows no broker would take.
+    :param columns: names of the columns of the rows.
+    :param topic: the topic of every row; None takes it from column ``topic``.
+    :param unique_key: returns a new unique key (client message id).
+    :param unique_keys: returns many unique keys, as for :class:`BlockWriter`.
+    :param bad: how to treat rows that every broker would refuse.
     """
 
     def __init__(
@@ -69,7 +81,7 @@ class Preparation:
         self._bad = bad
 
     def rows(self, rows: Iterable[Sequence[Any]]) -> Prepared:
-        """Store half messages of rows."""
+        """Send half messages for rows; return when brokers have stored all of them."""
 
         def send(writer: RowWriter, sender: HalfSender) -> None:
             for message in writer.messages(rows, self._bad):
@@ -78,7 +90,7 @@ class Preparation:
         return self._prepared(send)
 
     def batches(self, batches: Iterable[Any]) -> Prepared:
-        """Store half messages of the rows of Arrow record batches."""
+        """Send half messages for the rows of Arrow record batches; return when brokers have stored all of them."""
 
         def send(writer: RowWriter, sender: HalfSender) -> None:
             blocks = BlockWriter(self._columns, self._topic, writer, self._unique_keys, sender.prefix)
@@ -108,10 +120,10 @@ class Preparation:
 
 
 class Committer:
-    """Phase two, on the driver.
+    """Phase two, on the driver: decides about a micro-batch and ends its transactions.
 
-    :param settings: ``producer_group`` without the query's id.
-    :param timeout: seconds to wait for transaction checks, if ends may not have arrived.
+    :param settings: their ``producer_group`` is that of the option, without the query's id.
+    :param timeout: seconds to wait for brokers to check transactions that could not be ended directly.
     """
 
     def __init__(self, settings: SendSettings, decisions: Decisions, timeout: float) -> None:
@@ -120,10 +132,10 @@ class Committer:
         self._timeout = timeout
 
     def commit(self, prepared: list[Prepared], batch_id: int) -> None:
-        """Deliver a micro-batch; return when all its rows are delivered.
+        """Commit a micro-batch; return when all its rows are delivered.
 
         :raises DecisionError: the decision cannot be written or read; nothing is delivered.
-        :raises OpenTransactionsError: the commit is decided, but some rows are not delivered yet.
+        :raises OpenTransactionsError: the decision is stored, but some rows are not delivered yet.
         """
         if not prepared:
             return
@@ -143,11 +155,14 @@ class Committer:
             self._check_back(decision)
 
     def decide(self, decision: Decision) -> None:
-        """Durably record which task attempts commit."""
+        """Store durably which task attempts commit."""
         self._decisions.make(decision)
 
     def end(self, prepared: list[Prepared], outcome: int) -> HalfMessages:
-        """Commit or roll back; returns the half messages that may still be open."""
+        """Commit or roll back the half messages of ``prepared``; return those that may still be open.
+
+        :param outcome: ``TRANSACTION_COMMIT`` or ``TRANSACTION_ROLLBACK``.
+        """
         halves = HalfMessages()
         if not prepared:
             return halves
@@ -156,7 +171,10 @@ class Committer:
         return _end(self._of_query(prepared[0].query_id), halves, _topics(prepared), outcome)
 
     def _repeat(self, prepared: list[Prepared], batch_id: int, made: Decision) -> None:
-        """Complete a micro-batch that is written again although it is decided: the first decision holds."""
+        """Complete a micro-batch that Spark repeats although a decision ``made`` about it is stored, which stays valid.
+
+        :raises DecisionError: the stored decision is of another query or of a later micro-batch.
+        """
         self.end([one for one in prepared if one.attempt not in made.attempts], TRANSACTION_ROLLBACK)
         if made.query_id != prepared[0].query_id:
             raise DecisionError(
@@ -171,10 +189,11 @@ class Committer:
         self._check_back(made)
 
     def abort(self, prepared: list[Prepared], batch_id: int, *, complete: bool) -> None:
-        """Roll back attempts that are not part of a decision. Spark calls this also if :meth:`commit` fails.
+        """Roll back task attempts that no decision commits. Spark also calls this if :meth:`commit` fails.
 
-        :param complete: every task had prepared, so that :meth:`commit` may have tried to decide. A record whose
-            writing failed may still appear later; its transactions stay open, and the next decision ends them.
+        :param complete: every task succeeded, so :meth:`commit` may have tried to store a decision. If none is found,
+            nothing is rolled back, since a record whose write failed may still appear; the transactions stay open until
+            the next decision.
         """
         made = self._decisions.latest()
         if complete and (made is None or made.batch_id < batch_id):
@@ -183,7 +202,7 @@ class Committer:
         self.end([one for one in prepared if one.attempt not in attempts], TRANSACTION_ROLLBACK)
 
     def _check_back(self, decision: Decision) -> None:
-        # Few micro-batches need it, and it brings a producer along: every process of a query would import that.
+        # imported here: few micro-batches need it, and it imports the producer, which every process would load
         from rocketmq_py.spark.sink.check_back import CheckBack
 
         CheckBack(self._of_query(decision.query_id), decision, self._timeout).run()
@@ -197,7 +216,7 @@ def _topics(prepared: list[Prepared]) -> tuple[str, ...]:
 
 
 def _roll_back(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...]) -> None:
-    """Roll back as far as possible; brokers roll back the rest after a check, or when they give up checking."""
+    """Roll back half messages; log an error, since brokers roll back the rest after a check or after giving up."""
     try:
         _end(settings, halves, topics, TRANSACTION_ROLLBACK)
     except RocketMQError as e:
@@ -207,12 +226,7 @@ def _roll_back(settings: SendSettings, halves: HalfMessages, topics: tuple[str, 
 def _end(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...], outcome: int) -> HalfMessages:
     if not len(halves):
         return HalfMessages()
-    cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
-    ends = TransactionEnds(settings, {})
-    try:
+    with closing(Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)) as cluster:
         masters = {name: address for topic in topics for name, address in cluster.masters(topic).items()}
-        ends = TransactionEnds(settings, masters)
-        return ends.end(halves, outcome)
-    finally:
-        ends.close()
-        cluster.close()
+        with closing(TransactionEnds(settings, masters)) as ends:
+            return ends.end(halves, outcome)

@@ -1,8 +1,9 @@
-"""Sends the half messages of an exactly-once task, in batches or one by one, and notes where each is stored.
+"""Send the half messages of an exactly-once task, in batches or one by one, and record the offsets of each.
 
-Apache RocketMQ's brokers take half messages one by one only, and refuse the first batch.
+Apache RocketMQ's brokers do not support batches of half messages: after refusing the first one, they get them one by
+one.
 
-Blocking. A half message whose answer is lost is sent again with another unique key: the first one may be stored, too,
+Blocking. A half message whose response is lost is sent again with another unique key: the first one may be stored, too,
 and must not be committed.
 """
 
@@ -45,17 +46,20 @@ from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets,
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 
 AT_ONCE = 512
-"""Half messages in one batch, at most."""
+"""Maximum number of half messages in one batch."""
 _SINGLES_PER_BATCH = 64
-"""Single half messages in flight instead of each batch."""
+"""Number of single half messages that may be in flight in place of one batch."""
 _OVERHEAD = 128
-"""Bytes that a batch and the transaction add to each message, roughly."""
+"""Estimate of the bytes that the batch format and the transaction add to each message."""
 
 
 class SentHalf(NamedTuple):
-    """Where a half message is stored, as the request that ends it says.
+    """The location of a stored half message, which the request to end it contains.
 
-    ``order`` is the queue in which its message must come after the ones before it; None if any order will do.
+    :ivar broker: name of the broker.
+    :ivar commit_log_offset: position in the broker's commit log, in bytes.
+    :ivar table_offset: offset in the queue of the half topic.
+    :ivar order: the queue in which messages must be delivered in the order of sending; None if any order will do.
     """
 
     broker: str
@@ -66,9 +70,9 @@ class SentHalf(NamedTuple):
 
 @dataclass(slots=True)
 class HalfRange:
-    """Offsets of half messages in the commit log and in the queue of the half topic.
+    """Offsets of half messages in the commit log (bytes) and in the queue of the half topic.
 
-    ``is_whole`` if they were stored together: their broker ends them faster in one request.
+    :ivar is_whole: they were stored as one batch, which the broker ends faster in one request.
     """
 
     log_offsets: Sequence[int]
@@ -77,20 +81,20 @@ class HalfRange:
 
 
 _Where = HalfRange | tuple[int, int]
-"""Offsets of several half messages, or of one."""
+"""Offsets of several half messages, or the commit-log offset and half-topic offset of one."""
 
 
 @dataclass(slots=True)
 class HalfMessages:
-    """Offsets of half messages, packed: Spark sends them to the driver through the JVM.
+    """Offsets of half messages, in compact form: Spark sends them to the driver through the JVM.
 
-    :ivar ranges: by broker, and by the queue in which they have to come in this order.
+    :ivar ranges: by broker name, and by the queue in which messages must keep this order (None: any order).
     """
 
     ranges: dict[tuple[str, MessageQueue | None], list[HalfRange]] = field(default_factory=dict)
 
     def add(self, broker: str, order: MessageQueue | None, commit_log_offset: int, table_offset: int) -> None:
-        """Add one half message."""
+        """Add the offsets of one half message."""
         ranges = self.ranges.setdefault((broker, order), [])
         if not ranges or ranges[-1].is_whole or len(ranges[-1].log_offsets) >= AT_ONCE:
             ranges.append(HalfRange(array("q"), array("q"), is_whole=False))
@@ -101,16 +105,16 @@ class HalfMessages:
         offsets.append(table_offset)
 
     def add_range(self, broker: str, order: MessageQueue | None, half_range: HalfRange) -> None:
-        """Add several half messages."""
+        """Add the offsets of several half messages."""
         self.ranges.setdefault((broker, order), []).append(half_range)
 
     def add_all(self, others: HalfMessages) -> None:
-        """Add all half messages of ``others``."""
+        """Add the offsets of all half messages in ``others``."""
         for where, ranges in others.ranges.items():
             self.ranges.setdefault(where, []).extend(ranges)
 
     def __iter__(self) -> Iterator[SentHalf]:
-        """Each half message; those of one queue in their order."""
+        """Iterate over the half messages; those of one queue in the order of sending."""
         for (broker, order), ranges in self.ranges.items():
             for half_range in ranges:
                 for log_offset, half_offset in zip(half_range.log_offsets, half_range.half_offsets, strict=True):
@@ -122,7 +126,12 @@ class HalfMessages:
 
 @dataclass(slots=True)
 class _Pending:
-    """A half message that is not known to be stored."""
+    """A half message that waits to be sent, or for the response of its broker.
+
+    :ivar number: position in the order of sending.
+    :ivar bound: the queue that it must go to; None if any will do.
+    :ivar queue: the queue of the last attempt.
+    """
 
     number: int
     message: RowMessage
@@ -135,7 +144,12 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Part:
-    """A part of a block that is sent to a queue; split into messages if the broker refuses it."""
+    """Consecutive messages of a block that one request sends; split into single messages if the broker refuses it.
+
+    :ivar number: position of the first message in the order of sending.
+    :ivar bound: the queue that they must go to; None if any will do.
+    :ivar queue: the queue of the last attempt.
+    """
 
     number: int
     count: int
@@ -148,11 +162,11 @@ class _Part:
 class HalfSender:
     """Sends the half messages of one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
 
-    :param settings: brokers check the transactions with members of ``producer_group``.
-    :param unique_key: makes another unique key.
-    :param bad: what to do about messages their broker refuses as illegal.
+    :param settings: members of their ``producer_group`` answer the brokers' transaction checks.
+    :param unique_key: returns a new unique key.
+    :param bad: how to treat messages that their broker refuses as illegal.
     :ivar prefix: encoded properties that make a message a half message.
-    :ivar resent: row key and last unique key of those that were sent more than once.
+    :ivar resent: by row key, the last unique key of rows whose half message was sent more than once.
     """
 
     def __init__(self, settings: SendSettings, unique_key: Callable[[], str], bad: BadRecordPolicy) -> None:
@@ -163,8 +177,8 @@ class HalfSender:
         self._connections = self._targets.connections
         self._waiting: deque[_Pending] = deque()
         self._inflight: dict[tuple[str, int], list[_Pending] | _Part] = {}
-        self._names: dict[str, str] = {}  # of brokers, by address
-        self._one_by_one: set[str] = set()  # addresses of brokers that take no batches
+        self._names: dict[str, str] = {}  # names of brokers by address
+        self._one_by_one: set[str] = set()  # addresses of brokers that do not support batches
         transaction = {Property.TRANSACTION_PREPARED: "true", Property.PRODUCER_GROUP: settings.producer_group}
         self.prefix = encode_properties(transaction)
         self._limit = InflightLimit(settings.in_flight)
@@ -175,7 +189,10 @@ class HalfSender:
         self.resent: dict[str, str] = {}
 
     def send(self, message: RowMessage) -> None:
-        """Queue a half message, and send a batch when enough are queued; may block. Errors as :meth:`flush`."""
+        """Queue a half message, and send a batch when enough are queued; blocks while too many are in flight.
+
+        :raises RocketMQError: as :meth:`flush`.
+        """
         bound = self.bound(message.topic, message.sharding_key, message.queue_id)
         self._waiting.append(_Pending(self._sent, message, bound, self._retry(message.topic)))
         self._sent += 1
@@ -184,7 +201,10 @@ class HalfSender:
             self._make_room()
 
     def send_block(self, block: Block) -> None:
-        """Send the messages of a block, in batches; may block. Errors as :meth:`flush`."""
+        """Send the messages of a block, in batches; blocks while too many are in flight.
+
+        :raises RocketMQError: as :meth:`flush`.
+        """
         ends, begin = block.ends, 0
         while begin < block.rows:
             end = block.fitting(begin, AT_ONCE, self._settings.max_batch_bytes)
@@ -197,20 +217,23 @@ class HalfSender:
             begin = end
 
     def bound(self, topic: str, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
-        """The queue a message has to go to, None if any will do; errors as ``Targets.bound``."""
+        """Return the queue that a message must go to; None if it has neither sharding key nor queue id.
+
+        :raises RocketMQError: as :meth:`Targets.bound`.
+        """
         return self._targets.bound(topic, sharding_key, queue_id)
 
     def flush(self) -> None:
-        """Send what is left and wait until everything is stored.
+        """Send all queued half messages, and block until every one is stored.
 
-        :raises RocketMQError: a half message could not be stored, all attempts used up.
+        :raises RocketMQError: a half message could not be stored after all retries.
         """
         while self._waiting or self._inflight:
             self._send_waiting()
             self._take_answers(0)
 
     def halves(self) -> HalfMessages:
-        """Where the stored half messages are, in the order in which :meth:`send` got them."""
+        """Return the offsets of the stored half messages; within an ordered queue in the order of sending."""
         for _, broker, order, where in sorted(self._ordered, key=itemgetter(0)):
             self._keep(broker, order, where)
         self._ordered.clear()
@@ -218,7 +241,7 @@ class HalfSender:
 
     @property
     def topics(self) -> set[str]:
-        """The topics of the messages."""
+        """The topics to which messages were sent."""
         return self._targets.used
 
     def close(self) -> None:
@@ -231,11 +254,11 @@ class HalfSender:
     # -- out
 
     def _make_room(self) -> None:
-        """Wait for answers while too many requests are in flight."""
+        """Wait for responses until no more requests than the limit are in flight."""
         self._take_answers(int(self._limit) * (_SINGLES_PER_BATCH if self._one_by_one else 1))
 
     def _send_part(self, part: _Part) -> None:
-        """Send a part of a block."""
+        """Send a part of a block in one request, or queue its messages if the broker does not support batches."""
         time.sleep(max(0.0, self._not_before - time.monotonic()))
         try:
             queues = self._targets.queues(part.topic)
@@ -267,7 +290,7 @@ class HalfSender:
         return found
 
     def _send_waiting(self) -> None:
-        """Send all waiting messages: those of one broker in one write."""
+        """Send all queued messages, those of one broker with one write to its socket."""
         while self._waiting:
             time.sleep(max(0.0, self._not_before - time.monotonic()))
             waiting, self._waiting = self._waiting, deque()
@@ -284,7 +307,10 @@ class HalfSender:
                 self._write(address, pendings)
 
     def _route(self, pending: _Pending, free: dict[str, MessageQueue]) -> str:
-        """Choose the queue of a message; returns its broker's address. ``free``: queues for unbound messages."""
+        """Choose the queue of a message; return its broker's address.
+
+        :param free: by topic, the queue for messages that may go to any; filled here.
+        """
         topic, queues = pending.message.topic, self._targets.queues(pending.message.topic)
         if pending.bound is not None:
             pending.queue = pending.bound
@@ -297,7 +323,7 @@ class HalfSender:
         return self._address(queues, pending.queue)
 
     def _address(self, queues: TopicQueues, queue: MessageQueue) -> str:
-        """The address of the broker of a queue, whose name is kept for its answers."""
+        """Return the address of a queue's broker, and remember the broker's name for its responses."""
         address = queues.address(queue)
         self._names[address] = queues.broker(queue)
         return address
@@ -314,7 +340,7 @@ class HalfSender:
             self._inflight[address, opaque] = group
 
     def _groups(self, pendings: list[_Pending]) -> list[list[_Pending]]:
-        """Batches: messages of one queue, up to the size of a batch."""
+        """Group messages by queue into batches of at most ``max_batch_bytes``."""
         groups: list[list[_Pending]] = []
         filling: dict[MessageQueue | None, tuple[list[_Pending], int]] = {}
         for pending in pendings:
@@ -351,7 +377,7 @@ class HalfSender:
     # -- answers
 
     def _take_answers(self, most: int) -> None:
-        """Wait for answers until at most ``most`` requests are in flight."""
+        """Handle responses until at most ``most`` requests are in flight."""
         while len(self._inflight) > most:
             address = next(iter(self._inflight))[0]
             try:
@@ -370,9 +396,9 @@ class HalfSender:
         return self._taken_apart(sent) if isinstance(sent, _Part) else sent
 
     def _not_stored(self, address: str, group: list[_Pending], answer: Reply) -> None:
-        """Handle an answer that is not success."""
+        """Handle a response other than SUCCESS to the half messages ``group``."""
         queue = group[0].queue
-        if answer.code in STORED_UNSAFE:  # it may be lost after the decision
+        if answer.code in STORED_UNSAFE:  # a crash of the broker may lose them after the decision to commit
             for pending in group:
                 self._renew_key(pending)
             self._send_again(group, RequestTimeout(f"half messages to {queue} are stored, but unsafe: {answer.remark}"))
@@ -391,13 +417,16 @@ class HalfSender:
             self._send_again(group, error)
         elif len(group) == 1:
             self._refused(group[0].message, error)
-        else:  # one of them is illegal for the broker: it will say which
+        else:  # one of them is illegal: sent alone, the broker's responses show which one
             for pending in group:
                 pending.alone = True
             self._waiting.extendleft(reversed(group))
 
     def _stored(self, sent: list[_Pending] | _Part, answer: Reply, broker: str) -> None:
-        """Note where messages are stored: a batch has consecutive offsets in the half topic."""
+        """Record the offsets of stored half messages: those of a batch are consecutive in the half topic.
+
+        :raises CorruptRecord: the response does not have one offset for each message.
+        """
         log_offsets = decode_offsets(answer.body) if answer.body else (int(answer.ext["msgId"][-16:], 16),)
         first, count = int(answer.ext["queueOffset"]), sent.count if isinstance(sent, _Part) else len(sent)
         if len(log_offsets) != count:
@@ -424,7 +453,10 @@ class HalfSender:
             self._halves.add(broker, order, *where)
 
     def _refused(self, message: RowMessage, error: MessageRefused) -> None:
-        """Treat a message that its broker refuses as illegal as a bad record."""
+        """Treat a message that its broker refuses as illegal as the policy for bad records says.
+
+        :raises MessageRefused: the mode is ``FAILFAST``.
+        """
         if message.topic == self._bad.where or not self._bad.is_dead_letter(error):
             return
         letter, raw = dead_letter(message.body, decode_properties(message.properties), message.topic, str(error))
@@ -433,7 +465,10 @@ class HalfSender:
         )
 
     def _connection_lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
-        """Send everything again that was in flight on a connection that broke; it may be stored or not."""
+        """Send all half messages again that were in flight on a broken connection, with new unique keys.
+
+        :param unsent: half messages that could not be written to the connection; sent again, too.
+        """
         self._connections.drop(address)
         under_way = [self._inflight.pop(key) for key in list(self._inflight) if key[0] == address]
         lost = [*(pending for sent in under_way for pending in self._pendings(sent)), *unsent]
@@ -442,16 +477,16 @@ class HalfSender:
         self._send_again(lost, error)
 
     def _renew_key(self, pending: _Pending) -> None:
-        """Give a half message another unique key; the one that was sent will not be committed, stored or not."""
+        """Give a half message another unique key, so that a copy stored under the old key is not committed."""
         message, key = pending.message, self._unique_key()
         properties = message.properties.replace(_unique(message.unique_key), _unique(key), 1)
         pending.message = message._replace(properties=properties, unique_key=key)
         self.resent[message.row_key] = key
 
     def _send_again(self, pendings: list[_Pending], error: RocketMQError) -> None:
-        """Send again, after a pause: one for all that fail together.
+        """Queue half messages that failed together to be sent again after a pause.
 
-        :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
+        :raises RocketMQError: ``error`` itself, if it is not retryable or the retries are used up.
         """
         if error.refresh_route:
             for pending in pendings:

@@ -1,6 +1,6 @@
-"""Many numbers as texts of one width: a matrix with a row of ASCII characters for each number.
+"""Convert arrays of numbers to texts of equal width: a matrix with a row of ASCII characters for each number.
 
-Digits are looked up four (or two) at a time: dividing by every power of ten costs five times as much.
+Digits are looked up in a table four (or two) at a time: dividing by every power of ten takes five times as long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Chars = NDArray[np.uint8]
 
 
 def _digits(texts: str, width: int) -> NDArray[np.unsignedinteger]:
-    """Texts of one width, each as one number of the machine, so that looking them up copies them as a whole."""
+    """Return an array with each ``width`` characters of ``texts`` as one machine integer, which one copy moves."""
     return np.frombuffer(texts.encode(), np.dtype(f"u{width}"))
 
 
@@ -23,7 +23,10 @@ _TWO_HEXADECIMALS = _digits("".join(f"{n:02X}" for n in range(256)), 2)
 
 
 def decimals(numbers: Ints, width: int) -> Chars:
-    """Numbers from 0 on, ascending, with zeros in front; wider than ``width`` where the last one needs it."""
+    """Return ascending numbers, 0 or above, as decimals with leading zeros.
+
+    All have ``width`` digits, or as many as the last number needs.
+    """
     width = max(width, len(str(numbers[-1]))) if len(numbers) else width
     groups = -(-width // 4)
     chars = np.empty((len(numbers), groups), _FOUR_DECIMALS.dtype)
@@ -35,7 +38,7 @@ def decimals(numbers: Ints, width: int) -> Chars:
 
 
 def hexadecimals(numbers: Ints) -> Chars:
-    """Numbers from 0 to 65,535 with four digits in upper case."""
+    """Return numbers from 0 to 65,535 as four hexadecimal digits each, in upper case."""
     chars = np.empty((len(numbers), 2), _TWO_HEXADECIMALS.dtype)
     chars[:, 0], chars[:, 1] = _TWO_HEXADECIMALS[numbers >> 8], _TWO_HEXADECIMALS[numbers & 0xFF]
     return chars.view(np.uint8)

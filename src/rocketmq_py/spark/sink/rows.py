@@ -1,4 +1,4 @@
-"""Encodes rows of a DataFrame as messages, and checks the columns of a sink. Pure; ``sink`` checks Spark's types."""
+"""Encode rows of a DataFrame as messages, and check the columns of a sink. No IO; ``sink`` checks Spark's types."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rocketmq_py.spark.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KE
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
 COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId", "delayLevel", "deliverAt")
-"""The columns of a sink; only ``body`` is always required."""
+"""The columns that a sink accepts; only ``body`` is always required."""
 
 ROW_KEY_DIGITS = 9
-"""Digits of a row's number in its key. Keys of one length are stored faster."""
+"""Minimum number of digits of a row's number in its key. Brokers store keys of equal length faster."""
 
 DELAYS = frozenset({Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS})
-"""Properties that ask for a delay; a sink has columns for that."""
+"""Properties that delay a message. Rows must not set them: the columns ``delayLevel`` and ``deliverAt`` do that."""
 NOT_COPIED = frozenset(
     {
         *(Property.WAIT_STORE, Property.RETRY_TOPIC, Property.REAL_TOPIC, Property.REAL_QUEUE_ID),
@@ -36,9 +36,10 @@ NOT_COPIED = frozenset(
 
 
 class RowMessage(NamedTuple):
-    """A message to send, to the queue of ``queue_id`` or ``sharding_key``, or to any queue.
+    """A message to send: to the queue that ``queue_id`` or ``sharding_key`` selects, else to any queue of the topic.
 
-    The properties contain ``row_key``, ``unique_key`` and the delay of a message that ``waits``, too.
+    :ivar properties: encoded; they include ``row_key``, ``unique_key`` and a delay.
+    :ivar waits: the message has a delay.
     """
 
     topic: str
@@ -52,9 +53,11 @@ class RowMessage(NamedTuple):
 
 
 class RowStamp(NamedTuple):
-    """Identifies the rows of one task: query, micro-batch (None in a batch write), number of the task.
+    """The properties that identify the task which wrote a row.
 
-    ``extra``: further properties of every row.
+    :ivar batch_id: the micro-batch; None in a batch write.
+    :ivar partition: number of the Spark partition.
+    :ivar extra: further properties of every row.
     """
 
     query_id: str
@@ -64,7 +67,7 @@ class RowStamp(NamedTuple):
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties of every row."""
+        """The message properties of every row of the task."""
         batch = {} if self.batch_id is None else {BATCH_ID: self.batch_id}
         return {QUERY_ID: self.query_id, **batch, **self.extra}
 
@@ -72,13 +75,13 @@ class RowStamp(NamedTuple):
 class RowWriter:
     """Encodes the rows of one task, in order.
 
-    :param columns: names of the row's values.
-    :param topic: the topic of every row; None takes it from the column ``topic``.
+    :param columns: names of the columns of the rows.
+    :param topic: the topic of every row; None takes it from column ``topic``.
     :param stamp: see :class:`RowStamp`.
-    :param unique_key: gives each message its client id.
+    :param unique_key: returns a new unique key (client message id).
     :ivar stamp: properties of every message.
-    :ivar partition: the number of the task.
-    :ivar count: rows so far, the number of the next one.
+    :ivar partition: number of the Spark partition.
+    :ivar count: number of rows encoded until now, which is also the number of the next row.
     """
 
     def __init__(
@@ -92,13 +95,13 @@ class RowWriter:
         self.count = 0
 
     def pass_over(self, rows: int) -> None:
-        """Count rows that are encoded elsewhere."""
+        """Add rows to :attr:`count` that are encoded by somebody else."""
         self.count += rows
 
     def messages(self, rows: Iterable[Sequence[Any]], bad: BadRecordPolicy) -> Iterator[RowMessage]:
-        """The messages of rows; dead letters for rows that no broker would take.
+        """Encode rows as messages; a row that every broker would refuse becomes a dead letter, or is skipped.
 
-        :raises MessageIllegal: there is such a row, and the policy ``bad`` makes it an error.
+        :raises MessageIllegal: there is such a row, and policy ``bad`` makes that an error.
         """
         for row in rows:
             try:
@@ -110,9 +113,9 @@ class RowWriter:
                 yield message
 
     def message(self, row: Sequence[Any]) -> RowMessage:
-        """The message of the next row.
+        """Encode the next row.
 
-        :raises MessageIllegal: no broker would take it; names the row.
+        :raises MessageIllegal: every broker would refuse the message; the error names the row.
         """
         self.count += 1
         try:
@@ -121,7 +124,7 @@ class RowWriter:
             raise MessageIllegal(f"row {self.count - 1} of partition {self.partition}: {e}") from e
 
     def dead_letter(self, row: Sequence[Any], reason: str, where: str) -> RowMessage:
-        """The dead letter of the row :meth:`message` was last asked for, to topic ``where``."""
+        """Return the dead letter, to topic ``where``, for the row that :meth:`message` has just refused."""
         key, unique_key = self._row_key(), self._unique_key()
         named = {Property.UNIQUE_KEY: unique_key, **self.stamp, ROW_KEY: key}
         for name, column in ((Property.KEYS, "keys"), (Property.TAGS, "tags"), (Property.SHARDING_KEY, "shardingKey")):
@@ -181,7 +184,10 @@ def _body(value: bytes | str | None) -> bytes:
 
 
 def _delay(level: int | None, at: datetime | None) -> dict[str, str]:
-    """The property of a delayed message; empty without a delay."""
+    """Return the property of a delayed message; empty without a delay.
+
+    :raises MessageIllegal: both columns are set, or the level is negative.
+    """
     if level and at is not None:
         raise MessageIllegal("it has a delayLevel and a deliverAt, which contradict each other")
     if level is not None and level < 0:
@@ -192,7 +198,11 @@ def _delay(level: int | None, at: datetime | None) -> dict[str, str]:
 
 
 def _user_properties(value: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> dict[str, str]:
-    """The properties of a row; Arrow returns a map as a list of pairs."""
+    """Return the properties of column ``properties``, without those that are not copied between topics.
+
+    :param value: a map, or a list of pairs, as Arrow returns a map.
+    :raises MessageIllegal: a property asks for a delay or contains a separator.
+    """
     properties: dict[str, str] = {}
     for name, text in dict(value or {}).items():
         if name in DELAYS:
@@ -209,9 +219,10 @@ def _plain(where: str, text: str) -> str:
 
 
 def check_columns(columns: Sequence[str], topic: str | None, *, exactly_once: bool = False) -> None:
-    """Check the columns of a sink.
+    """Check the column names of a DataFrame that is to be written.
 
-    :raises ConfigError: a column is unknown, missing or contradicts another.
+    :param topic: option ``topic``; None if it is not set.
+    :raises ConfigError: a column is unknown, missing, contradicts another, or is not for exactly-once.
     """
     strangers = [name for name in columns if name not in COLUMNS]
     if strangers:

@@ -1,7 +1,7 @@
-"""Sends the messages of one task: in batches, several in flight, and again if a broker was busy or unreachable.
+"""Send the messages of one task at least once: in batches, several in flight, with retries.
 
-Blocking. At least once: a message is sent until a broker has confirmed that it is stored, so it may be stored twice.
-Messages that are bound to a queue by sharding key or queue id keep their order in it.
+Blocking. A message is sent until a broker has confirmed that it is stored, so it may be stored twice. Messages that a
+sharding key or queue id binds to a queue keep their order in it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets,
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 
 _MAX_BATCH_MESSAGES = 1024
-"""Messages in one batch. Larger batches are not stored faster, and other sends wait for them."""
+"""Maximum number of messages in one batch. Larger batches are not stored faster, and delay other sends."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Messages of one topic that are sent to one queue together; to ``bound`` if that is given."""
+    """Messages of one topic that one request sends to a queue: to ``bound``, or any queue if that is None."""
 
     topic: str
     bound: MessageQueue | None
     retry: Retry
     parts: list[bytes | memoryview] = field(default_factory=list)
-    """Encoded messages, one or several in each."""
+    """The encoded messages; each part has one or several."""
     count: int = 0
     size: int = 0
     waits: bool = False
@@ -45,23 +45,23 @@ class Batch:
     queue: MessageQueue | None = None
     """The queue of the last attempt."""
     address: str | None = None
-    """The broker of the last attempt."""
+    """The address of the broker of the last attempt."""
 
     def add(self, encoded: bytes | memoryview, count: int) -> None:
-        """Add encoded messages."""
+        """Add ``count`` encoded messages."""
         self.parts.append(encoded)
         self.count += count
         self.size += len(encoded)
 
     def body(self) -> bytes:
-        """The body of the request."""
+        """Return the body of the send request."""
         return b"".join(self.parts)
 
 
 class BatchSender:
-    """Sends for one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
+    """Sends the messages of one task. Call :meth:`flush` at the end, and :meth:`close` in any case.
 
-    :param bad: what to do about messages their broker refuses as illegal; without it, that is an error.
+    :param bad: how to treat messages that their broker refuses as illegal; None makes that an error.
     """
 
     def __init__(self, settings: SendSettings, bad: BadRecordPolicy | None = None) -> None:
@@ -76,7 +76,7 @@ class BatchSender:
     def send(self, message: RowMessage) -> None:
         """Add a message to its batch, which is sent when it is full or at :meth:`flush`.
 
-        :raises RocketMQError: an earlier message could not be sent, all attempts used up.
+        :raises RocketMQError: an earlier message could not be sent after all retries.
         """
         bound = self.bound(message.topic, message.sharding_key, message.queue_id)
         encoded = encode_batch([(0, message.body, message.properties)])
@@ -86,7 +86,7 @@ class BatchSender:
             self._add(message.topic, bound, encoded, 1)
 
     def send_block(self, block: Block) -> None:
-        """As :meth:`send`, for many messages at once."""
+        """Add the messages of a block to their batches; otherwise as :meth:`send`."""
         ends, begin = block.ends, 0
         while begin < block.rows:
             batch = self._filling.get((block.topic, block.bound))
@@ -96,9 +96,9 @@ class BatchSender:
             begin = end
 
     def bound(self, topic: str, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
-        """The queue a message has to go to, None if any will do.
+        """Return the queue that a message must go to; None if it has neither sharding key nor queue id.
 
-        :raises ConfigError: the topic has no such queue.
+        :raises ConfigError: the topic has no queue with this id.
         :raises RocketMQError: the topic cannot be looked up.
         """
         return self._targets.bound(topic, sharding_key, queue_id)
@@ -130,7 +130,10 @@ class BatchSender:
         return Batch(topic, bound, new_retry(self._settings.retries, f"sending to {bound or topic}"))
 
     def flush(self) -> None:
-        """Send what is left and wait until everything is stored; errors as :meth:`send`."""
+        """Send all batches, and block until every message is stored.
+
+        :raises RocketMQError: a message could not be sent after all retries.
+        """
         while self._filling or self._inflight:
             for key in list(self._filling):
                 self._dispatch(self._filling.pop(key))
@@ -138,11 +141,11 @@ class BatchSender:
                 self._await_answer()
 
     def close(self) -> None:
-        """Close all connections; what is not flushed may be lost."""
+        """Close all connections; messages that are not flushed may be lost."""
         self._targets.close()
 
     def _dispatch(self, batch: Batch) -> None:
-        """Send a batch when the number in flight allows it, and after the one before it if order matters."""
+        """Send a batch once fewer than the limit are in flight and no other batch of its bound queue is."""
         while len(self._inflight) >= int(self._limit) or self._must_wait(batch):
             self._await_answer()
         self._send_batches(batch)
@@ -151,7 +154,7 @@ class BatchSender:
         return batch.bound is not None and any(other.bound == batch.bound for other in self._inflight.values())
 
     def _send_batches(self, *batches: Batch) -> None:
-        """Send batches, to another broker if one cannot be reached."""
+        """Send batches in this order; if a broker cannot be reached, retry on another one unless the batch is bound."""
         waiting = list(batches)
         while waiting:
             error = self._try(waiting[0])
@@ -163,7 +166,7 @@ class BatchSender:
                 waiting[:1] = failed
 
     def _try(self, batch: Batch) -> RocketMQError | None:
-        """Send a batch; returns the error if that fails."""
+        """Send a batch; return the error if that fails, None if it was sent."""
         batch.address = None
         try:
             queues = self._targets.queues(batch.topic)
@@ -176,16 +179,16 @@ class BatchSender:
         return None
 
     def _drop_connection(self, address: str | None) -> list[Batch]:
-        """Drop a broken connection; returns the batches that were in flight on it, in order."""
+        """Drop a broken connection; return the batches that were in flight on it, in the order of sending."""
         if address is None:
             return []
         self._connections.drop(address)
         return [self._inflight.pop(key) for key in list(self._inflight) if key[0] == address]
 
     def _pause(self, failed: list[Batch], error: RocketMQError) -> None:
-        """Wait before batches that failed together are sent again.
+        """Sleep before batches that failed together are sent again.
 
-        :raises RocketMQError: ``error`` itself, when it is not retryable or the attempts are used up.
+        :raises RocketMQError: ``error`` itself, if it is not retryable or the retries are used up.
         """
         if error.refresh_route:
             for batch in failed:
@@ -214,7 +217,7 @@ class BatchSender:
         return RequestCode.SEND_BATCH_MESSAGE, header.to_ext(), batch.body()
 
     def _await_answer(self) -> None:
-        """Wait for an answer from the broker that has the oldest batch."""
+        """Wait for a response from the broker of the oldest batch in flight, and handle it."""
         address, _ = next(iter(self._inflight))
         try:
             answer = self._connections.to(address).receive()
@@ -234,7 +237,12 @@ class BatchSender:
                 self._send_again([batch], error)
 
     def _refused(self, batch: Batch, error: MessageRefused, bad: BadRecordPolicy) -> None:
-        """Find the message that a broker refuses as illegal by sending those of its batch one by one."""
+        """Handle a batch that its broker refuses because a message is illegal.
+
+        Several messages are sent again one by one, to find the illegal one; a single one is treated as ``bad`` says.
+
+        :raises MessageRefused: it is a single one, and the mode is ``FAILFAST``.
+        """
         messages = list(decode_batch(batch.body()))
         if len(messages) > 1:
             for message in messages:

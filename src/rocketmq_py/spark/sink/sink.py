@@ -1,4 +1,4 @@
-"""The batch and streaming sinks: at least once, and exactly once for streams that ask for it.
+"""The batch and streaming sinks: at least once by default, exactly once for streams that set ``deliveryGuarantee``.
 
 ``blocks`` (Arrow batches) and ``rows`` encode messages, ``sender`` sends them. A task that fails and is repeated sends
 its messages again; properties ``SPARK_QUERY_ID``, ``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` identify a row. Exactly-once
@@ -59,13 +59,13 @@ _TYPES: dict[str, tuple[DataType, ...]] = {
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task reports to the driver: how many rows are stored."""
+    """The result of a task that Spark sends to the driver: the number of stored rows."""
 
     rows: int
 
 
 def check_schema(schema: StructType, options: WriteOptions) -> None:
-    """Refuse a DataFrame that cannot be written.
+    """Check the columns of a DataFrame that is to be written.
 
     :raises ConfigError: a column is unknown, missing, contradictory or of the wrong type.
     """
@@ -82,7 +82,7 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
 
 @dataclass
 class PreparedTask(WriterCommitMessage):
-    """The result of a task of an exactly-once stream, which Spark sends to the driver."""
+    """The result of a task of an exactly-once stream that Spark sends to the driver: its half messages."""
 
     prepared: Prepared
 
@@ -97,7 +97,7 @@ class TaskWriter:
         self._query_id = query_id
 
     def write(self, rows: Iterable[Sequence[Any]]) -> Written:
-        """Send all rows; returns when all are stored."""
+        """Send all rows; return when brokers have stored all of them."""
         written = 0
         with self._sending(_Keys()) as (writer, bad, sender):
             for message in writer.messages(rows, bad):
@@ -106,7 +106,7 @@ class TaskWriter:
         return Written(written)
 
     def write_batches(self, batches: Iterable[Any]) -> Written:
-        """As :meth:`write`, for the rows of Arrow record batches."""
+        """Send the rows of Arrow record batches; return when brokers have stored all of them."""
         written, keys = 0, _Keys()
         with self._sending(keys) as (writer, bad, sender):
             blocks = BlockWriter(self._columns, self._options.topic, writer, keys.reserve)
@@ -121,11 +121,11 @@ class TaskWriter:
         return Written(written)
 
     def prepare(self, rows: Iterable[Sequence[Any]]) -> PreparedTask:
-        """Store a half message for every row."""
+        """Send a half message for every row; return when brokers have stored all of them."""
         return PreparedTask(self._preparation().rows(rows))
 
     def prepare_batches(self, batches: Iterable[Any]) -> PreparedTask:
-        """As :meth:`prepare`, for the rows of Arrow record batches."""
+        """Send a half message for every row of Arrow record batches; return when brokers have stored all of them."""
         return PreparedTask(self._preparation().batches(batches))
 
     def _preparation(self) -> Preparation:
@@ -136,7 +136,7 @@ class TaskWriter:
 
     @contextmanager
     def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, BadRecordPolicy, BatchSender]]:
-        """An encoder and a sender of rows; at the end of the block all messages are stored."""
+        """Context with an encoder of rows, the policy for bad rows and a sender; leaving it flushes the sender."""
         keep_imports()
         bad = bad_records(self._options)
         sender = BatchSender(send_settings(self._options), bad)
@@ -151,7 +151,10 @@ class TaskWriter:
 
 
 def task_stamp(query_id: str | None = None) -> RowStamp:
-    """Query and micro-batch of the current task; a batch write has an id of its own."""
+    """Return the ids of query, micro-batch and partition of the Spark task that runs in this process.
+
+    :param query_id: the id of a batch write, which has no micro-batch; None takes both ids from a stream's task.
+    """
     context = TaskContext.get()
     if context is None:
         return RowStamp(query_id or "", None, 0)
@@ -162,7 +165,7 @@ def task_stamp(query_id: str | None = None) -> RowStamp:
 
 
 def send_settings(options: WriteOptions) -> SendSettings:
-    """The send settings of a write."""
+    """Return the settings of senders from the options of a write."""
     return SendSettings(
         namesrv=options.namesrv,
         producer_group=options.producer_group,
@@ -175,22 +178,22 @@ def send_settings(options: WriteOptions) -> SendSettings:
 
 
 def bad_records(options: WriteOptions) -> BadRecordPolicy:
-    """The policy for bad rows of a write."""
+    """Return the policy for bad rows from the options of a write."""
     return BadRecordPolicy(options.mode, options.dlq_topic or dlq_topic(options.producer_group))
 
 
 class _Keys:
-    """Client message ids of this process."""
+    """Generates unique keys (client message ids) of this process."""
 
     def __init__(self) -> None:
         self._keys = UniqueKeys(_own_ip(), os.getpid(), random.getrandbits(32))
 
     def one(self) -> str:
-        """The next one."""
+        """Return the next key."""
         return self._keys.next(_now_ms())
 
     def reserve(self, count: int) -> tuple[str, Ints]:
-        """The next ``count``: their common beginning, and the number at the end of each."""
+        """Return the next ``count`` keys: their common prefix, and the last four hexadecimal digits as numbers."""
         stem, first = self._keys.reserve(_now_ms(), count)
         return stem, np.arange(first, first + count) & 0xFFFF
 
@@ -202,12 +205,12 @@ def _now_ms() -> int:
 def _own_ip() -> bytes:
     try:
         return socket.inet_aton(socket.gethostbyname(socket.gethostname()))
-    except OSError:  # a host without a name; the id stays unique by process id and random bits
+    except OSError:  # the host name has no address; process id and random bits keep the id unique
         return random.randbytes(4)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """``df.write.format("rocketmq").mode("append")``."""
+    """Writer of ``df.write.format("rocketmq").mode("append")``, at least once."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         super().__init__()
@@ -218,9 +221,9 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class _StreamWriter:
-    """The part of the streaming writers that is the same for all PySpark versions.
+    """The methods of a streaming writer that are the same for all PySpark versions.
 
-    :raises ConfigError: the decisions of an exactly-once stream cannot be stored at their location.
+    :raises ConfigError: Python cannot write to the location for the decisions of an exactly-once stream.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -235,36 +238,39 @@ class _StreamWriter:
         return self._task.prepare(rows) if self._is_exact else self._task.write(rows)
 
     def write_batches(self, batches: Iterable[Any]) -> WriterCommitMessage:
-        """As :meth:`write_rows`, for the rows of Arrow record batches."""
+        """Send the rows of Arrow record batches of a task; for an exactly-once stream, as half messages."""
         return self._task.prepare_batches(batches) if self._is_exact else self._task.write_batches(batches)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Deliver the micro-batch of an exactly-once stream; other rows are stored when their task ends."""
+        """Commit the micro-batch of an exactly-once stream; do nothing for an at-least-once stream."""
         if self._is_exact:
             self.committer().commit(_prepared(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Roll back what is not decided. Without exactly-once, stored rows stay and are written again."""
+        """Roll back half messages that no decision commits; do nothing for an at-least-once stream.
+
+        An at-least-once stream has stored some rows then, and sends them again when Spark repeats the micro-batch.
+        """
         if self._is_exact:
             complete = all(isinstance(message, PreparedTask) for message in messages)
             self.committer().abort(_prepared(messages), batchId, complete=complete)
 
     def committer(self) -> Committer:
-        """The second phase of an exactly-once micro-batch."""
+        """Return the object that carries out the second phase of an exactly-once micro-batch."""
         options = self._options
         assert options.transactions_location is not None  # every exactly-once query has one
-        sibling = "metadata" if options.in_checkpoint else None  # Spark writes it when a query is started first
+        sibling = "metadata" if options.in_checkpoint else None  # Spark writes this file at a query's first start
         decisions = Decisions.at(options.transactions_location, sibling)
         return Committer(send_settings(options), decisions, options.commit_timeout_ms / 1000)
 
 
 def _prepared(messages: Iterable[WriterCommitMessage | None]) -> list[Prepared]:
-    """The results of tasks, without failed ones."""
+    """Return the results of the tasks that succeeded."""
     return [message.prepared for message in messages if isinstance(message, PreparedTask)]
 
 
 class RowStreamWriter(_StreamWriter, DataSourceStreamWriter):
-    """``df.writeStream.format("rocketmq")`` on PySpark 4.0, which hands rows over."""
+    """Writer of ``df.writeStream.format("rocketmq")`` on PySpark 4.0, which passes single rows."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         return self.write_rows(iterator)
@@ -273,12 +279,12 @@ class RowStreamWriter(_StreamWriter, DataSourceStreamWriter):
 if SUPPORTS_ARROW_STREAMS:
 
     class ArrowStreamWriter(_StreamWriter, DataSourceStreamArrowWriter):
-        """``df.writeStream.format("rocketmq")`` on PySpark 4.1 and later."""
+        """Writer of ``df.writeStream.format("rocketmq")`` on PySpark 4.1 and later, which passes Arrow batches."""
 
         def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
             return self.write_batches(iterator)
 
 
 def stream_writer(options: WriteOptions, schema: StructType) -> DataSourceStreamWriter:
-    """The streaming writer for the installed PySpark."""
+    """Return the streaming writer that fits the installed PySpark version."""
     return ArrowStreamWriter(options, schema) if SUPPORTS_ARROW_STREAMS else RowStreamWriter(options, schema)

@@ -1,4 +1,4 @@
-"""The settings, connections, queues of topics and in-flight limit of senders in one task. Blocking."""
+"""What the senders of one task share: settings, connections, queues of topics, limit of requests. Blocking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rocketmq_py.wire.java_hash import string_hash
 
 
 class NoSuchQueue(BrokerError):
-    """The broker does not have the chosen queue: the topic has changed, or did not exist when it was looked up."""
+    """The broker does not have the chosen queue: the topic was changed or created after its route was looked up."""
 
     retryable = True
     refresh_route = True
@@ -25,7 +25,7 @@ class NoSuchQueue(BrokerError):
 def refusal(answer: Reply, address: str) -> BrokerError:
     """Return the error for a send that the broker refused.
 
-    For a send, INVALID_PARAMETER means the queue id, which came from a route; the row is not at fault.
+    For a send, INVALID_PARAMETER means that the queue id, which came from a route, is invalid: the row is not bad.
     """
     build = NoSuchQueue if answer.code == ResponseCode.INVALID_PARAMETER else BrokerError.of
     return build(answer.code, answer.remark, address)
@@ -33,7 +33,10 @@ def refusal(answer: Reply, address: str) -> BrokerError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendSettings:
-    """Settings of a sender; see ``WriteOptions`` for the meaning of each."""
+    """Settings of a sender; see :class:`WriteOptions` for their meanings.
+
+    :ivar timeout: seconds to wait for a response.
+    """
 
     namesrv: tuple[str, ...]
     producer_group: str
@@ -48,7 +51,7 @@ _NOWHERE = Addresses()
 
 
 class TopicQueues:
-    """The writable queues of a topic, and the next one to use."""
+    """The writable queues of a topic, chosen in turn or by sharding key and queue id."""
 
     def __init__(self, queues: QueueRoutes) -> None:
         self._addresses = queues.addresses
@@ -56,9 +59,9 @@ class TopicQueues:
         self._next = 0
 
     def address(self, queue: MessageQueue) -> str:
-        """The address of the master of ``queue``.
+        """Return the address of the master broker of ``queue``.
 
-        :raises NoRouteError: it is not registered now.
+        :raises NoRouteError: no master is registered now.
         """
         master = self._addresses.get(queue, _NOWHERE).master
         if master is None:
@@ -67,13 +70,13 @@ class TopicQueues:
         return master
 
     def broker(self, queue: MessageQueue) -> str:
-        """The name of the broker of ``queue``."""
+        """Return the name of the broker that serves ``queue``, also if ``queue`` is a logical queue."""
         return self._addresses.get(queue, _NOWHERE).broker or queue.broker_name
 
     def bound(self, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
-        """The queue of a message with a queue id or a sharding key; None if it has neither.
+        """Return the queue of a message with a queue id or a sharding key; None if it has neither.
 
-        :raises ConfigError: the topic does not have the queue.
+        :raises ConfigError: the topic has no queue with this id.
         """
         if queue_id is not None:
             for queue in self._queues:  # with several brokers, always the first one that has such a queue
@@ -85,7 +88,7 @@ class TopicQueues:
         return None
 
     def next(self, avoid: MessageQueue | None) -> MessageQueue:
-        """The next queue in turn; not on the broker of ``avoid``, if there is another."""
+        """Return the next queue in turn; if there are several brokers, none on the broker of ``avoid``."""
         for _ in self._queues:
             self._next = (self._next + 1) % len(self._queues)
             queue = self._queues[self._next]
@@ -96,9 +99,9 @@ class TopicQueues:
 
 
 class InflightLimit:
-    """The number of requests in flight: halved when a broker is busy, raised a little with every success.
+    """The number of requests that may be in flight: halved if a broker is busy, raised a little by every success.
 
-    :param most: the upper limit.
+    :param most: the initial value, which is also the upper limit.
     """
 
     def __init__(self, most: int) -> None:
@@ -109,29 +112,29 @@ class InflightLimit:
         return int(self._current)
 
     def taken(self) -> None:
-        """Note a success."""
+        """Raise the limit after a request that succeeded."""
         self._current = min(self._maximum, self._current + 1 / self._current)
 
     def busy(self) -> None:
-        """Note that a broker refused a request because it is busy."""
+        """Halve the limit after a broker refused a request because it is busy."""
         self._current = max(1.0, self._current / 2)
 
 
 class Targets:
-    """Connections by address and queues by topic, for one task; looked up on first use."""
+    """The connections (by address) and queues (by topic) of one task, opened and looked up on first use."""
 
     def __init__(self, settings: SendSettings) -> None:
         self.connections = BlockingConnections(settings.timeout, settings.security)
         self._cluster = Cluster(settings.namesrv, settings.timeout, settings.retries, settings.security)
         self._topics: dict[str, TopicQueues] = {}
         self.used: set[str] = set()
-        """Topics that were ever looked up."""
+        """All topics that were looked up."""
 
     def queues(self, topic: str) -> TopicQueues:
-        """The queues of a topic.
+        """Return the writable queues of a topic.
 
-        :raises NoRouteError: it does not exist, or has no queue that may be written.
-        :raises NetworkError: no name server answers.
+        :raises NoRouteError: the topic does not exist, or has no writable queue.
+        :raises NetworkError: no name server responds.
         """
         queues = self._topics.get(topic)
         if queues is None:
@@ -140,11 +143,15 @@ class Targets:
         return queues
 
     def bound(self, topic: str, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
-        """The queue a message has to go to, None if any will do; errors as :meth:`queues` and ``TopicQueues.bound``."""
+        """Return the queue that a message must go to; None if it has neither sharding key nor queue id.
+
+        :raises ConfigError: the topic has no queue with this id.
+        :raises RocketMQError: the topic cannot be looked up.
+        """
         return self.queues(topic).bound(sharding_key, queue_id)
 
     def forget(self, topic: str) -> None:
-        """Look the queues of a topic up again before the next use."""
+        """Drop the cached queues of a topic, so that the next use looks them up again."""
         self._topics.pop(topic, None)
 
     def close(self) -> None:

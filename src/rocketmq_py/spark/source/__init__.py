@@ -1,1 +1,1 @@
-"""The batch and streaming source: planning, reading, positions, corrupt records."""
+"""The batch and streaming readers: planning of partitions, reading, starting positions, corrupt records."""

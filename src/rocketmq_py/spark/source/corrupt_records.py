@@ -1,8 +1,9 @@
-"""Finds messages that cannot be decoded, and treats them as option ``mode`` says.
+"""Find messages that cannot be decoded, and treat them as option ``mode`` says.
 
-The body of an answer is a sequence of records without marks between them: nothing behind a record with a wrong size can
-be found. So a range that does not decode is pulled again in halves, down to the one offset that is bad. These pulls go
-to the master first, whose copy may be intact where a slave's is not; the bad offset is then asked of the slaves.
+The body of a pull response is a sequence of records without separators, so the records behind one with a wrong size
+cannot be located. A range that does not decode is therefore pulled again in halves, down to the single bad offset.
+These pulls go to the master first, whose copy may be intact if a slave's is not; the bad offset is then pulled from
+slaves.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from rocketmq_py.spark.sink.rows import DELAYS, NOT_COPIED, RowMessage
 from rocketmq_py.wire.record import MIN_SIZE, SYS_FLAG_AT, head_struct, record_properties
 
 SOURCE_BROKER, SOURCE_QUEUE, SOURCE_OFFSET = "SPARK_SOURCE_BROKER", "SPARK_SOURCE_QUEUE", "SPARK_SOURCE_OFFSET"
-"""Properties of a dead letter: where the message that cannot be decoded lies, in the topic it came from."""
+"""Properties of a dead letter: broker, queue id and queue offset of the message that could not be decoded."""
 
 _log = logging.getLogger(__name__)
 _I32 = Struct(">i")
@@ -41,8 +42,8 @@ _I32 = Struct(">i")
 class CorruptRecords:
     """Handles the messages of one queue that cannot be decoded, in one task.
 
-    :param addresses: where the queue is served.
-    :param decoder: decodes the messages around them into batches of ``schema``.
+    :param addresses: the master and slaves of the queue's broker.
+    :param decoder: decodes the other messages into record batches with Arrow schema ``schema``.
     """
 
     def __init__(
@@ -58,11 +59,13 @@ class CorruptRecords:
         self._gives_rows = options.mode is Mode.PERMISSIVE and bool({CORRUPT_RECORD, CORRUPT_REASON} & {*schema.names})
         fate = f"becomes a row with a {CORRUPT_REASON}" if self._gives_rows else "is left out"
         self.left_out = 0
-        """Messages that gave no row."""
+        """The number of bad messages for which no row was returned."""
         self._bad = BadRecordPolicy(options.mode, options.dlq_topic or "", fate)
 
     def rescue(self, chunks: Sequence[FetchedChunk], _: CorruptRecord) -> Iterator[Any]:
-        """The batches of all messages that decode, in the order of offsets; bad messages are handled on the way.
+        """Pull the messages of ``chunks`` again; return record batches of those that decode, in the order of offsets.
+
+        Each bad message is handled as the mode says: a row of its own, a dead letter, or skipped.
 
         :raises CorruptRecord: there is a bad message, and the mode is ``FAILFAST``.
         """
@@ -85,7 +88,7 @@ class CorruptRecords:
             yield from self._unfiltered(start)
 
     def _of_slaves(self, offset: int) -> list[Any] | None:
-        """The batch of the bad message if a slave has it whole."""
+        """Pull the message at ``offset`` from slaves; return its record batches, None if no slave's copy decodes."""
         if not self._addresses.slaves:
             return None
         slaves = self._addresses._replace(master=None)
@@ -98,7 +101,7 @@ class CorruptRecords:
         return found or None
 
     def _unfiltered(self, offset: int) -> Iterator[Any]:
-        """Check whether the bad message is at ``offset``: under a filter a broker may answer with a later one."""
+        """Handle the message at ``offset`` if it is bad: pulled with a filter, the bad one may be a later message."""
         chunks = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
         try:
             list(self._decoder.decode(chunks))
@@ -114,7 +117,7 @@ class CorruptRecords:
         return found or [FetchedChunk(b"", start, stop)]
 
     def _handle_bad_record(self, offset: int, chunks: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
-        """Treat the bad message at ``offset`` as the mode says.
+        """Treat the bad message at ``offset`` as the mode says; yield its row, if the mode and schema ask for one.
 
         :raises CorruptRecord: the mode is ``FAILFAST``; names the message.
         """
@@ -141,8 +144,8 @@ class CorruptRecords:
         )
 
     def _send(self, letter: RowMessage) -> None:
-        """Store a dead letter; returns when it is stored."""
-        from rocketmq_py.spark.sink.sender import BatchSender  # what hardly any read needs
+        """Send a dead letter and wait until the broker has stored it."""
+        from rocketmq_py.spark.sink.sender import BatchSender  # imported here: hardly any read needs it
         from rocketmq_py.spark.sink.targets import SendSettings
 
         options = self._options
@@ -156,21 +159,23 @@ class CorruptRecords:
 
 
 SENDS_AS = "spark_source"
-"""The producer group of dead letters of a query without ``groupId``."""
+"""The producer group that sends the dead letters of a query without ``groupId``."""
 
 
 def whole_record(found: bytes) -> bytes:
-    """The first record of ``found``, if its size is possible; else all of it."""
+    """Return the first record of a response body; the whole body if the record's size field is impossible."""
     size = _I32.unpack_from(found)[0] if len(found) >= _I32.size else 0
     return found[:size] if MIN_SIZE <= size <= len(found) else found
 
 
 def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str, where: str) -> RowMessage:
-    """The dead letter of a message that cannot be decoded.
+    """Return the dead letter for a message that cannot be decoded.
 
-    Its body is the message's as it is stored, where it can be separated from the record, else the whole record; the
-    reason if the broker did not send it.
-    Reading the message again gives the same ``SPARK_ROW_KEY``.
+    Its body is the message's stored body if it can be located in ``record``, else all of ``record``, or ``reason`` if
+    ``record`` is empty because the broker did not send it. Its ``SPARK_ROW_KEY`` depends on queue and offset only, so a
+    repeated read gives the same.
+
+    :param where: topic of the dead letter.
     """
     from rocketmq_py.spark.sink.sink import task_stamp
 
@@ -189,7 +194,7 @@ def dead_letter_of(record: bytes, queue: MessageQueue, offset: int, reason: str,
 
 
 def _stored_parts(record: bytes) -> tuple[bytes, dict[str, str]]:
-    """Body and properties of a record as stored; the whole record and no properties if they cannot be found."""
+    """Return a record's stored body and properties; the whole record and no properties if they cannot be located."""
     try:
         properties = record_properties(record)
         layout = head_struct(_I32.unpack_from(record, SYS_FLAG_AT)[0])

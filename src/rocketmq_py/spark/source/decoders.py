@@ -10,7 +10,7 @@ from rocketmq_py.spark.schema import arrow_schema
 
 
 class Decoders:
-    """Decoders by broker name, made on first use: making one takes as long as decoding hundreds of messages.
+    """Decoders by broker name, made on first use and kept: making one takes as long as decoding hundreds of messages.
 
     :ivar schema: the Arrow schema of their batches.
     """
@@ -21,7 +21,7 @@ class Decoders:
         self._made: dict[str, Decoder] = {}
 
     def of(self, broker_name: str) -> Decoder:
-        """The decoder of records of one broker."""
+        """Return the decoder for records of the broker ``broker_name``."""
         decoder = self._made.get(broker_name)
         if decoder is None:
             options = self._options

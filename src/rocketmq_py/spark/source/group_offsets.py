@@ -1,7 +1,7 @@
-"""Commits the offsets of a stream to a consumer group after Spark has committed them.
+"""Commit the offsets of a stream to a consumer group after Spark has committed them to its checkpoint.
 
-Spark's checkpoint decides where a query continues; the group only shows it. A broker that refuses offsets is logged and
-asked again with the next micro-batch: it never fails a query.
+A restarted query continues from the checkpoint; the group's offsets only let tools show its progress. If a broker
+refuses offsets, that is logged and the next micro-batch tries again; the query does not fail.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class GroupFollower:
-    """Commits for one query.
+    """Commits the offsets of one query to consumer group ``group``.
 
-    :param cluster: returns the cluster.
-    :param queues: returns the queues and their addresses.
+    :param cluster: returns the connection to the cluster.
+    :param queues: returns the queues of the query and the addresses of their brokers.
     """
 
     def __init__(self, group: str, cluster: Callable[[], Cluster], queues: Callable[[], QueueRoutes]) -> None:
@@ -33,7 +33,7 @@ class GroupFollower:
         self._is_shown = False
 
     def compare(self, checkpoint: Offsets) -> None:
-        """Log a warning if the committed offsets of the group differ from the checkpoint."""
+        """Log a warning if the committed offsets of the group differ from the offsets of the checkpoint."""
         try:
             queues = self._queues()
             committed = self._cluster().committed(self._group, queues)
@@ -54,7 +54,7 @@ class GroupFollower:
             )  # fmt: skip
 
     def done(self, offsets: Offsets) -> None:
-        """Commit ``offsets``, which Spark has committed."""
+        """Commit those of ``offsets`` that changed since the last call; errors of brokers are logged, not raised."""
         moved = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
         if not moved:
             return

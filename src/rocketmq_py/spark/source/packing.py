@@ -1,6 +1,6 @@
-"""Decides which ranges share a task, since a task costs tens of milliseconds however little it reads. Pure.
+"""Decide which ranges of queues share a Spark task: starting a task takes tens of milliseconds. No IO.
 
-Costs are counted in rows: a row of more than 1 KiB counts as several, and beginning a range as some.
+Costs are numbers of rows of 1 KiB: a larger row counts as several, and each range costs some rows in addition.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from rocketmq_py.spark.ranges import QueueRange
 
 LEAST = 5_000
-"""Cost of a task that reads about as long as it takes to start."""
+"""Cost at which a task reads for about as long as it takes to start."""
 MOST = 50_000
-"""Cost from which on starting a task does not matter."""
+"""Cost from which on the time to start a task is negligible."""
 TASKS = 32
-"""Between the two, a read has so many tasks, so that most clusters are busy."""
+"""Number of tasks if that puts the cost of one between :data:`LEAST` and :data:`MOST`: enough for most clusters."""
 PER_RANGE = 50
-"""What it costs to begin a range: a request, and a decoder of its own."""
+"""Fixed cost of a range, for a pull request and a decoder."""
 ROW_BYTES = 1024
 MOST_PROBES = 256
 
@@ -27,13 +27,13 @@ def pack(
     at_least: int | None = None,
     at_most: int | None = None,
 ) -> list[list[QueueRange]]:
-    """Combine ranges into tasks: those of one broker are neighbours, and those of a queue stay in order.
+    """Group ranges into tasks; return the ranges of each task, ordered by broker, topic, queue id and offset.
 
-    A range that is worth a task has one of its own.
+    A range that is large enough gets a task of its own.
 
-    :param row_bytes: bytes of a message of each topic; a topic may lack.
-    :param at_least: number of tasks, as long as there are ranges.
-    :param at_most: messages of one task that has several ranges.
+    :param row_bytes: average bytes of a message by topic; topics that are missing count as 1 KiB or less.
+    :param at_least: lower limit for the number of tasks, as far as there are enough ranges.
+    :param at_most: upper limit for the messages of a task with several ranges.
     """
     ordered = sorted(ranges, key=_place)
     costs = [_cost(one, row_bytes) for one in ordered]
@@ -50,24 +50,28 @@ def pack(
             continue
         task = [one]
         tasks.append(task)
-        if more < enough:  # the last task stays open behind a range that is one by itself
+        if more < enough:  # a range with a task of its own does not end the task that is being filled
             open_task, cost, rows = task, more, one.size
     return tasks
 
 
 def enough_for_a_task(total: int, at_least: int | None) -> int:
-    """The cost up to which ranges share a task.
+    """Return the cost that a task of several ranges may have at most.
 
     :param total: cost of all ranges.
+    :param at_least: number of tasks that the limit must allow for; None for no such demand.
     """
     enough = min(max(total // TASKS, LEAST), MOST)
     return enough if at_least is None else min(enough, total // at_least)
 
 
 def probes(ranges: Sequence[QueueRange], known: Mapping[str, float]) -> list[QueueRange]:
-    """The ranges of which a message should be looked at, to know how large those of its topic are.
+    """Return the ranges from which a message should be pulled to learn the message size of its topic.
 
-    One for each topic that has ranges which may share a task, unless they have so few messages that it does not matter.
+    That is the largest range of each topic not in ``known`` whose ranges may share a task, except for topics with so
+    few messages that their size hardly matters. Empty if there is only one range.
+
+    :param known: average bytes of a message by topic.
     """
     largest: dict[str, QueueRange] = {}
     rows: dict[str, int] = {}
@@ -84,7 +88,7 @@ def probes(ranges: Sequence[QueueRange], known: Mapping[str, float]) -> list[Que
 
 
 def estimated(topics: Iterable[str], known: Mapping[str, float]) -> dict[str, float]:
-    """Bytes of a message of each topic: of those that were not looked at, the average of the others."""
+    """Return the bytes of a message for each topic; for topics not in ``known`` the average of ``known``, or 1 KiB."""
     average = sum(known.values()) / len(known) if known else ROW_BYTES
     return {topic: known.get(topic, average) for topic in topics}
 

@@ -1,4 +1,4 @@
-"""The partitions of a read, as Spark sends them to its executors: one range of a queue, or several in one task."""
+"""The partitions of a read, which Spark sends to its executors: one range of a queue, or several ranges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 
 
 class QueuePartition(InputPartition):
-    """A range of one queue, and the addresses the driver knew for it."""
+    """A range of one queue, and the addresses of its broker when the driver planned the read."""
 
     def __init__(self, wanted: QueueRange, addresses: Addresses) -> None:
         super().__init__(str(wanted.queue))
@@ -20,7 +20,7 @@ class QueuePartition(InputPartition):
 
 
 class SharedPartition(InputPartition):
-    """Ranges of several queues, read one after the other, in few batches."""
+    """Several ranges, which one task reads one after the other and merges into few record batches."""
 
     def __init__(self, members: Sequence[QueuePartition]) -> None:
         first, last = members[0].range.queue, members[-1].range.queue
@@ -29,15 +29,18 @@ class SharedPartition(InputPartition):
 
 
 def partition(together: Sequence[QueueRange], queues: QueueRoutes) -> InputPartition:
-    """The partition of ranges that share a task, at least one."""
+    """Return the partition for one or more ranges that share a task.
+
+    :param queues: addresses of the brokers; a queue that is missing there is looked up by the task.
+    """
     parts = [QueuePartition(one, queues.addresses.get(one.queue, Addresses())) for one in together]
     return parts[0] if len(parts) == 1 else SharedPartition(parts)
 
 
 def members(one: InputPartition) -> list[QueuePartition]:
-    """The ranges of a partition; none for the placeholder that Spark uses for "no partition".
+    """Return the ranges of a partition; empty for the placeholder that Spark reads if there are no partitions.
 
-    :raises TypeError: it is neither that nor a partition of this source.
+    :raises TypeError: the partition is of another source.
     """
     if isinstance(one, SharedPartition):
         return list(one.members)

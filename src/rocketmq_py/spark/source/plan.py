@@ -1,6 +1,6 @@
-"""Decisions about offsets: the start and end of a query, the ranges of a micro-batch, and what counts as lost.
+"""Decisions about offsets: the start and end of a query, the ranges of a micro-batch, and what counts as data loss.
 
-Pure. Losses are returned as sentences; callers raise or log them.
+No IO. Losses are returned as sentences; callers raise or log them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from rocketmq_py.spark.ranges import QueueRange
 
 
 class SourcePlan(NamedTuple):
-    """The ranges to read, and sentences about messages that are gone."""
+    """The ranges to read, and one sentence for each loss: messages of the read that no longer exist."""
 
     ranges: list[QueueRange]
     losses: list[str]
 
 
 def resolve(position: Boundary | Offsets, bounds: Mapping[MessageQueue, Bounds], option: str) -> Offsets:
-    """The offset of every queue at ``position``, as option ``option`` gave it.
+    """Return the offset of every queue of ``bounds`` at ``position``, with earliest and latest replaced by numbers.
 
-    :raises ConfigError: offsets were given for a queue that does not exist, or for some queues only.
+    :param option: the option that gave the position, for errors.
+    :raises ConfigError: the position names a queue that is not in ``bounds``, or does not name all of them.
     """
     if isinstance(position, Boundary):
         return {queue: _at(position.number, known) for queue, known in bounds.items()}
@@ -41,9 +42,9 @@ def resolve(position: Boundary | Offsets, bounds: Mapping[MessageQueue, Bounds],
 
 
 def resolve_committed(group: str, committed: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> Offsets:
-    """The committed offsets of a group; the earliest offset of queues without one.
+    """Return a group's committed offset of each queue of ``bounds``; the earliest offset of queues without one.
 
-    :raises ConfigError: the group has no offset at all.
+    :raises ConfigError: the group has committed no offset of any queue.
     """
     if bounds and not committed:
         raise ConfigError(
@@ -56,9 +57,11 @@ def resolve_committed(group: str, committed: Offsets, bounds: Mapping[MessageQue
 def resolve_times(
     times: Mapping[MessageQueue, int], found: Offsets, bounds: Mapping[MessageQueue, Bounds], *, or_latest: bool
 ) -> Offsets:
-    """Check the offsets ``found`` for ``times``; the end of a queue means that it has no message that young.
+    """Return ``found``, the brokers' offsets for ``times``, after a check for queues without such a message.
 
-    :raises ConfigError: a queue has no message that young, and ``or_latest`` is false.
+    For a queue without a message stored at or after its time, ``found`` has the queue's latest offset.
+
+    :raises ConfigError: there is such a queue, and ``or_latest`` is false.
     """
     without = sorted(queue for queue, offset in found.items() if offset >= bounds[queue].latest)
     if without and not or_latest:
@@ -81,7 +84,7 @@ def _list(queues: list[MessageQueue]) -> str:
 
 
 def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> SourcePlan:
-    """The ranges of a batch read, without messages that are gone or do not exist yet."""
+    """Return the ranges of a batch read, shortened to offsets that exist in the queues; the difference is a loss."""
     ranges, losses = [], []
     for queue in sorted(start):
         earliest, latest = bounds[queue]
@@ -94,7 +97,7 @@ def batch_plan(start: Offsets, stop: Offsets, bounds: Mapping[MessageQueue, Boun
 
 
 def beyond_the_end(start: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> list[str]:
-    """Sentences about queues that end before the offset where a batch read should begin."""
+    """Return a sentence for each queue whose latest offset is below the start of the batch read."""
     return [
         f"{queue} ends at offset {bounds[queue].latest}, but reading was to begin at {offset}"
         for queue, offset in sorted(start.items())
@@ -103,7 +106,7 @@ def beyond_the_end(start: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> lis
 
 
 def _retained(wanted: QueueRange, earliest: int, losses: list[str]) -> QueueRange:
-    """``wanted`` without offsets that retention has removed."""
+    """Return ``wanted`` without offsets below ``earliest``, which retention has removed; add them to ``losses``."""
     if not wanted.size or wanted.start >= earliest:
         return wanted
     gone = min(earliest, wanted.stop)
@@ -112,11 +115,12 @@ def _retained(wanted: QueueRange, earliest: int, losses: list[str]) -> QueueRang
 
 
 def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
-    """The ranges of a micro-batch.
+    """Return the ranges of a micro-batch from ``start`` to ``stop``.
 
-    A queue that is not in ``start`` is new and read from its earliest offset; one that is not in ``stop`` is gone.
+    A queue that is not in ``start`` is new and read from its earliest offset. A queue that is not in ``stop`` was
+    deleted, which is a loss.
 
-    :param earliest: may lack queues whose broker does not answer; the read itself then finds out.
+    :param earliest: earliest offsets of the queues; those of a broker that does not respond may be missing.
     """
     losses = [f"{queue}, read up to offset {start[queue]}, is gone" for queue in sorted(start.keys() - stop.keys())]
     ranges = []
@@ -134,9 +138,10 @@ def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, i
 
 
 def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
-    """The ranges of the first micro-batch of a query whose checkpoint does not say where it began.
+    """Return the ranges of a query's first micro-batch if the checkpoint does not contain its starting offsets.
 
-    Spark asks for the initial offsets again when it repeats the micro-batch; "latest" may have moved beyond ``stop``.
+    When Spark repeats this micro-batch, it asks for the initial offsets again. If they are "latest", they may be beyond
+    ``stop`` now: then nothing can be read of the queue, which is a loss.
     """
     moved = sorted(queue for queue in start.keys() & stop.keys() if start[queue] > stop[queue])
     losses = [
@@ -155,14 +160,15 @@ def _newcomer(queue: MessageQueue, earliest: int, stop: int, losses: list[str]) 
 
 
 def carry(start: Offsets, latest: Offsets) -> Offsets:
-    """The end of a micro-batch: ``latest``, and ``start`` for queues whose broker does not answer."""
+    """Return ``latest``, completed by ``start`` for queues that it lacks because their broker does not respond."""
     return {**start, **latest}
 
 
 def admit(start: Offsets, latest: Offsets, limit: int) -> Offsets:
-    """The end of a micro-batch of at most ``limit`` messages.
+    """Return the end offsets of a micro-batch of at most ``limit`` messages between ``start`` and ``latest``.
 
-    Every queue with messages gets one, so that none is starved; the rest is shared in proportion to lag.
+    Every queue with lag gets one message (those with the largest lag, if ``limit`` is below their number), so that none
+    starves; the rest is shared in proportion to lag.
     """
     lag = {queue: max(latest[queue] - start.get(queue, 0), 0) for queue in sorted(latest)}
     total = sum(lag.values())
@@ -173,17 +179,17 @@ def admit(start: Offsets, latest: Offsets, limit: int) -> Offsets:
     rest, spread = limit - len(share), total - len(share)
     for queue in share:
         share[queue] += (lag[queue] - 1) * rest // spread if spread else 0
-    for queue in behind:  # what rounding down left over, to the largest first
+    for queue in behind:  # rounding down left some messages over: they go to the queues with the largest lag
         extra = min(limit - sum(share.values()), lag[queue] - share.get(queue, 0))
         share[queue] = share.get(queue, 0) + extra
     return {queue: start.get(queue, 0) + share.get(queue, 0) if lag[queue] else latest[queue] for queue in latest}
 
 
 def split(ranges: Iterable[QueueRange], at_least: int | None, at_most: int | None) -> list[QueueRange]:
-    """Split ranges, keeping their order.
+    """Split ranges into smaller ones, in the same order.
 
-    :param at_least: number of ranges, as long as each has a message.
-    :param at_most: messages per range.
+    :param at_least: lower limit for the number of ranges, unless there are fewer messages; None for none.
+    :param at_most: upper limit for the messages of a range; None for none.
     """
     whole = list(ranges)
     parts = [1 if at_most is None else max(-(-one.size // at_most), 1) for one in whole]
@@ -204,5 +210,5 @@ def _cut(one: QueueRange, count: int) -> list[QueueRange]:
 
 
 def backlog(start: Offsets, latest: Offsets) -> int:
-    """The number of messages from ``start`` to ``latest``."""
+    """Return the number of messages from ``start`` to ``latest``; a queue that ``start`` lacks counts from offset 0."""
     return sum(max(end - start.get(queue, 0), 0) for queue, end in latest.items())

@@ -1,4 +1,4 @@
-"""Resolves the starting and ending positions of a read to offsets; the rules are in ``plan``."""
+"""Resolve the starting and ending positions of a read to offsets; module ``plan`` has the rules."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rocketmq_py.spark.source.plan import resolve, resolve_committed, resolve_ti
 def locate(
     position: Position, option: str, cluster: Cluster, queues: QueueRoutes, bounds: Mapping[MessageQueue, Bounds]
 ) -> Offsets:
-    """The offset of every queue at ``position``.
+    """Return the offset of every queue at ``position``; asks brokers for committed offsets and times.
 
-    :param option: its option, for errors.
-    :param bounds: what each of ``queues`` holds.
-    :raises ConfigError: it cannot be applied to these queues.
-    :raises RocketMQError: a broker cannot be asked.
+    :param option: the option that gave the position, for errors.
+    :param bounds: earliest and latest offset of each of ``queues``.
+    :raises ConfigError: the position does not fit these queues.
+    :raises RocketMQError: a broker does not respond.
     """
     if isinstance(position, FromGroup):
         return resolve_committed(position.group, cluster.committed(position.group, queues), bounds)

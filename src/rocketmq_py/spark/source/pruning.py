@@ -1,6 +1,6 @@
-"""Narrows a batch read by the conditions of the query: queues, offsets, store times and tags.
+"""Narrow a batch read by the filters that Spark pushes down, on queues, offsets, store times and tags.
 
-Pure. Spark checks every condition again, so conditions that are not understood are ignored.
+No IO. Spark checks every filter again, so filters that this module does not support are ignored.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SETS = ("topic", "brokerName", "queueId", "tags")
 
 @dataclass(slots=True)
 class Pruning:
-    """What is left to read under all conditions.
+    """The combination of all pushed-down filters.
 
-    :ivar among: values a column must be one of.
-    :ivar offsets: offsets from the first up to, not including, the second.
-    :ivar times: store times, in ms since 1970, likewise.
+    :ivar among: the values that a column may have, by column name; other columns are not restricted.
+    :ivar offsets: queue offsets, from the first up to, not including, the second.
+    :ivar times: store times in ms since 1970, from the first up to, not including, the second.
     """
 
     among: dict[str, frozenset[Any]] = field(default_factory=dict)
@@ -34,26 +34,26 @@ class Pruning:
     times: tuple[int, int] = (0, _BEYOND)
 
     def wants(self, queue: MessageQueue) -> bool:
-        """True if a queue can hold a row."""
+        """Return True if the filters allow rows of ``queue``."""
         values = {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
         return all(value in self.among.get(column, (value,)) for column, value in values.items())
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags to ask brokers for; none if brokers cannot filter by them."""
+        """The tags by which brokers should filter; empty if tags are not restricted or no expression can name them."""
         tags = sorted(tag for tag in self.among.get("tags", ()) if tag is not None)
         return tuple(tags) if all(_plain(tag) for tag in tags) else ()
 
     @property
     def by_time(self) -> bool:
-        """True if the store time is bounded."""
+        """True if the filters restrict the store time."""
         return self.times != (0, _BEYOND)
 
     def narrow(self, start: Offsets, stop: Offsets, since: Offsets, before: Offsets) -> tuple[Offsets, Offsets]:
-        """The start and stop of each queue.
+        """Return the start and stop offsets of each queue, narrowed by the filters on offsets and times.
 
-        :param since: the offset of the first message of ``times``, of queues where that is known.
-        :param before: the offset behind the last one.
+        :param since: offset of the first message stored at or after the start of ``times``; may lack queues.
+        :param before: offset of the first message stored at or after the end of ``times``; may lack queues.
         """
         first, last = self.offsets
         return (
@@ -63,12 +63,12 @@ class Pruning:
 
 
 def _plain(tag: str) -> bool:
-    """True if a tag can be part of a tag expression."""
+    """Return True if a tag can be written in a tag expression ``a || b``."""
     return bool(tag.strip()) and tag == tag.strip() and "|" not in tag and tag != "*"
 
 
 def prune(conditions: Iterable[Any]) -> Pruning:
-    """Combine the filters that PySpark pushes down, all of which must hold."""
+    """Combine the filter objects that PySpark pushes down, which are connected by AND."""
     pruning = Pruning()
     for condition in conditions:
         column = ".".join(getattr(condition, "attribute", ()))
@@ -87,7 +87,10 @@ def prune(conditions: Iterable[Any]) -> Pruning:
 
 
 def _within(span: tuple[int, int], name: str, low: int, high: int) -> tuple[int, int]:
-    """``span`` under a condition on a whole number; ``low`` and ``high`` are its value rounded down and up."""
+    """Return the half-open ``span``, narrowed by the filter ``name`` with a value between ``low`` and ``high``.
+
+    ``low`` and ``high`` are the filter's value rounded down and up to whole numbers.
+    """
     first, last = span
     if name in _EQUAL:
         return max(first, low), min(last, high + 1)

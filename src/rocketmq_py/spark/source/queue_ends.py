@@ -1,7 +1,7 @@
-"""The queues of a running stream and their latest offsets, cached for as long as the options say.
+"""The queues of a running stream and their latest offsets, cached for the intervals that the options set.
 
-An older answer is still valid: the messages it names exist. The queues of a broker that does not answer are left out,
-and the query stays where it is there. A queue is gone if its broker is registered and no longer has it.
+Cached offsets are valid, since the messages below them exist. Queues of a broker that does not respond are left out, so
+the query does not advance in them. A queue counts as deleted if its broker is registered and no longer has it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class StreamEnds:
-    """The queues of one stream. For one thread."""
+    """The queues of one stream and their latest offsets. Not thread-safe."""
 
     def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
         self.cluster = cluster
@@ -41,9 +41,11 @@ class StreamEnds:
         self._resumed = False
 
     def queues(self) -> QueueRoutes:
-        """The selected queues that exist.
+        """Return the selected queues that exist, looked up again after ``pollNameServerIntervalMs``.
 
-        :raises RocketMQError: on the first call: no name server answers, or a topic does not exist.
+        If a later lookup fails, that is logged and the previous queues are returned.
+
+        :raises RocketMQError: on the first call: no name server responds, or a topic does not exist.
         """
         now = time.monotonic()
         if now - self._queues_at >= self._route_interval or self._queues is None:
@@ -57,18 +59,21 @@ class StreamEnds:
         return self._queues
 
     def look_again(self) -> None:
-        """Look the queues up again on the next use."""
+        """Make the next :meth:`queues` look the queues up instead of using the cache."""
         self._queues_at = float("-inf")
 
     def resume(self) -> None:
-        """Note that the query continues from a checkpoint: its topics may be gone, which is then reported as a loss."""
+        """Let :meth:`queues` leave out missing topics instead of failing: call it if the query has a checkpoint.
+
+        The planner then reports the missing queues as a loss.
+        """
         self._resumed = True
 
     def gone(self, known: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Those of ``known`` that no longer exist: their broker is registered and does not have them.
+        """Return those of ``known`` that were deleted: their broker is registered and does not have them.
 
-        A name server that has just started learns of a broker and its topics at once, so only routes count that were
-        looked up while the broker was registered.
+        A broker registers itself and its topics in one request, so a route lookup counts only if the broker was
+        registered before and after it: the name server may have been restarted.
         """
         missing = set(known) - self.queues().addresses.keys()
         if not missing:
@@ -85,9 +90,9 @@ class StreamEnds:
         return {queue for queue in missing if queue.broker_name in self._brokers}
 
     def latest(self, first: Offsets) -> Offsets:
-        """The latest offsets, at most as old as the interval.
+        """Return the latest offsets, cached for ``offsetLookupIntervalMs``; queues whose broker is away are left out.
 
-        :param first: the start of the micro-batch. An older offset that comes from a slave is raised to it.
+        :param first: the start of the micro-batch: a lower offset from a slave, which may lag, is raised to it.
         """
         now = time.monotonic()
         if now - self._known_at >= self._interval:
@@ -103,9 +108,9 @@ class StreamEnds:
         }
 
     def latest_of_all(self) -> Offsets:
-        """The latest offsets now, of every queue.
+        """Ask the brokers for the latest offset of every queue, without the cache.
 
-        :raises RocketMQError: a broker does not answer.
+        :raises RocketMQError: a broker does not respond.
         """
         offsets, from_slaves = self.cluster.ends(self.queues())
         for name in sorted({queue.broker_name for queue in from_slaves}):
@@ -113,11 +118,14 @@ class StreamEnds:
         return offsets
 
     def ask(self, question: Callable[[QueueRoutes], Offsets]) -> Offsets:
-        """Call ``question``, a method of the cluster, for each broker; returns the answers of those that answer."""
+        """Call ``question``, a method of the cluster, for the queues of each broker; return the combined offsets.
+
+        Queues of brokers that do not respond are left out, with a warning.
+        """
         return {queue: offset for offsets in self._ask(question) for queue, offset in offsets.items()}
 
     def _ask(self, question: Callable[[QueueRoutes], T]) -> list[T]:
-        """The answers of the brokers that answer; they are asked at the same time."""
+        """Call ``question`` for each broker at the same time; return the results, except of brokers that fail."""
 
         def of_broker(queues: QueueRoutes) -> T | None:
             try:

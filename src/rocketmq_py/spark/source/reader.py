@@ -1,6 +1,6 @@
-"""The batch reader, and reading the Arrow batches of any partition on the executors.
+"""The batch reader, and the reading of any partition into Arrow record batches on the executors.
 
-Which offsets to read is decided in ``plan``; ``fetch`` and ``decode`` read them.
+Module ``plan`` decides which offsets to read; ``fetch`` pulls them and ``decode`` decodes them.
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ _log = logging.getLogger(__name__)
 STARTING, ENDING = "startingOffsets", "endingOffsets"
 
 _DECODE_BYTES = 2 * 1024 * 1024
-"""Bodies of answers are collected up to so many bytes and decoded together: few large batches cost less."""
+"""Pull responses are collected up to this many bytes and decoded together: few large batches cost less than many."""
 
 _AT_ONCE = 4
-"""Ranges that a task fetches at once: the broker reads one while another is decoded."""
+"""Number of ranges that a task fetches at the same time: brokers read the next ones while one is decoded."""
 
 
 class QueueRanges:
     """Plans and reads partitions, for batch and streaming readers. Pickled and sent to executors.
 
-    :param schema: the columns to fill.
+    :param schema: the columns to return.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
         self.row_bytes: dict[str, float] = {}
-        """Bytes of a message of each topic, as far as they are known."""
+        """Average bytes of a message, by topic; a cache of the planner's lookups."""
         self._schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what only the planner uses: readers are sent to the executors."""
+        """Leave out the message sizes, which only the planner uses, when Spark sends the reader to executors."""
         return {**self.__dict__, "row_bytes": {}}
 
     def cluster(self) -> Cluster:
-        """Connect to the cluster; the caller closes it."""
+        """Return a new client of the cluster, which the caller must close."""
         options = self.options
         return Cluster(options.namesrv, options.timeout, options.num_retries, options.security)
 
     def partitions(self, plan: SourcePlan, queues: QueueRoutes, cluster: Cluster) -> list[InputPartition]:
-        """The partitions of a plan: small ranges share one, and large ones are cut as the options say.
+        """Return the partitions for a plan: small ranges share one, and large ranges are split as the options say.
 
-        :raises DataLossError: as :meth:`report`.
+        :raises DataLossError: the plan has losses, and ``failOnDataLoss`` is true.
         """
         self.report(plan.losses)
         options = self.options
@@ -83,7 +83,7 @@ class QueueRanges:
         return [partition(together, queues) for together in tasks]
 
     def report(self, losses: Iterable[str]) -> None:
-        """Raise or log losses, as ``failOnDataLoss`` says.
+        """Raise an error or log warnings for losses, depending on ``failOnDataLoss``.
 
         :raises DataLossError: there are losses, and ``failOnDataLoss`` is true.
         """
@@ -93,7 +93,7 @@ class QueueRanges:
             _log.warning("%s; going on, since failOnDataLoss is false", loss)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The record batches of a partition; of ranges that share it, one after the other, in few batches.
+        """Return the Arrow record batches of a partition, range after range; small batches are merged.
 
         The next ranges are fetched while one is decoded.
         """
@@ -106,7 +106,7 @@ class QueueRanges:
         return merged(batches, _DECODE_BYTES)
 
     def _read(self, ranges: Sequence[QueuePartition]) -> Iterator[Any]:
-        # Arrow and NumPy take long to import, and planners do without.
+        # imported here, since planners do not need Arrow and NumPy, which take long to import
         from rocketmq_py.spark.source.decoders import Decoders
 
         keep_imports()
@@ -135,7 +135,7 @@ class QueueRanges:
             self._check_retention(task.short)
 
     def _decode_all(self, gathered: Sequence[Gathered], task: Task) -> Iterator[Any]:
-        """The record batches of small ranges of one topic and broker: one batch if all is as it should be."""
+        """Decode small ranges of one topic and broker into one record batch, or each by itself if that fails."""
         batch = None
         if len(gathered) > 1:
             name = gathered[0].partition.range.queue.broker_name
@@ -150,9 +150,10 @@ class QueueRanges:
                 one.fetcher.close()
 
     def _decode_range(self, fetched: Gathered, more: Iterable[Sequence[FetchedChunk]], task: Task) -> Iterator[Any]:
-        """The record batches of one range.
+        """Decode one range into record batches, and check that no messages are missing.
 
-        :raises DataLossError: messages are missing, and the query must fail for them.
+        :param more: the pull responses after those in ``fetched``.
+        :raises DataLossError: messages are missing, and ``failOnDataLoss`` is true.
         """
         from rocketmq_py.spark.source.corrupt_records import CorruptRecords
 
@@ -173,19 +174,20 @@ class QueueRanges:
             task.short.append(wanted)
 
     def _check_whole(self, wanted: QueueRange, fetcher: Fetcher, missing: int) -> None:
-        """Without a filter every offset holds a message, except in a compacted topic.
+        """Report ``missing`` messages of an unfiltered range, unless the topic is compacted and may have gaps.
 
-        :raises DataLossError: messages are missing, and the query must fail for them.
+        :raises DataLossError: the topic is not compacted, and ``failOnDataLoss`` is true.
         """
         if not fetcher.is_compacted():
             offsets = f"offsets {wanted.start} to {wanted.stop - 1} of {wanted.queue}"
             self.report([f"{missing} of {offsets} hold no messages: a file of the broker's log is missing"])
 
     def _check_retention(self, short: Sequence[QueueRange]) -> None:
-        """Fewer messages than offsets: as a filter wants it, unless some were removed meanwhile.
+        """Report messages that retention may have removed from filtered ranges while they were read.
 
-        :raises DataLossError: some were, and the query must fail for them.
-        :raises NoRouteError: no broker says where one of the queues begins.
+        :param short: ranges that returned fewer messages than offsets: filtered out, or removed.
+        :raises DataLossError: retention removed offsets of a range, and ``failOnDataLoss`` is true.
+        :raises NoRouteError: the earliest offset of a queue cannot be looked up.
         """
         with closing(self.cluster()) as cluster:
             queues = cluster.readable(sorted({one.queue.topic for one in short}))
@@ -202,7 +204,7 @@ class QueueRanges:
         )
 
     def _settings(self) -> FetchSettings:
-        """The settings of all ranges of a task."""
+        """Return the settings with which a task fetches its ranges."""
         options = self.options
         return FetchSettings(
             namesrv=options.namesrv,
@@ -217,7 +219,7 @@ class QueueRanges:
 
 
 class Gathered(NamedTuple):
-    """What was fetched of a range: all of it, or its beginning."""
+    """The pull responses of one range: all of them, or the first 2 MiB."""
 
     partition: QueuePartition
     fetcher: Fetcher
@@ -225,11 +227,16 @@ class Gathered(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Bytes."""
+        """The total size of the response bodies in bytes."""
         return sum(len(chunk.body) for chunk in self.chunks)
 
     def may_join(self, others: Sequence[Gathered], most: int) -> bool:
-        """Whether it may be decoded with ``others``, which are of one topic and broker, in at most so many bytes."""
+        """Return whether the range can be decoded in one batch with ``others``.
+
+        That requires the same topic and broker, and at most ``most`` bytes in total.
+
+        :param others: at least one; all of one topic and broker.
+        """
         queue, other = self.partition.range.queue, others[0].partition.range.queue
         is_alike = queue[:2] == other[:2]
         return is_alike and sum(one.weight for one in others) + self.weight <= most
@@ -237,7 +244,10 @@ class Gathered(NamedTuple):
 
 @dataclass
 class Task:
-    """What the ranges of a task share. ``short``: ranges with fewer messages than offsets."""
+    """State that the ranges of one task share.
+
+    :ivar short: filtered ranges that returned fewer messages than they have offsets.
+    """
 
     settings: FetchSettings
     decoders: Decoders
@@ -245,7 +255,7 @@ class Task:
 
 
 def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:
-    """Collect adjacent chunks into lists of at least ``size`` bytes; the last list may be shorter."""
+    """Combine consecutive lists of chunks into lists of at least ``size`` bytes; the last one may have less."""
     collected: list[FetchedChunk] = []
     weight = 0
     for more in chunks:
@@ -259,13 +269,13 @@ def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[F
 
 
 class BatchReader(DataSourceReader):
-    """``spark.read.format("rocketmq")``: messages between two offsets of each queue, which are fixed by planning."""
+    """Reader of ``spark.read.format("rocketmq")``: planning fixes the start and end offset of each queue."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._ranges = QueueRanges(options, schema)
 
     def partitions(self) -> list[InputPartition]:
-        """The messages between the starting and the ending offsets, cut as the options say."""
+        """Look up the start and end offset of each queue, and return the partitions that cover these messages."""
         options = self._ranges.options
         cluster = self._ranges.cluster()
         try:
@@ -280,7 +290,7 @@ class BatchReader(DataSourceReader):
             cluster.close()
 
     def _narrow(self, start: Offsets, stop: Offsets, cluster: Cluster, queues: QueueRoutes) -> tuple[Offsets, Offsets]:  # noqa: ARG002
-        """Hook for subclasses: read less than the options say."""
+        """Return the start and end offsets to read: unchanged here, a hook for subclasses that read less."""
         return start, stop
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -288,15 +298,15 @@ class BatchReader(DataSourceReader):
 
 
 class PruningReader(BatchReader):
-    """A :class:`BatchReader` that uses the conditions of the query to read less (option ``pushFilters``).
+    """A :class:`BatchReader` that accepts pushed-down filters to read less (option ``pushFilters``).
 
-    A class of its own, since Spark refuses a reader with this method unless its setting for push-down is on.
+    A separate class, since Spark refuses a reader that has ``pushFilters`` unless its setting for push-down is on.
     """
 
     _pruning = Pruning()
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Narrow the read by the conditions; returns all of them, so that Spark checks each row itself."""
+        """Narrow the read by ``filters``; return all of them, so that Spark also applies them to each row."""
         self._pruning = prune(filters)
         options = self._ranges.options
         if self._pruning.tags and not options.tags and options.sql is None:

@@ -1,8 +1,9 @@
-"""The streaming readers: the end of the next micro-batch, and its partitions.
+"""The streaming readers, which decide the end of the next micro-batch and return its partitions.
 
 :class:`StreamReader` is for PySpark 4.2 and later, where Spark passes the start of a micro-batch and a limit;
-:class:`LegacyStreamReader` is for 4.0 and 4.1. Spark's checkpoint keeps offsets as documents (see ``offsets``). The
-reader runs in a Python process of the driver that lives as long as the query.
+:class:`LegacyStreamReader` is for 4.0 and 4.1. Spark passes offsets, and stores them in its checkpoint, as documents
+``{topic: {broker: {queue: offset}}}``. The reader lives in a Python process of the driver, which runs as long as the
+query.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class StreamReaderBase(DataSourceStreamReader):
-    """The part that is the same for all PySpark versions."""
+    """The methods of a streaming reader that are the same for all PySpark versions."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._ranges = QueueRanges(options, schema)
@@ -59,7 +60,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return self._ends_or_none
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the offsets at which a new query starts. Spark calls this twice and gets the same result."""
+        """Return the document of the offsets at which a new query starts; the same when Spark calls it again."""
         if self._initial is None:
             queues = self._ends.queues()
             cluster = self._ends.cluster
@@ -68,12 +69,12 @@ class StreamReaderBase(DataSourceStreamReader):
         return to_document(self._initial)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The latest offsets, for progress reports."""
+        """Return the document of the latest offsets for progress reports; None if no broker responds."""
         latest = self._ends.latest({})
         return to_document(latest) if latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Partitions of the messages from ``start`` to ``end``. Small ranges share one."""
+        """Return the partitions of the micro-batch from ``start`` to ``end``; small ranges share one."""
         first, last = self._resume(start), self._checked(end)
         recorded = start_of_document(end)
         if recorded is not None:  # "latest" may have moved since the first micro-batch was planned
@@ -90,7 +91,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return self._ranges.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Called by Spark when it has committed everything before ``end``."""
+        """Commit ``end`` to the consumer group, if there is one; Spark calls this after its own commit."""
         self._done(self._checked(end))
 
     def stop(self) -> None:
@@ -99,7 +100,7 @@ class StreamReaderBase(DataSourceStreamReader):
             self._ends_or_none.cluster.close()
 
     def _done(self, offsets: Offsets) -> None:
-        if self._options.group is None or offsets == self._initial:  # where it began: nothing is committed yet
+        if self._options.group is None or offsets == self._initial:  # at the start of a query nothing is done yet
             return
         self._follower(self._options.group).done(offsets)
 
@@ -110,7 +111,10 @@ class StreamReaderBase(DataSourceStreamReader):
         return self._group
 
     def _resume(self, document: dict[str, Any]) -> Offsets:
-        """The offsets of a document; the first one of a query that is started again comes from its checkpoint."""
+        """Return the offsets of the start document of a micro-batch.
+
+        The first call in a restarted query has the checkpoint's offsets: they are compared with the group's.
+        """
         offsets = self._checked(document)
         if not self._resumed:
             self._resumed = True
@@ -121,9 +125,9 @@ class StreamReaderBase(DataSourceStreamReader):
         return offsets
 
     def _checked(self, document: dict[str, Any]) -> Offsets:
-        """The offsets of a checkpoint, without queues that are not selected any more.
+        """Return the offsets of a checkpoint's document, without queues that the options no longer select.
 
-        :raises ConfigError: it was written by a query of other topics.
+        :raises ConfigError: none of its queues is selected: the checkpoint belongs to a query of other topics.
         """
         offsets = from_document(document, 0, empty=True)
         wanted = self._selected(offsets)
@@ -143,10 +147,10 @@ class StreamReaderBase(DataSourceStreamReader):
         return {queue: offset for queue, offset in offsets.items() if selection.wants(queue)}
 
     def _end_document(self, first: Offsets, end: Offsets) -> dict[str, Any]:
-        """The document of the end of a micro-batch that begins at ``first``.
+        """Return the document for the end of a micro-batch that starts at ``first``.
 
-        That of the first micro-batch has the initial offsets, too: Spark does not keep them, and asks for them again
-        when it repeats the micro-batch.
+        The document of the first micro-batch also contains the initial offsets: Spark does not store them, and would
+        ask for them again when it repeats the micro-batch.
         """
         document: dict[str, Any] = {**to_document(end)}
         if first == self._initial and end != first:
@@ -154,16 +158,17 @@ class StreamReaderBase(DataSourceStreamReader):
         return document
 
     def _remaining(self, first: Offsets, latest: Offsets) -> Offsets:
-        """``latest``; queues of brokers that do not answer stay at ``first``, and deleted queues are left out."""
+        """Return ``latest`` without deleted queues, and with ``first`` for queues whose broker does not respond."""
         gone = self._ends.gone(first.keys() | latest.keys())
         return {queue: offset for queue, offset in carry(first, latest).items() if queue not in gone}
 
 
 class LegacyStreamReader(StreamReaderBase):
-    """For PySpark 4.0 and 4.1: every micro-batch reads up to the latest offsets.
+    """The streaming reader for PySpark 4.0 and 4.1: every micro-batch reads up to the latest offsets.
 
-    Spark does not pass the start of a micro-batch, so the reader keeps the last offsets of queues whose broker does not
-    answer. When Spark asks for the next micro-batch, the one before is committed.
+    Spark does not pass the start of a micro-batch, so the reader remembers the last offsets of queues whose broker does
+    not respond. When Spark asks for the next micro-batch, the previous one is complete, and its offsets are committed
+    to the consumer group.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -183,7 +188,7 @@ class LegacyStreamReader(StreamReaderBase):
         return document
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        """The end of the next micro-batch: the latest offsets."""
+        """Return the document of the end of the next micro-batch, the latest offsets."""
         if self._planned is not None:
             self._done(self._checked(self._planned))
         self._current = self._remaining(self._current, self._ends.latest(self._current))
@@ -201,9 +206,10 @@ class LegacyStreamReader(StreamReaderBase):
 if SUPPORTS_ADMISSION:
 
     class StreamReader(StreamReaderBase, SupportsTriggerAvailableNow):
-        """For PySpark 4.2 and later: micro-batches of limited size, also with Trigger.AvailableNow.
+        """The streaming reader for PySpark 4.2 and later: limits micro-batches, and supports Trigger.AvailableNow.
 
-        When Spark asks for a micro-batch, the one before is committed; it asks after the last one, too.
+        When Spark asks for the next micro-batch, which it also does after the last one, the previous one is complete,
+        and its offsets are committed to the consumer group.
         """
 
         def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -212,7 +218,10 @@ if SUPPORTS_ADMISSION:
             self._batch_at = float("-inf")
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """Fix the end of the whole run. Every broker must answer, or its messages would be left out."""
+            """Fix the end of the run at the latest offsets now. Every broker must respond, so that none is left out.
+
+            :raises RocketMQError: a broker does not respond.
+            """
             self._target = self._ends.latest_of_all()
 
         def getDefaultReadLimit(self) -> ReadLimit:
@@ -220,7 +229,10 @@ if SUPPORTS_ADMISSION:
             return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-            """The end of the micro-batch that starts at ``start``, which is where the one before ended."""
+            """Return the document of the end of the micro-batch that starts at ``start``; ``start`` if there is none.
+
+            :param start: the end of the previous micro-batch.
+            """
             first = self._resume(start)
             self._done(first)
             end = self._ends.latest(first) if self._target is None else self._target
@@ -236,19 +248,19 @@ if SUPPORTS_ADMISSION:
             return self._end_document(first, latest)
 
         def _wait(self, there: int) -> bool:
-            """True if a micro-batch of so few messages has to wait (``minOffsetsPerTrigger``)."""
+            """Return True if ``minOffsetsPerTrigger`` delays a micro-batch of ``there`` messages."""
             least = self._options.min_offsets_per_trigger
             if least is None or there >= least:
                 return False
             return time.monotonic() - self._batch_at < self._options.max_trigger_delay
 
         def _with_newcomers(self, first: Offsets, latest: Offsets) -> Offsets:
-            """``first``, with the earliest offsets of queues that are new to the query."""
+            """Return ``first``, completed by the earliest offsets of queues that are new to the query."""
             if latest.keys() <= first.keys():
                 return first
             return carry(self._ends.ask(self._ends.cluster.earliest), first)
 
 
 def stream_reader(options: ReadOptions, schema: StructType) -> DataSourceStreamReader:
-    """The reader for the installed PySpark."""
+    """Return the streaming reader that fits the installed PySpark version."""
     return StreamReader(options, schema) if SUPPORTS_ADMISSION else LegacyStreamReader(options, schema)

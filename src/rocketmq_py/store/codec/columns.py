@@ -14,7 +14,7 @@ _WIDTH = 8
 
 @lru_cache(maxsize=64)
 def ones(count: int) -> int:
-    """Integer that has a 1 in each of ``count`` lanes of 64 bits."""
+    """Return the integer whose big-endian form is the 64-bit number 1, repeated ``count`` times."""
     return int.from_bytes((1).to_bytes(_WIDTH, "big") * count, "big")
 
 

@@ -1,4 +1,4 @@
-"""Fields of a record's properties that queues and index need.
+"""Fields of a record's properties that consume queues and index need.
 
 All functions work on the encoded properties (bytes): decoding is not needed here.
 """
@@ -32,7 +32,7 @@ def parse(properties: bytes) -> dict[bytes, bytes]:
 
 
 def value_span(properties: bytes, name: bytes) -> tuple[int, int] | None:
-    """Begin and end of the value that :func:`parse` returns for a property; None if there is none."""
+    """Return begin and end (exclusive) of the value that :func:`parse` returns for ``name``; None if there is none."""
     mark = name + b"\x01"
     at = properties.rfind(mark)
     while at >= 0:
@@ -46,7 +46,10 @@ def value_span(properties: bytes, name: bytes) -> tuple[int, int] | None:
 
 
 def differing_spans(one: bytes, other: bytes) -> list[tuple[int, int]] | None:
-    """Spans of values that differ between properties of equal length; None if names or tags differ."""
+    """Return begin and end (exclusive) of each value that differs between two encoded properties of equal length.
+
+    None if anything else than values differs, or if the tags differ.
+    """
     if one == other:
         return []
     spans, at = [], 0
@@ -67,7 +70,9 @@ def tags_code(tags: bytes | None) -> int:
 
 
 def stored_tags_code(topic: str, properties: dict[bytes, bytes], store_timestamp: int, delays: list[int]) -> int:
-    """Tags code of a record's consume queue entry: the hash of its tags; in the delay topic its deliver time.
+    """Return the tags code of a record's consume queue entry: the hash of its tags.
+
+    In the delay topic it is the delivery time instead, in milliseconds since the epoch.
 
     :param delays: milliseconds of the delay levels, level 1 first.
     """
@@ -89,6 +94,6 @@ def is_inner_batch(sys_flag: int) -> bool:
 
 
 def inner_count(sys_flag: int, properties: dict[bytes, bytes]) -> int:
-    """Number of messages in a record."""
+    """Number of messages in a record: that of its ``INNER_NUM`` for an inner batch, otherwise 1."""
     text = properties.get(INNER_NUM, b"") if is_inner_batch(sys_flag) else b""
     return int(text) if text.isdigit() else 1

@@ -24,7 +24,7 @@ JOURNAL_SIZE = 1024 * 1024
 """Bytes of a journal; a change that does not fit causes a rewrite of the file."""
 
 WHOLE_WRITES_SHARE = 20
-"""Rewrites take at most one part in this many of the time; changes in between go to the journal."""
+"""After a rewrite, changes go to the journal for this many times as long as the rewrite took."""
 
 Step = Mapping[str, Mapping[str, Any]]
 """Changed entries by member of the file, such as ``topicConfigTable``; None for a removed entry."""
@@ -36,7 +36,7 @@ class JournaledFile:
     Every content and every step has a ``dataVersion``. Steps apply only to the content they were made for: if another
     program has rewritten the file since, the journal is ignored.
 
-    :param clock: monotonic seconds.
+    :param clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class JournaledFile:
         self._whole_again_at: float | None = None
         self._version: Any = None
         self.is_behind = False
-        """Whether the journal has changes that the file does not have."""
+        """True if there is a journal: it may have changes that the file does not have."""
 
     def load(self) -> Any | None:
         """Content of the file with all steps of the journal applied; None if there is no file. Writes nothing."""
@@ -98,7 +98,7 @@ class JournaledFile:
 
     @property
     def _is_due(self) -> bool:
-        """Whether the last rewrite is long enough ago."""
+        """True if the last rewrite is long enough ago for another one."""
         return self._whole_again_at is None or self._clock() >= self._whole_again_at
 
     def _append(self, version: Mapping[str, Any], step: Step) -> bool:
@@ -126,7 +126,7 @@ class JournaledFile:
             self.is_behind = False
 
     def _apply(self, tree: dict[str, Any], steps: list[dict[str, Any]]) -> None:
-        """Apply the steps after the one that led to the version of the file."""
+        """Apply the steps after the one whose ``dataVersion`` the file has; none of them if there is no such step."""
         versions = [step.get("dataVersion") for step in steps]
         if tree.get("dataVersion") not in versions:
             _log.warning(
@@ -147,7 +147,7 @@ def _line(version: Any, step: Step) -> bytes:
 
 
 def _steps(journal: bytes) -> list[dict[str, Any]]:
-    """Steps of a journal, up to its end or to a line that a crash has torn."""
+    """Return the steps of a journal, up to its end or to a line that a crash has left incomplete."""
     steps: list[dict[str, Any]] = []
     for line in journal.split(b"\n")[:-1]:
         try:

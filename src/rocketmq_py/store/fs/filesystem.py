@@ -43,13 +43,16 @@ class File(Protocol):
         """Read bytes from ``position``; fewer than ``length`` only at the end of the file."""
 
     def is_resident(self, position: int, length: int) -> bool:
-        """Whether these bytes can be read without waiting for the disk; False if the platform does not tell."""
+        """Return True if these bytes can be read without waiting for the disk.
+
+        False if the platform has no such check; True if only the file system does not support it, as of tmpfs.
+        """
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Write within the size of the file; ``OSError`` if the disk is full or fails."""
 
     def allocate(self, position: int, length: int) -> None:
-        """Allocate disk space for this part; its content stays."""
+        """Allocate disk space for this part of the file; its content does not change."""
 
     def erase(self, position: int) -> None:
         """Zero everything from ``position`` to the end of the file."""

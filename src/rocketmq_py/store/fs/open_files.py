@@ -12,7 +12,9 @@ from rocketmq_py.store.fs.filesystem import File, FileSystem
 
 
 def check_segment(fs: FileSystem, path: Path, size: int, key: str) -> bool:
-    """True if a log file has the configured size; an empty one, left by a crash right after its creation, is removed.
+    """Return True if a log file has the configured size.
+
+    An empty file, which a crash right after its creation leaves, is removed, and False is returned.
 
     :param key: the setting that ``size`` comes from, for the error message.
     :raises StoreCorrupt: the file has another size; opening it would damage it.
@@ -40,7 +42,7 @@ class OpenFiles:
         self._dirty: set[Path] = set()
 
     def get(self, path: Path, *, create: bool = False) -> File:
-        """Open file at ``path``, valid until the next call, which may close it.
+        """Return the open file at ``path``; use it only until the next call, which may close it.
 
         :raises FileNotFoundError: the file is missing and ``create`` is false.
         """

@@ -30,7 +30,7 @@ _MANY = 64
 _CAN_TRY = hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT")
 _UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP)
 _SCRATCH = bytearray(256 * 1024)
-"""What is read only to see whether it is in memory; nobody looks at it."""
+"""Buffer for reads that only check whether bytes are in memory; its content is not used."""
 _LOADED_AT_ONCE = 1024 * 1024
 _LOCK_CONTENT = b"lock"
 
@@ -79,7 +79,7 @@ class OsFile:
                     return False
                 position += done
         except OSError as e:
-            # tmpfs does not support this, and its files are in memory; other such file systems are read at once, too.
+            # tmpfs does not support RWF_NOWAIT, and its files are in memory. Other such file systems count as tmpfs.
             return e.errno in _UNSUPPORTED
         return True
 
@@ -93,7 +93,7 @@ class OsFile:
     def _write_some(self, position: int, view: memoryview) -> int:
         if hasattr(os, "pwrite"):
             return os.pwrite(self._fd, view, position)
-        if self._map is not None:  # Windows, where a mapping need not see what is written beside it
+        if self._map is not None:  # Windows: the mapping may not show writes to the descriptor
             self._map[position : position + len(view)] = view
             return len(view)
         with self._seek_lock:
@@ -101,7 +101,7 @@ class OsFile:
             return os.write(self._fd, view)
 
     def allocate(self, position: int, length: int) -> None:
-        # macOS and Windows lack it: there the file is sparse, and a full disk is noticed only by a later write.
+        # Without this function (macOS, Windows) the file is sparse, and a full disk is noticed only by a later write.
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self._fd, position, length)
 
@@ -111,7 +111,7 @@ class OsFile:
         os.ftruncate(self._fd, self.size)
 
     def sync(self) -> None:
-        # On Linux a sync of the descriptor covers pages written through the mapping; elsewhere that is not promised.
+        # On Linux a sync of the descriptor covers pages written through the mapping; elsewhere there is no guarantee.
         if _SYNC_COVERS_MAPPING:
             os.fdatasync(self._fd)
         else:

@@ -1,7 +1,7 @@
 """Which bytes of files are in main memory: a read on the event loop must not wait for a disk.
 
-What this process wrote lately is in memory: that costs no question. About other bytes the file system is asked; those
-that are not there are loaded by a thread, and the read begins again.
+Bytes that this process wrote recently count as in memory. For others the file system is asked; those that are not in
+memory are loaded in a thread, and then the read is repeated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 class NotInMemory(Exception):
-    """A read would have to wait for the disk. ``parts`` are what it needs as far as it knows."""
+    """A read would have to wait for the disk. Load ``parts`` and repeat it; it may then find that it needs more."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         super().__init__(f"{len(parts)} parts of files are not in memory, the first in {parts[0].path}")
@@ -30,23 +30,23 @@ class NotInMemory(Exception):
 
 
 class Residency:
-    """What one read needs. It is kept while parts are loaded and the read begins again."""
+    """Collects the parts of files that one read needs; the read is repeated with the same object after loading."""
 
-    # No constructor: most reads make one in vain.
+    # Class attributes instead of a constructor, for speed: most reads do not need the object they make.
     _loaded: frozenset[Part] = frozenset()
     _missing: tuple[Part, ...] = ()
 
     def need(self, file: File, position: int, length: int) -> None:
-        """Note bytes that are read from ``file``."""
+        """Add bytes of ``file`` to those that the read needs."""
         part = Part(file.path, position, length)
         if part not in self._loaded and not file.is_resident(position, length):
             self._missing += (part,)
 
     def check(self) -> None:
-        """Check that everything noted is in memory, or was loaded.
+        """Raise an error if some of the bytes added since the last check are not in memory.
 
-        :raises NotInMemory: some parts are not. The next time they count as loaded: they may be gone again, or the
-            platform may not tell, and then the read waits for the disk after all.
+        :raises NotInMemory: it has these parts. From then on they count as loaded, so that the repeated read waits for
+            the disk if they are no longer in memory, or if the platform cannot tell.
         """
         if self._missing:
             parts, self._missing = self._missing, ()

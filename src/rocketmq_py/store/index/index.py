@@ -33,7 +33,7 @@ _ITEMS, _PHYSICAL = 4, 2
 class MessageIndex:
     """The index of a store.
 
-    :param clock: milliseconds since the epoch, for the names of index files.
+    :param clock: returns milliseconds since the epoch, for the names of index files.
     :param accelerator: computes hashes of keys; None for Python's own code.
     """
 
@@ -49,9 +49,9 @@ class MessageIndex:
         self._clock = clock
         self.is_enabled = config.message_index_enable
         self.had_files = False
-        """Whether :meth:`load` found an index file."""
+        """True if :meth:`load` found an index file, even one that it does not trust."""
         self._files: list[IndexFile] = []
-        self._unsaved: list[IndexFile] = []  # apart from the newest
+        self._unsaved: list[IndexFile] = []  # full files to be saved; the newest file is always saved
         self.waiting: list[Any] = []
         """Keys not yet in a file, four items each: hash of ``topic#``, key, physical offset and store timestamp.
 
@@ -94,7 +94,7 @@ class MessageIndex:
         return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num, self._encode)
 
     def _current(self) -> IndexFile:
-        """The newest file if it has room, else a new file."""
+        """Return the newest file, or a new one if that is full or there is none."""
         if self._files and self._files[-1].room:
             return self._files[-1]
         now = self._clock()
@@ -112,13 +112,16 @@ class MessageIndex:
     # -- adding
 
     def add_words(self, topic_hash: int, keys: bytes, physical: int, timestamp: int) -> None:
-        """Add the keys of a message, separated by spaces."""
+        """Add the keys of a message to the waiting keys.
+
+        :param keys: the keys, separated by spaces.
+        """
         for key in keys.split(b" "):
             if key:
                 self.waiting += (topic_hash, key, physical, timestamp)
 
     def add_properties(self, topic_hash: int, properties: dict[bytes, bytes], physical: int, timestamp: int) -> None:
-        """Add the keys in the properties of a message."""
+        """Add the unique key and the other keys in the properties of a message to the waiting keys."""
         uniq_key = properties.get(dispatch_fields.UNIQ_KEY)
         if uniq_key is not None:
             self.waiting += (topic_hash, uniq_key, physical, timestamp)
@@ -126,12 +129,12 @@ class MessageIndex:
             self.add_words(topic_hash, properties[dispatch_fields.KEYS], physical, timestamp)
 
     def commit_pending(self) -> None:
-        """Add waiting keys to the file if there are many."""
+        """Add the waiting keys to the file if there are at least ``_BUILD_AT``."""
         if len(self.waiting) >= _BUILD_AT * _ITEMS:
             self.build()
 
     def build(self) -> None:
-        """Add all waiting keys of confirmed messages to the file.
+        """Add the waiting keys of messages before :attr:`confirmed` to the newest file, and to new files as needed.
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
@@ -147,7 +150,7 @@ class MessageIndex:
             ready -= len(hashes)
 
     def _ready(self) -> int:
-        """Number of waiting keys that are confirmed."""
+        """Number of waiting keys of messages before :attr:`confirmed`."""
         if self.confirmed is None:
             return len(self.waiting) // _ITEMS
         return bisect_left(self.waiting[2::_ITEMS], self.confirmed)
@@ -155,7 +158,11 @@ class MessageIndex:
     # -- querying
 
     def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> list[int]:
-        """Physical offsets of messages stored within a time window that have a key with the hash of ``key``."""
+        """Return physical offsets of messages with a key that has the hash of ``key``, the newest first.
+
+        :param limit: maximum number of messages; at most ``maxMsgsNumBatch``.
+        :param begin: earliest store time; ``begin`` and ``end`` are inclusive, in milliseconds since the epoch.
+        """
         self.build()
         wanted = key_hash(string_hash(f"{topic}#"), key.encode())
         limit = min(limit, self._config.max_msgs_num_batch)
@@ -180,7 +187,7 @@ class MessageIndex:
     # -- saving and removing
 
     def take_dirty(self) -> list[tuple[IndexFile, bytes]]:
-        """The files to save, each with the header that counts all its entries, the newest last.
+        """Return the files to save, each with its encoded header that counts all entries, the newest file last.
 
         :raises OSError: the disk is full or fails.
         """
@@ -189,7 +196,7 @@ class MessageIndex:
         return [(file, file.header()) for file in (*dirty, *self._files[-1:])]
 
     def detach_before(self, physical: int) -> list[Callable[[], None]]:
-        """Drop the files without entries from ``physical`` of the log on; the newest file stays.
+        """Drop the files whose entries all point to records before offset ``physical``; the newest file stays.
 
         Returns functions that close and remove one file each; any thread may call them.
         """

@@ -27,7 +27,7 @@ _MAX_SECONDS = 0x7FFFFFFF
 
 
 Encode = Callable[[list[int], list[int], list[int], int, bytes], bytes | bytearray]
-"""What :func:`encode_entries` is."""
+"""Type of :func:`encode_entries` and of its compiled replacement."""
 
 
 def _seconds(milliseconds: int) -> int:
@@ -35,7 +35,7 @@ def _seconds(milliseconds: int) -> int:
 
 
 def _byte_swapped(first: int, count: int) -> list[int]:
-    """Consecutive numbers with the value that their big-endian encoding has when read in native byte order."""
+    """Return ``count`` numbers from ``first`` on, each as the value of its 4 big-endian bytes in native byte order."""
     if sys.byteorder == "big":
         return list(range(first, first + count))
     swapped: list[int] = []
@@ -51,10 +51,10 @@ def _byte_swapped(first: int, count: int) -> list[int]:
 def encode_entries(
     hashes: Sequence[int], physicals: Sequence[int], timestamps: Sequence[int], begin: int, previous: bytes
 ) -> bytearray:
-    """Entries as they are stored.
+    """Encode entries as they are stored, 20 bytes each.
 
-    :param begin: timestamp of the first entry of the file; entries have the seconds since then.
-    :param previous: the numbers of the entries before each in its slot, encoded.
+    :param begin: timestamp of the first entry of the file in milliseconds; entries have the seconds since then.
+    :param previous: for each entry the number of the previous entry in its slot, encoded in 4 bytes.
     """
     count = len(hashes)
     if timestamps.count(timestamps[0]) == count:
@@ -146,9 +146,10 @@ class IndexFile:
             self._allocated += length
 
     def select(self, key_hash: int, limit: int, begin: int, end: int) -> list[int]:
-        """Physical offsets of entries with a hash and within a time window, newest first.
+        """Return physical offsets of at most ``limit`` entries with a hash and within a time window, newest first.
 
-        Entries have times in whole seconds since ``begin_timestamp``.
+        :param begin: begin of the window; ``begin`` and ``end`` are inclusive, in milliseconds since the epoch. Times
+            of entries are in whole seconds since ``begin_timestamp``.
         """
         found: list[int] = []
         number = self._slot(key_hash)
@@ -177,13 +178,13 @@ class IndexFile:
         return 0 <= self._used_slots <= self._slots and self.count <= self._capacity
 
     def entries(self) -> Iterator[tuple[int, int, int, int]]:
-        """Hash, physical offset, seconds and number of the previous entry, of every entry from number 1 on."""
+        """Iterate over the entries from number 1 on: hash, physical offset, seconds, number of the previous entry."""
         end = self._entries_at + min(self.count, self._capacity) * ENTRY_SIZE
         for at in range(self._entries_at + ENTRY_SIZE, end, _REBUILD_STEP):
             yield from _ENTRY.iter_unpack(self._buffer[at : min(at + _REBUILD_STEP, end)])
 
     def slots(self) -> array[int]:
-        """Number of the newest entry of each slot."""
+        """Number of the newest entry of each slot, 0 for an empty slot."""
         slots = array("i", self._buffer[HEADER_SIZE : self._entries_at])
         if sys.byteorder == "little":
             slots.byteswap()

@@ -40,11 +40,11 @@ class Checkpoint:
 
     @property
     def safe_timestamp(self) -> int:
-        """Store timestamp up to which records are in the log and in their queues."""
+        """Store timestamp, less a tolerance of 3 s, up to which log records and their queue entries are on disk."""
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _SAFETY_MS)
 
     def reset(self) -> None:
-        """Set all fields to unknown and save the file.
+        """Set the three message timestamps and ``end`` to unknown, and save the file.
 
         :raises OSError: the disk is full or fails.
         """
@@ -53,7 +53,7 @@ class Checkpoint:
         self.save()
 
     def save(self) -> None:
-        """Write and sync the file. Called from the flush thread, or before that runs.
+        """Write and sync the file. Called from the flush thread, or before that thread is started.
 
         :raises OSError: the disk is full or fails.
         """

@@ -26,7 +26,7 @@ _BLANK = Struct(">ii")
 _ALLOCATE_AHEAD = 16 * 1024 * 1024
 """Disk space is allocated in steps of this size: a whole file of 1 GiB at once would fill a RAM disk."""
 HOT_BYTES = 256 * 1024 * 1024
-"""The last so many bytes of the log, if this process wrote them, count as in main memory."""
+"""This many bytes at the end of the log, as far as this process wrote them, count as in main memory."""
 _HEAD_SIZE = 76
 """Minimum size of a record; its store timestamp is within these bytes."""
 
@@ -45,16 +45,16 @@ class CommitLog:
         self.starts: list[int] = []
         self._files: dict[int, File] = {}
         self.buffers: dict[int, Buffer] = {}
-        """Mapped files by start offset, as far as used; :meth:`buffer` maps the others."""
+        """Files that are mapped already, by start offset; :meth:`buffer` maps the others."""
         self.end = 0
         self.written_from = 0
-        """Where this process began to write."""
+        """Offset of the log at which this process began to write."""
         self._allocated = 0
 
     # -- files
 
     def load(self) -> None:
-        """List the files in the directory.
+        """List the files in the directory; :attr:`end` becomes the start of the newest one until recovery sets it.
 
         :raises StoreCorrupt: a file has another size than configured, or a name that is no multiple of it.
         """
@@ -82,14 +82,14 @@ class CommitLog:
         return self._directory / segment_name(start)
 
     def file(self, start: int) -> File:
-        """Open file that begins at offset ``start``; created if missing."""
+        """Return the file that begins at offset ``start``; open it if necessary, create it if missing."""
         file = self._files.get(start)
         if file is None:
             file = self._files[start] = self._fs.open(self.path(start), self.file_size)
         return file
 
     def buffer(self, start: int) -> Buffer | None:
-        """Mapped file that begins at offset ``start``; None if there is none."""
+        """Return the mapped file that begins at offset ``start``; None if the log has no such file."""
         buffer = self.buffers.get(start)
         if buffer is None and start in self.starts:
             buffer = self.buffers[start] = self.file(start).buffer
@@ -133,7 +133,7 @@ class CommitLog:
         self._files[start].write(position, data)
 
     def close_file(self, start: int, position: int) -> None:
-        """Close the file at ``start`` with a blank record at ``position``."""
+        """End the file at ``start`` with a blank record at ``position``, which stands for the rest of the file."""
         buffer = self.buffer(start)  # the file may not have been mapped since recovery
         assert buffer is not None
         buffer[position : position + BLANK_SIZE] = _BLANK.pack(self.file_size - position, MAGIC_BLANK)
@@ -148,20 +148,20 @@ class CommitLog:
 
     @property
     def hot_from(self) -> int:
-        """From here on everything is in main memory as this process wrote it not long ago.
+        """Offset from which on the log counts as in main memory, because this process wrote it recently.
 
-        Readers need neither wait for the disk there, nor look whether records are damaged.
+        From there on, readers neither wait for the disk nor check records for damage.
         """
         return max(self.written_from, self.end - HOT_BYTES)
 
     def needs(self, offset: int, size: int, residency: Residency) -> None:
-        """Note what a read of ``size`` bytes at an offset needs; nothing if there is no file."""
+        """Add the bytes of a read to ``residency``, unless they count as in memory or there is no file."""
         start = offset - offset % self.file_size
         if offset < self.hot_from and (start in self._files or start in self.starts):
             residency.need(self.file(start), offset - start, size)
 
     def read(self, offset: int, size: int) -> bytes | None:
-        """Copy of ``size`` bytes at an offset of the log; None unless one file has all of them."""
+        """Return a copy of ``size`` bytes at an offset of the log; None unless one file has all of them."""
         start = offset - offset % self.file_size
         buffer = self.buffers.get(start) or self.buffer(start)
         at = offset - start
@@ -170,7 +170,7 @@ class CommitLog:
         return buffer[at : at + size]
 
     def view(self, offset: int, most: int) -> memoryview | None:
-        """View of at most ``most`` bytes from an offset on, within one file; None if there are none."""
+        """Return a view of at most ``most`` bytes from an offset on, within one file; None if there are none."""
         if offset >= self.end:
             return None
         start = offset - offset % self.file_size

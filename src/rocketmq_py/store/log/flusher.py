@@ -19,7 +19,7 @@ _Waiter = tuple[int, asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Flusher:
-    """Syncs the log in a thread of its own.
+    """Syncs the commit log in a background thread, the flush thread.
 
     :param sync: ``sync(begin, end)`` blocks until these bytes of the log are on disk; it may raise ``OSError``.
     :param flushed: offset up to which the log is already on disk.
@@ -56,9 +56,9 @@ class Flusher:
         done.wait()
 
     def wait(self, end: int) -> asyncio.Future[None] | None:
-        """Future of the running event loop, done when the log is on disk up to ``end``; None if it already is.
+        """Return a future that is done when the log is on disk up to ``end``; None if it already is.
 
-        This requests no flush; some :meth:`request` must reach ``end``.
+        It raises :class:`StoreNotWritable` if a sync fails. This method requests no flush: call :meth:`request`, too.
 
         :raises RuntimeError: no event loop runs in this thread.
         """
@@ -89,7 +89,7 @@ class Flusher:
             self._turn()
 
     def _turn(self) -> None:
-        """Do what is requested by now."""
+        """Flush as far as requested, complete the waiters, and run the jobs requested so far."""
         with self._wake:
             target, jobs, self._jobs = self._target, self._jobs, []
         self._flush(target)

@@ -1,7 +1,7 @@
 """Scan of the commit log, record by record, with validation.
 
-The scan tells apart whole valid records, the blank record at the end of a file, the end of what was written, and
-damage. It is used by recovery, by replication and by the offline tools, and it changes nothing.
+The scan distinguishes valid records, the blank record at the end of a file, the end of the written part, and damage. It
+is used by recovery, by replication and by the offline tools, and it changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ length."""
 
 
 class Found(msgspec.Struct, gc=False):
-    """Fields of a record that queues and index need."""
+    """A record that a scan has found: the fields that consume queues and index need."""
 
     physical_offset: int
     size: int

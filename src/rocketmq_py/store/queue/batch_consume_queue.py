@@ -29,7 +29,9 @@ MAX_UNIT_MESSAGES = 0x7FFF
 
 
 class BatchUnit(NamedTuple):
-    """A unit: place of a record in the log, its tags code, store timestamp (milliseconds), offsets of its messages."""
+    """A unit: physical offset and size of a record, its tags code, store timestamp (milliseconds), queue offset of its
+    first message (``base``) and number of its messages.
+    """
 
     physical: int
     size: int
@@ -45,7 +47,7 @@ class BatchUnit(NamedTuple):
 
 
 class _Units(ConsumeQueue):
-    """The units of a queue by their number, which is the offset in this queue's terms."""
+    """The units of a batch consume queue, as a consume queue whose offsets are the numbers of the units."""
 
     width: ClassVar[int] = BATCH_QUEUE_UNIT
     layout: ClassVar[Struct] = Struct(">" + _UNIT)
@@ -62,7 +64,7 @@ class _Units(ConsumeQueue):
         return self.unit(offset)[:3] if self.min_offset <= offset < self.max_offset else None
 
     def units(self, number: int, count: int) -> Iterator[BatchUnit]:
-        """At most ``count`` units from ``number`` on."""
+        """Iterate over at most ``count`` units, from the one with this number on."""
         raw = self.read(number, count)
         whole = raw[: len(raw) - len(raw) % self.width]
         return (BatchUnit._make(fields[:6]) for fields in self.layout.iter_unpack(whole))
@@ -132,15 +134,18 @@ class BatchConsumeQueue(ConsumeQueue):
     # -- reading
 
     def needs(self, offset: int, count: int, residency: Residency) -> None:
-        """Note nothing: which units have the messages is found by reading some."""
+        """Do nothing: only a read of units shows which of them have the messages."""
 
     def read(self, offset: int, count: int) -> bytes:
-        """Raw plain entries, one for each unit that begins before ``offset + count``, as Java returns them."""
+        """Units as raw entries of a plain queue, as Java returns them.
+
+        From the unit that contains the message at ``offset`` to the last one that begins before ``offset + count``.
+        """
         units = (unit for unit in self.units(offset, count) if unit.base < offset + count)
         return self.packing.pack([field for unit in units for field in (unit.physical, unit.size, unit.tags_code)])
 
     def units(self, offset: int, count: int) -> Iterator[BatchUnit]:
-        """At most ``count`` units, from the one that contains the message at ``offset``."""
+        """Iterate over at most ``count`` units, from the one that contains the message at ``offset`` on."""
         number = self._number_of(offset)
         end = min(number + count, self._units.max_offset)
         while number < end:

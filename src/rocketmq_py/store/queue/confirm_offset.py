@@ -29,9 +29,9 @@ class Part(NamedTuple):
 
 
 class ConfirmOffset:
-    """Unconfirmed parts in the order of the log.
+    """Keeps the queue entries of writes that are not flushed yet, in the order of the log. True if there are any.
 
-    ``end`` and ``timestamp`` are those of the last part that :meth:`take` has returned.
+    ``end`` and ``timestamp`` are those of the last part that :meth:`take` has returned, at first those given here.
     """
 
     def __init__(self, end: int, timestamp: int) -> None:
@@ -43,7 +43,7 @@ class ConfirmOffset:
         return bool(self._parts)
 
     def add(self, end: int, timestamp: int, touched: Iterable[ConsumeQueue]) -> None:
-        """Add a part that ends at ``end`` of the log: takes over the pending entries of the queues in ``touched``."""
+        """Add a write that ends at offset ``end`` of the log, and move the pending entries of ``touched`` into it."""
         entries = []
         for queue in touched:
             entries.append(Entries(queue, queue.pending, queue.next_offset))

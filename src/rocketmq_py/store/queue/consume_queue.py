@@ -28,14 +28,14 @@ _log = logging.getLogger(__name__)
 
 _ENTRY = Struct(">qiq")
 unpack_entries = _ENTRY.iter_unpack
-"""Physical offset, size and tags code of each of the raw entries."""
+"""Iterates over raw entries: physical offset, size and tags code of each."""
 BLANK_SIZE = 0x7FFFFFFF
-"""The size in an entry that stands for no message."""
+"""The size in a blank entry, whose offset has no message."""
 _BLANK = _ENTRY.pack(0, BLANK_SIZE, 0)
-"""A filler for an offset without a message: before the first message of a queue that did not begin at 0."""
+"""A blank entry: before the first message of a queue that does not begin at 0, or for a missing message."""
 _ANY_PHYSICAL = 1 << 63
 HOT_ENTRIES = 50_000
-"""The last so many entries of a queue, if this process wrote them, count as in main memory: 1 MB."""
+"""This many entries at the end of a queue, as far as this process wrote them, count as in main memory: 1 MB."""
 _HEAD = 204
 """Number of entries in a page of memory."""
 
@@ -46,7 +46,7 @@ def _flat(size: int) -> Struct:
 
 
 def columns(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Physical offsets, sizes and tags codes of raw entries; one call of ``struct`` for all entries."""
+    """Return the physical offsets of raw entries, their sizes and their tags codes."""
     flat = _flat(len(raw)).unpack(raw)
     return flat[0::3], flat[1::3], flat[2::3]
 
@@ -59,7 +59,7 @@ class ConsumeQueue:
     """
 
     is_batched: ClassVar[bool] = False
-    """Whether an entry can have several messages; see :mod:`rocketmq_py.store.queue.batch_consume_queue`."""
+    """True if an entry can have several messages; see :mod:`rocketmq_py.store.queue.batch_consume_queue`."""
     width: ClassVar[int] = ENTRY
     layout: ClassVar[Struct] = _ENTRY
     size_key: ClassVar[str] = "mappedFileSizeConsumeQueue"
@@ -83,17 +83,17 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_offset = 0
         self.loaded_end = 0
-        """Where this process began to write."""
+        """Offset at which this process began to write."""
         self.next_offset = 0
         self.pending: list[int] = []
         self.tail = bytearray()
         self.tail_start = 0
         self.checksums: dict[int, int] = {}
-        """CRC-32 of the entries in each file, by its start, as far as known."""
+        """CRC-32 of the entries in each file, by the number of its first entry; unknown ones are absent."""
 
     @property
     def entry_queue(self) -> ConsumeQueue:
-        """The queue whose offsets number the entries in the files; of a batch consume queue that of its units."""
+        """The queue whose offsets number the entries in the files: this one, or the units of a batch consume queue."""
         return self
 
     # -- writing
@@ -110,7 +110,11 @@ class ConsumeQueue:
         self.pending = []
 
     def publish(self, flat: list[int], next_offset: int) -> None:
-        """Make entries readable that were taken out of ``pending``; ``next_offset`` is the offset after the last."""
+        """Make entries readable that were moved out of ``pending`` to wait for their flush.
+
+        :param flat: the fields of the entries, one entry after the other.
+        :param next_offset: offset after the last entry.
+        """
         self.tail += self.packing.pack(flat)
         self.max_offset = next_offset
 
@@ -138,7 +142,7 @@ class ConsumeQueue:
         return start
 
     def begin_at(self, offset: int) -> None:
-        """Let an empty queue begin at ``offset``. As in Java, earlier entries of that file are fillers."""
+        """Set the first offset of an empty queue. As in Java, earlier entries of its first file are blank."""
         blanks = offset % self._per_file
         self.tail = bytearray(_BLANK * blanks)
         self.tail_start = offset - blanks
@@ -150,10 +154,7 @@ class ConsumeQueue:
         return self.min_offset == self.next_offset
 
     def skip_to(self, offset: int) -> None:
-        """Let the next message have the offset it was stored with.
-
-        An empty queue begins there; in another blanks fill the gap.
-        """
+        """Set the offset of the next message: an empty queue begins there, in others blank entries fill the gap."""
         if self.is_empty:
             self.remove_files()
             self.begin_at(offset)
@@ -163,7 +164,7 @@ class ConsumeQueue:
         self.max_offset = self.next_offset = offset
 
     def replace_entry(self, offset: int, physical: int, size: int, tags_code: int) -> None:
-        """Replace a readable entry that was damaged by the one that was written first; its checksum is that one's."""
+        """Replace a damaged entry by the original one; the file's checksum, of the original entries, stays valid."""
         entry, first = _ENTRY.pack(physical, size, tags_code), self.tail_start
         if offset >= first:
             self.tail[(offset - first) * ENTRY : (offset - first + 1) * ENTRY] = entry
@@ -174,7 +175,7 @@ class ConsumeQueue:
     # -- reading
 
     def read(self, offset: int, count: int) -> bytes:
-        """Raw entries from ``offset``: at most ``count``, not beyond the end."""
+        """Raw entries from ``offset`` on: at most ``count``, fewer at the end or if a file is missing."""
         end = min(offset + count, self.max_offset)
         tail_start = self.tail_start
         if offset >= tail_start:
@@ -191,7 +192,7 @@ class ConsumeQueue:
         return b"".join(parts)
 
     def needs(self, offset: int, count: int, residency: Residency) -> None:
-        """Note what a read of ``count`` entries from ``offset`` needs."""
+        """Add to ``residency`` the parts of files that a read of ``count`` entries from ``offset`` on needs."""
         end = min(offset + count, self.max_offset, self.tail_start)
         while offset < end:
             number = offset % self._per_file
@@ -232,12 +233,12 @@ class ConsumeQueue:
         return self._starts[0] if self._starts else self.tail_start
 
     def damage(self, first: int | None, end: int, checksums: Mapping[int, int], budget: int) -> str | None:
-        """What is wrong with the files of a queue that was just loaded; None if nothing is.
+        """Check the files of a queue that was just loaded; return what is wrong with them, None if nothing is.
 
-        Checksums that are valid are kept, and so are those of files beyond the budget.
+        Valid ``checksums`` are stored in :attr:`checksums`, and so are those of files that the budget leaves unread.
 
-        :param first: number of the first entry that must be there; None if it is not known.
-        :param end: number after the last entry that must be there.
+        :param first: number of the first entry that the files must have; None if it is not known.
+        :param end: number after the last entry that the files must have.
         :param checksums: CRC-32 of the entries before ``end`` in each file.
         :param budget: maximum number of bytes to read, from the last file on.
         """
@@ -265,13 +266,13 @@ class ConsumeQueue:
         self._end_at(_ANY_PHYSICAL)
 
     def load_below(self, physical_end: int) -> None:
-        """As :meth:`load`, but truncate entries of messages that do not end at ``physical_end`` or before."""
+        """As :meth:`load`, but remove the entries of messages that end after offset ``physical_end`` of the log."""
         self._list_files()
         self._end_at(physical_end)
         self._erase_from(self.max_offset)
 
     def truncate(self, physical_end: int) -> None:
-        """Truncate entries of messages that do not end at ``physical_end`` of the log or before."""
+        """Remove the entries of messages that end after offset ``physical_end`` of the log."""
         self.spill()
         before = self.max_offset
         self._end_at(physical_end)
@@ -379,7 +380,7 @@ class ConsumeQueue:
         return unpack_entries(raw[: len(raw) - len(raw) % ENTRY])
 
     def span(self, low: int, high: int) -> list[tuple[int, int, int]]:
-        """The entries that begin from ``low`` to before ``high``."""
+        """Physical offset, size and tags code of the entries with offsets from ``low`` to before ``high``."""
         return list(self.entries(low, high - low))
 
     def _path(self, start: int) -> Path:
@@ -389,7 +390,7 @@ class ConsumeQueue:
         return path
 
     def _is_filled(self, raw: bytes, physical_end: int) -> bool:
-        """True if an entry was written and is a filler or of a message that ends at ``physical_end`` or before."""
+        """True if an entry was written, and is blank or of a message that ends at ``physical_end`` or before."""
         physical, size = self.layout.unpack(raw)[:2]
         blank = size == BLANK_SIZE and physical == 0
         return bool(size > 0 and physical >= 0 and (blank or physical + size <= physical_end))

@@ -1,4 +1,4 @@
-"""Dispatch of log records to consume queues and index, for records whose offsets were given elsewhere.
+"""Dispatch of log records to consume queues and index, for records that already have a queue offset.
 
 Recovery reads such records from its own files; a slave receives them from its master. The queue offset in a record
 is authoritative.
@@ -26,7 +26,7 @@ _MOST_NAMED = 16
 """Maximum number of invalid topics that are named in log lines; a master can send any number of them."""
 
 _MAX_GAP = 1_000_000
-"""Missing messages before a record that blank entries may stand for: 20 MB of a consume queue."""
+"""Maximum number of missing messages for which blank entries are written: 20 MB of a consume queue."""
 _MAX_QUEUE_OFFSET = 1 << 56
 """The largest queue offset: entries of up to 46 bytes then have positions below 2^63."""
 
@@ -48,9 +48,9 @@ class RecordDispatch:
         self._indexed_to = indexed_to
         self._delays = delay_levels(config.message_delay_level)
         self.touched: list[ConsumeQueue] = []
-        """Queues with pending entries; the commit starts a new list."""
+        """Queues with pending entries; ``commit_pending`` has to replace the list by an empty one."""
         self.last_timestamp = 0
-        """Store timestamp of the newest record so far, 0 if there was none."""
+        """Store timestamp of the newest record that was dispatched, 0 if there was none."""
         self._unusable: set[str] = set()
         self._implausible: set[tuple[str, int]] = set()
 
@@ -73,7 +73,7 @@ class RecordDispatch:
             self._enqueue(queue, found, dispatch_fields.parse(found.properties))
 
     def _is_plausible(self, queue: ConsumeQueue, found: Found) -> bool:
-        """False, with an error in the log, for a queue offset that would fill the disk with blank entries.
+        """Return False, and log an error, for a queue offset that would fill the disk with blank entries.
 
         Records of a damaged log, or of a hostile master, may have any queue offset.
         """
@@ -115,7 +115,7 @@ class RecordDispatch:
     def _enqueue(self, queue: ConsumeQueue, found: Found, properties: dict[bytes, bytes]) -> None:
         if found.queue_offset != queue.next_offset:
             if found.queue_offset == 0 and (found.topic, found.queue_id) in self._queues.damaged:
-                # The topic was deleted and created again, which queues that are not rebuilt show by their files.
+                # In a queue that is rebuilt, offset 0 shows that the topic was deleted and created again.
                 self._commit_pending()
                 queue = self._queues.replace(queue)
             elif found.queue_offset < queue.next_offset and not queue.is_empty:

@@ -1,7 +1,7 @@
 """The file ``queueends``: first and last entry and checksums of all consume queues, as of the last flush of the queues.
 
 With it the next start notices queue files that are missing, short or damaged, even the last file of a queue, and no
-queue offset is given twice. Java brokers ignore the file. Its first line is the CRC-32 of the rest, which is JSON.
+queue offset is assigned twice. Java brokers ignore the file. Its first line is the CRC-32 of the rest, which is JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class QueueEnd(msgspec.Struct, array_like=True, gc=False):
     :ivar first: number of the first entry in the first file.
     :ivar end: number after the last entry; in a batch consume queue entries are units.
     :ivar next_offset: queue offset after the last message.
-    :ivar checksums: CRC-32 of the entries in each file, by the number of its first entry; files without are not known.
+    :ivar checksums: CRC-32 of the entries in each file, by the number of its first entry; some files may be absent.
     """
 
     topic: str
@@ -41,9 +41,9 @@ class QueueEnd(msgspec.Struct, array_like=True, gc=False):
 
 
 class QueueEnds(msgspec.Struct):
-    """Ends of all queues.
+    """Content of the file: the entries that each queue has in its files.
 
-    :ivar log_begin: minimum offset of the commit log.
+    :ivar log_begin: minimum offset of the commit log; -1 if unknown.
     :ivar file_size: size of consume queue files, and ``batch_file_size`` of those of batch consume queues.
     """
 
@@ -88,7 +88,7 @@ class QueueEndsFile:
     def snapshot(
         self, queues: Iterable[ConsumeQueue], log_begin: int, file_size: int, batch_file_size: int
     ) -> tuple[int, QueueEnds]:
-        """The ends as they are now, for :meth:`save`."""
+        """Return the present ends of all queues, with a version number, as the argument of :meth:`save`."""
         ends = []
         for queue in queues:
             if queue.max_offset:
@@ -113,7 +113,9 @@ class QueueEndsFile:
                 self._write(ends)
 
     def delete(self, topic: str) -> None:
-        """Remove a topic, before its queue files are removed: its queues are not missing at the next start.
+        """Remove a topic from the file, so that the next start does not take its queues for missing.
+
+        Call this before the queue files of the topic are removed.
 
         :raises OSError: the disk is full or fails.
         """

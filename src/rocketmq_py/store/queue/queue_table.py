@@ -29,7 +29,7 @@ class QueueTable:
     """The consume queues by ``(topic, queue_id)``.
 
     :param is_batched: returns whether new queues of a topic are batch consume queues.
-    :param stored_at: returns the store timestamp of the record at an offset of the log.
+    :param stored_at: returns the store timestamp of the record at an offset of the log, in milliseconds.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class QueueTable:
 
         :param physical_start: where the log begins; the minimum offsets move to the messages from there on.
         :param physical_end: truncate entries of messages beyond this offset of the log; None trusts all entries.
-        :param ends: what the queues must have; queues that have less are emptied and listed in :attr:`damaged`.
+        :param ends: entries that the queues must have; queues without them are emptied and listed in :attr:`damaged`.
         :raises StoreCorrupt: a file has another size than configured.
         """
         newest = -1
@@ -107,7 +107,7 @@ class QueueTable:
     def _load_queue(
         self, queue: ConsumeQueue, ends: QueueEnds | None, end: QueueEnd | None, physical_start: int
     ) -> str | None:
-        """Load a queue; returns what is wrong with its files, None if nothing is."""
+        """Load a queue; return a description of the damage of its files, None if there is none."""
         try:
             queue.load()
         except StoreCorrupt as e:
@@ -125,14 +125,14 @@ class QueueTable:
         return files.damage(first, end.end, end.checksums, budget)
 
     def _add_missing(self, expected: Mapping[tuple[str, int], QueueEnd]) -> None:
-        """Add the queues that are not on disk, to be rebuilt."""
+        """Add expected queues that are not on disk, empty, and list them in :attr:`damaged` to be rebuilt."""
         for key, end in expected.items():
             if key not in self.by_key and component_fault(end.topic) is None:
                 self.create(end.topic, end.queue_id, batched=end.batched)
                 self.damaged[key] = "its files are missing"
 
     def replace(self, queue: ConsumeQueue) -> ConsumeQueue:
-        """Remove the files of a queue and put an empty one in its place."""
+        """Remove the files of a queue, replace it in the table by an empty one, and return that."""
         queue.remove_files()
         _, batch = self._layout.topic_directories(queue.topic)
         plain, _ = self._layout.topic_directories(queue.topic)
@@ -142,7 +142,7 @@ class QueueTable:
         return empty
 
     def ends(self, log_begin: int) -> tuple[Iterable[ConsumeQueue], int, int, int]:
-        """Arguments of :meth:`QueueEndsFile.snapshot`."""
+        """Return the arguments of :meth:`QueueEndsFile.snapshot` for this table."""
         return self.by_key.values(), log_begin, self._files.file_size, self._batch_files.file_size
 
     def _on_disk(self) -> Iterator[tuple[str, int, bool]]:
@@ -200,7 +200,7 @@ class QueueTable:
         return [queue for queue in self.by_key.values() if queue.tail]
 
     def truncate(self, physical_end: int) -> None:
-        """Truncate entries of messages beyond ``physical_end`` of the log."""
+        """Remove the entries of messages that end after offset ``physical_end`` of the log."""
         for queue in self.by_key.values():
             queue.truncate(physical_end)
 
@@ -233,7 +233,7 @@ class QueueTable:
         self._fs.remove_empty(directory)
 
     def clear(self) -> None:
-        """Remove every queue."""
+        """Remove every queue and its files."""
         for topic in list(self._ids):
             self.remove_topic(topic)
 

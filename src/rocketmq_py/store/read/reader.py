@@ -45,13 +45,16 @@ E = TypeVar("E", tuple[int, int, int], BatchUnit)
 
 Accepts = Callable[[int], bool]
 MessageFilter = Callable[[bytes], bool]
-"""Returns whether a record matches. If the filter has ``most_records``, a read tests at most that many records."""
+"""Takes the bytes of a record and returns whether it matches.
+
+If the filter has an attribute ``most_records``, a read tests at most that many records.
+"""
 
 
 class Reader:
-    """Reads one store.
+    """Reads messages and records of one store.
 
-    :param total_memory: bytes of main memory; determines which records count as in memory. None: of this machine.
+    :param total_memory: bytes of main memory, which determine what records count as in memory; None: this machine's.
     """
 
     def __init__(
@@ -78,7 +81,10 @@ class Reader:
         bulk: bool = False,
         residency: Residency | None = None,
     ) -> GetResult:
-        """Messages of a queue from ``offset`` on; see :meth:`MessageStore.get`."""
+        """Read messages of a queue from ``offset`` on; parameters and errors as of :meth:`MessageStore.get`.
+
+        :param queue: the queue; None if it does not exist, which the status of the result says.
+        """
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, b"", 0, 0, 0, 0)
         low, high = queue.min_offset, queue.max_offset
@@ -163,7 +169,7 @@ class Reader:
         bulk: bool,
         residency: Residency | None,
     ) -> GetResult:
-        """Read entry by entry, as Java does, but leave out what is no record of the queue."""
+        """Read entry by entry, as Java does, but skip entries that do not point to a record of the queue."""
         log_end, status = self._log.end, GetStatus.NO_MATCHED_MESSAGE
         records: list[bytes] = []
         damaged: list[int] = []
@@ -253,7 +259,7 @@ class Reader:
         )
 
     def _is_removed(self, queue: ConsumeQueue, offset: int, physical: int, size: int) -> bool:
-        """True for an entry whose file is not there, and for a filler; False for one that is wrong."""
+        """True if the log file of an entry was removed or the entry is blank; False if the entry is wrong."""
         first = self._log.min_offset
         if physical >= first or size == BLANK_ENTRY_SIZE:
             return size == BLANK_ENTRY_SIZE or (physical < self._log.end and self._log.view(physical, 1) is None)
@@ -284,21 +290,21 @@ class Reader:
         message_filter: MessageFilter | None,
         residency: Residency | None,
     ) -> Iterator[E]:
-        """``entries`` as far as their records are in main memory; those after them are for the next read.
+        """Return the leading ``entries``, as many as one read needs, whose records are all in main memory.
 
-        :param residency: None to read from disk, too.
-        :raises NotInMemory: they are not.
+        :param residency: None to return all entries without a check, and read from disk.
+        :raises NotInMemory: some of these records are not in main memory.
         """
         if residency is None:
             return entries
         begin, hot_from, seen = self._log.min_offset, self._log.hot_from, list[E]()
         most, most_bytes = min(max_count, _CHECKED), min(limit, self._config.max_transfer_bytes_on_message_in_memory)
-        if message_filter is not None:  # it may refuse any number of them
+        if message_filter is not None:  # which may reject any number of records
             most, most_bytes = _CHECKED, _CHECKED_BYTES
         rest: Iterator[E] = iter(())
         for entry in entries:
             seen.append(entry)
-            if entry[0] >= hot_from:  # and so are those behind it
+            if entry[0] >= hot_from:  # this entry and all later ones are in memory
                 rest = entries
                 break
             if entry[0] >= begin and (accepts is None or accepts(entry[2])):
@@ -317,7 +323,12 @@ class Reader:
     def _is_full(
         self, count: int, total: int, size: int, max_count: int, limit: int, distance: int, bulk: bool
     ) -> bool:
-        """Whether a batch that has something already is not to take one more record of ``size`` bytes."""
+        """True if the limits do not allow one more record of ``size`` bytes in a result that is not empty.
+
+        :param count: number of messages in the result.
+        :param total: bytes of the records in the result.
+        :param distance: bytes from the record to the end of the log.
+        """
         config = self._config
         if distance <= self._near:
             most, most_bytes = (
@@ -339,7 +350,10 @@ class Reader:
     # -- single records
 
     def message_at(self, physical: int, size: int | None = None) -> bytes | None:
-        """Record at an offset of the log; its size is read from the record if not given."""
+        """Record at an offset of the log; None if there is none.
+
+        :param size: size of the record in bytes; None reads it from the record.
+        """
         if physical < 0:
             return None
         if size is None:
@@ -394,7 +408,10 @@ class Reader:
     # -- by key
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """Records stored within a time window that have a key with the hash of ``key``."""
+        """Records with a key that has the hash of ``key``, stored from ``begin`` to ``end``, both inclusive.
+
+        :param begin: milliseconds since the epoch, like ``end``.
+        """
         records: list[bytes] = []
         for _ in range(_QUERY_PASSES):
             offsets = sorted(self._index.query(topic, key, max_num, begin, end))

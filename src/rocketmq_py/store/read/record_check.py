@@ -1,4 +1,4 @@
-"""Whether the bytes that a consume queue entry points to are its record, and rebuilding of entries that are wrong.
+"""Checks that the bytes to which a consume queue entry points are its record, and the repair of wrong entries.
 
 Bodies are not checked here: consumers compare them with their checksums.
 """
@@ -24,13 +24,13 @@ _HEAD = Struct(">ii4xi4xq")
 _MOST_SCANNED = 4 * 1024 * 1024
 """Bytes of the log that are searched for the record of one entry: some 10 ms."""
 _MOST_BACK = 256
-"""Entries that are looked at to find the last right one before a wrong one: a damaged page has 204."""
+"""Maximum number of entries before a wrong one that are searched for a correct one: a damaged page has 204."""
 _MOST_KNOWN = 10_000
-"""Records known to be damaged: they are neither searched nor logged again."""
+"""Maximum number of damaged records that are remembered, so that they are neither searched nor logged again."""
 
 
 def fits(record: bytes, queue: ConsumeQueue, offset: int) -> bool:
-    """Return whether ``record`` is the record of a queue at an offset, by its head."""
+    """Return whether the first fields of ``record`` are those of the record at ``offset`` of a queue."""
     if len(record) < MIN_SIZE:
         return False
     size, magic, queue_id, queue_offset = _HEAD.unpack_from(record)
@@ -38,7 +38,7 @@ def fits(record: bytes, queue: ConsumeQueue, offset: int) -> bool:
 
 
 def is_record(record: bytes, queue_id: int) -> bool:
-    """Return whether ``record`` is a record of a queue of that id, by its head."""
+    """Return whether the first fields of ``record`` are those of a record with this queue id, of any topic."""
     if len(record) < MIN_SIZE:
         return False
     size, magic, found_id, _ = _HEAD.unpack_from(record)
@@ -46,7 +46,11 @@ def is_record(record: bytes, queue_id: int) -> bool:
 
 
 def all_fit(buffer: Buffer, places: Sequence[int], sizes: tuple[int, ...], queue: ConsumeQueue, offset: int) -> bool:
-    """Return whether the records of consecutive offsets from ``offset`` on are at ``places`` of a file."""
+    """Return whether the records of a queue from ``offset`` on are at these places and have these sizes.
+
+    :param buffer: the mapped log file.
+    :param places: positions in the file.
+    """
     count, unpack = len(sizes), _HEAD.unpack_from
     try:
         found, magics, ids, offsets = zip(*[unpack(buffer, at) for at in places], strict=True)
@@ -61,9 +65,9 @@ def all_fit(buffer: Buffer, places: Sequence[int], sizes: tuple[int, ...], queue
 
 
 class EntryRepair:
-    """Finds the records of entries that point elsewhere, and rewrites the entries.
+    """Finds the records whose consume queue entries are wrong, and rewrites the entries.
 
-    :param delays: the delay levels, by which delayed messages have their tags codes.
+    :param delays: milliseconds of the delay levels, level 1 first, for tags codes in the delay topic.
     """
 
     def __init__(self, log: CommitLog, delays: list[int]) -> None:
@@ -72,7 +76,10 @@ class EntryRepair:
         self._known: OrderedDict[tuple[str, int, int], None] = OrderedDict()
 
     def record(self, queue: ConsumeQueue, offset: int) -> bytes | None:
-        """The record of an offset whose entry is wrong, which is rewritten; None if the record is damaged."""
+        """Find the record of an offset whose entry is wrong; rewrite the entry and return the record.
+
+        None if the record cannot be found because the log is damaged; that is logged once for each record.
+        """
         key = (queue.topic, queue.queue_id, offset)
         if key in self._known:
             return None
@@ -100,7 +107,7 @@ class EntryRepair:
             self._known.popitem(last=False)
 
     def _search(self, queue: ConsumeQueue, offset: int) -> Found | None:
-        """The record between those of the entries before and after, if no damage is between them."""
+        """Search the log for the record of an offset, from the record before it on; None if damage is in between."""
         start = self._end_before(queue, offset)
         if start is None:
             return None
@@ -112,7 +119,10 @@ class EntryRepair:
         return None
 
     def _end_before(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """The end of the last record before ``offset`` that its entry points to; None if there is none near."""
+        """Return the log offset after the last record before ``offset`` that has a correct entry.
+
+        None if none of the last ``_MOST_BACK`` entries is correct.
+        """
         if offset == queue.min_offset:
             return self._log.min_offset
         for before in range(offset - 1, max(queue.min_offset, offset - _MOST_BACK) - 1, -1):

@@ -20,10 +20,10 @@ _MOST = 200_000
 def offsets_by_tag(
     reader: Reader, queues: Iterable[ConsumeQueue], code: int, limit: int, begin: int, end: int
 ) -> list[int]:
-    """Physical offsets of the newest messages with a tags code stored within a time window, oldest first.
+    """Return physical offsets of the newest messages with a tags code, stored within a time window, oldest first.
 
     :param limit: maximum number of messages.
-    :param begin: begin of the window in milliseconds; ``begin`` and ``end`` are inclusive.
+    :param begin: begin of the window; ``begin`` and ``end`` are inclusive, in milliseconds since the epoch.
     """
     chosen = list(queues)
     share = _MOST // max(1, len(chosen))
@@ -37,7 +37,7 @@ def offsets_by_tag(
 
 
 def _backwards(queue: ConsumeQueue, low: int, high: int, code: int) -> Iterator[int]:
-    """Physical offsets of entries with a tags code, newest first."""
+    """Iterate over the physical offsets of entries from ``low`` to before ``high`` with a tags code, newest first."""
     while high > low:
         start = max(low, high - _STEP)
         entries = queue.span(start, high)

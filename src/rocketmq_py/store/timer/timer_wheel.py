@@ -44,7 +44,7 @@ class Slot(NamedTuple):
 
 
 class TimerWheel:
-    """The slots, in one file of fixed size.
+    """The timer wheel: slots of delivery times, in one file of fixed size. Times are milliseconds since the epoch.
 
     :param slots: number of slots.
     :param precision: milliseconds of one slot.
@@ -63,7 +63,7 @@ class TimerWheel:
         self._file = fs.open(path, slots * _SLOT.size)
 
     def get(self, time: int) -> Slot | None:
-        """Slot of a time; None if it has no entries."""
+        """Return the slot of a time; None if it has no entries."""
         time_number, first, last, number, _ = _SLOT.unpack(self._file.read(self._position(time), _SLOT.size))
         return Slot(first, last, number) if time_number == time // self._precision and last >= 0 else None
 
@@ -83,7 +83,7 @@ class TimerWheel:
         self._file.write(self._position(time), bytes(_SLOT.size))
 
     def pointing_beyond(self, end: int) -> set[int]:
-        """Times of slots whose last entry is at position ``end`` of the timer log or after it."""
+        """Return the times of slots whose last entry is at position ``end`` of the timer log or after it."""
         found: set[int] = set()
         for begin in range(0, self._slots, _SLOTS_AT_ONCE):
             count = min(_SLOTS_AT_ONCE, self._slots - begin)
@@ -133,7 +133,7 @@ class TimerUnit(NamedTuple):
 
 
 class TimerLog:
-    """The entries, in files of fixed size.
+    """The timer log: an entry for each delayed message, in files of fixed size.
 
     :param file_size: bytes of a file.
     """
@@ -150,7 +150,7 @@ class TimerLog:
         return not self._files
 
     def recover(self, start: int, messages_end: int) -> list[tuple[int, TimerUnit]]:
-        """Valid entries from ``start`` on with their positions; sets the end of the timer log after the last of them.
+        """Return the valid entries from ``start`` on with their positions; set :attr:`end` after the last of them.
 
         :param messages_end: end of the commit log; entries of messages beyond it are truncated, even those before
             ``start``.
@@ -173,7 +173,10 @@ class TimerLog:
         return found
 
     def units(self, start: int | None = None) -> Iterator[tuple[int, TimerUnit]]:
-        """Entries with their positions, from the oldest or from ``start`` on, up to the first invalid one."""
+        """Iterate over positions and entries, up to the first invalid one.
+
+        :param start: position of the first entry; None for the oldest.
+        """
         at = min(self._files, default=0) if start is None else start
         while self._begin(at) in self._files:
             data = self._file(at).read(at % self._file_size, UNIT_SIZE * _UNITS_AT_ONCE)
@@ -199,7 +202,7 @@ class TimerLog:
                 self.end = before + self._last_at + UNIT_SIZE
 
     def truncate(self, position: int) -> None:
-        """Set the end before the entry at a position."""
+        """Remove the entry at a position and all entries after it."""
         self.end = position
         self._erase_tail()
 
@@ -266,11 +269,17 @@ class TimerLog:
         file.write(at, bytes(units))
 
     def dirty(self, since: int) -> list[Path]:
-        """Files written since the log ended at ``since``. Marks can be in other files; they need no sync."""
+        """Return the files to sync: those with entries appended since the log ended at ``since``.
+
+        Marks may have been written to other files, too; they need no sync.
+        """
         return [self._path(start) for start in self._files if start + self._file_size > since]
 
     def remove_before(self, physical: int) -> int:
-        """Remove the oldest files whose entries all point before ``physical``; returns how many."""
+        """Remove the oldest files whose messages are all before offset ``physical`` of the commit log.
+
+        The newest file stays. Returns the number of removed files.
+        """
         removed = 0
         for start in sorted(self._files)[:-1]:
             unit = self.read(start + self._last_at)

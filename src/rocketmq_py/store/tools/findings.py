@@ -1,4 +1,4 @@
-"""Findings of a store check: problems and notes, the first few of each place and the number of the others."""
+"""Findings of a store check: problems and notes. For each file or queue the first few are listed, others counted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Findings:
         self._add(NOTE, place, what)
 
     def unfinished(self, place: str, what: str) -> None:
-        """Add what is a problem in a cleanly closed store, and a note in a store that is in use or was not closed."""
+        """Add a problem if the store must be complete, a note if it is in use or was not closed cleanly."""
         self._add(PROBLEM if self._must_be_complete else NOTE, place, what)
 
     def _add(self, severity: str, place: str, what: str) -> None:
@@ -53,7 +53,7 @@ class Findings:
         return sum(count for (severity, _), count in self._count.items() if severity == PROBLEM)
 
     def listed(self) -> list[Finding]:
-        """Findings, problems first; the last one of a place counts those not listed."""
+        """Findings, problems first; if a place has more than are listed, its last finding has the number of them."""
         more = [
             Finding(severity, place, f"and {count - _SHOWN} more")
             for (severity, place), count in self._count.items()

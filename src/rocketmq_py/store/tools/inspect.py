@@ -1,7 +1,7 @@
-"""Content of a store on disk as plain values that a tool can print: its parts, its queues, its records.
+"""Content of a store on disk as plain values that a tool can print: a summary, its queues, its records.
 
-The functions read an :class:`~rocketmq_py.store.tools.offline.OfflineStore` and show its content as it is, valid or
-not; ``verify`` checks it.
+The functions read an :class:`~rocketmq_py.store.tools.offline.OfflineStore` and show its content without a check;
+``verify`` checks it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _end(store: OfflineStore) -> tuple[int, int | None]:
 
 
 def queues(store: OfflineStore, topic: str | None = None) -> list[Row]:
-    """All queues, or those of a topic.
+    """Topic, id, offset range and number of messages of all queues, or of those of a topic.
 
     :raises StoreError: there is no such topic.
     """
@@ -72,7 +72,7 @@ def queues(store: OfflineStore, topic: str | None = None) -> list[Row]:
 
 
 def messages(store: OfflineStore, topic: str, queue_id: int, offset: int | None, count: int) -> Iterator[Row]:
-    """Messages of a queue.
+    """Iterate over the messages of a queue; a row has ``error`` if its record is missing or damaged.
 
     :param offset: offset of the first message; None starts at the oldest.
     :param count: maximum number of messages.
@@ -96,7 +96,7 @@ def _messages(store: OfflineStore, view: QueueView, offset: int, count: int) -> 
 
 
 def record(store: OfflineStore, physical: int) -> Row:
-    """Record at an offset of the log; the row has ``error`` if there is none."""
+    """Fields of the record at an offset of the log; the row has ``error`` if there is none or it is damaged."""
     raw = store.record(physical)
     if raw is None:
         return {"physical": physical, "error": _why_none(store, physical)}
@@ -143,7 +143,7 @@ def _message(message: MessageExt, size: int) -> Row:
 
 
 def _host(packed: bytes) -> str:
-    """Address and port."""
+    """Return ``ip:port`` of a packed host: 4 or 16 bytes of address, 4 bytes of port."""
     address, port = packed[:-4], int.from_bytes(packed[-4:], "big")
     if len(address) == 4:
         return f"{socket.inet_ntop(socket.AF_INET, address)}:{port}"

@@ -1,4 +1,4 @@
-"""Read-only access to a store on disk, whether a Java broker or ours has written it, closed cleanly or not.
+"""Read-only access to a store on disk, of a Java broker or of ours, closed cleanly or not.
 
 Nothing is changed, created or recovered. File sizes are not stored anywhere; they are derived from the files.
 ``verify`` checks the content.
@@ -33,7 +33,7 @@ Entry = tuple[int, int, int]
 
 
 def has_messages(root: Path) -> bool:
-    """Whether the commit log of a store has a record; False if there is no store.
+    """Return True if the commit log of a store has a record; False if it has none or there is no store.
 
     :param root: ``storePathRootDir``.
     """
@@ -113,7 +113,7 @@ class QueueView:
 
 
 def _usual(sizes: Iterable[int], default: int) -> int:
-    """Size of most files, which is that of the configuration they were written with."""
+    """Return the most frequent size above 0, which is the configured one; ``default`` if there is none."""
     counted = Counter(filter(None, sizes))
     return counted.most_common(1)[0][0] if counted else default
 
@@ -141,9 +141,9 @@ class OfflineStore:
             raise StoreError(f"{root} is no store: it has {place}; storePathCommitLog can be passed as --commit-log")
         self._lock: Lock | None = None
         self.is_held = not self._try_lock()
-        """Whether a broker is using the store; then the newest messages may be incomplete."""
+        """True if a broker is using the store: its newest messages may be incomplete."""
         self.was_closed = self.fs.size(self.layout.abort) is None
-        """Whether the store was closed cleanly; then nothing may be missing."""
+        """True if the store was closed cleanly, so that nothing may be missing."""
         self._queue_files: OpenFiles | None = None
         self.indexes: list[IndexFile] = []
         self.log = self._open_log()
@@ -186,7 +186,10 @@ class OfflineStore:
         return "closed" if self.was_closed else "not closed cleanly: the next start recovers it"
 
     def _try_lock(self) -> bool:
-        """Lock out brokers; False if a broker is using the store."""
+        """Take a lock that excludes brokers; return False if a broker is using the store.
+
+        Without a lock file no lock is taken, and True is returned: no broker has ever used the store.
+        """
         try:
             self._lock = self.fs.lock(self.layout.lock)
         except FileNotFoundError:
@@ -265,7 +268,7 @@ class OfflineStore:
                 yield IndexFile(self.fs.open(path, size), shape, entries)
 
     def has_batch_queues(self, topic: str, queue_id: int | None = None) -> bool:
-        """True if a topic has batch consume queues, or the one with this id."""
+        """True if a topic has batch consume queues; with ``queue_id``, if it has the one with this id."""
         if component_fault(topic) is not None:
             return False
         _, folder = self.layout.topic_directories(topic)

@@ -51,9 +51,9 @@ class Report(NamedTuple):
 
 
 def verify(store: OfflineStore, progress: Callable[[int, int], None] | None = None) -> Report:
-    """Check a whole store.
+    """Check all files of a store.
 
-    :param progress: called periodically with the bytes of the log scanned so far, and their total.
+    :param progress: called periodically with the number of bytes of the log that are scanned, and their total.
     :raises StoreError: a running broker has removed a file during the check.
     """
     try:
@@ -99,7 +99,7 @@ class _Verification:
     # -- the log
 
     def _walk(self) -> Iterator[Found]:
-        """All records; after damage the scan continues with the next file."""
+        """Iterate over all records of the log; after damage the scan continues with the next file."""
         log, reported = self._store.log, 0
         total = len(log.starts) * log.file_size
         start = log.starts[0] if log.starts else None

@@ -28,7 +28,7 @@ _Filed = tuple[int, int, str]
 
 
 class IndexCheck:
-    """Check of the index; gets the records of the log in their order."""
+    """Compares the index files with the records of the log, which :meth:`take` gets in their order."""
 
     def __init__(self, store: OfflineStore, findings: Findings) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class IndexCheck:
     # -- reading the files
 
     def _sorted(self) -> Iterator[_Filed]:
-        """All entries, sorted by physical offset."""
+        """Iterate over all entries, sorted by physical offset."""
         kept: list[_Filed] = []
         newest = 0
         for entry in self._all():
@@ -68,7 +68,7 @@ class IndexCheck:
                 self._findings.problem(str(file.path), "has a header that contradicts its size")
 
     def _file(self, file: IndexFile) -> Iterator[_Filed]:
-        """Entries of one file; also checks the chains of its slots."""
+        """Iterate over the entries of one file, and check the chains of its slots."""
         table = file.slots()
         newest, name, wrong = array("i", bytes(4 * len(table))), str(file.path), 0
         for number, (value, physical, _, previous) in enumerate(file.entries(), 1):
@@ -86,7 +86,7 @@ class IndexCheck:
     # -- comparing
 
     def take(self, found: Found, properties: dict[bytes, bytes]) -> None:
-        """Compare the entries of the next record."""
+        """Compare the keys of the next record with its index entries, and report differences."""
         filed = self._filed_at(found.physical_offset)
         rolled_back = found.sys_flag & _ROLLBACK == _ROLLBACK
         wanted = set() if rolled_back else self._hashes(found.topic, properties)
@@ -99,7 +99,10 @@ class IndexCheck:
             self._miss(found.physical_offset)
 
     def _filed_at(self, physical: int) -> dict[int, str]:
-        """Hashes of the entries of a record; entries before it point to no record."""
+        """Return hash and index file of each entry of the record at ``physical``.
+
+        Entries before it point to no record, which is reported.
+        """
         while self._next[0] < physical:
             self._skip_dangling()
         filed = {}
@@ -135,7 +138,10 @@ class IndexCheck:
             self._findings.problem(self._place, f"the record at {physical} cannot be found by all of its keys")
 
     def finish(self, log_end: int) -> None:
-        """Report the entries that are left; ``log_end`` is the end of the log."""
+        """Report the entries after the last record, and the records without entries.
+
+        :param log_end: end of the log.
+        """
         while self._next is not _END:
             if self._next[0] >= log_end:
                 physical, _, file = self._next

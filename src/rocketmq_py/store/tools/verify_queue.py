@@ -19,7 +19,7 @@ _NEWEST_EXTENDED = -(1 << 31) - 1
 
 Key = tuple[str, int]
 Wanted = tuple[int, int, int | None]
-"""Physical offset, size and tags code; None for a code that cannot be derived from the record."""
+"""The entry that a record must have: physical offset, size, and tags code or None if it cannot be derived."""
 
 
 class _Queue:
@@ -37,11 +37,14 @@ class _Queue:
         self.superseded = 0
         """Number of records whose entry points to a later record."""
         self.missing: list[str] = []
-        """Ranges of offsets without entries. Both are valid if the queue is created again further on in the log."""
+        """Ranges of offsets without entries, as text for findings.
+
+        These and superseded entries are no problem if the queue is created again by a later record of the log.
+        """
 
 
 class QueueCheck:
-    """Check of the consume queues; gets the records of the log in their order."""
+    """Compares the consume queues with the records of the log, which :meth:`take` gets in their order."""
 
     def __init__(self, store: OfflineStore, findings: Findings) -> None:
         self._store = store
@@ -51,7 +54,7 @@ class QueueCheck:
         """Number of entries compared."""
 
     def take(self, found: Found, properties: dict[bytes, bytes]) -> None:
-        """Add the next record."""
+        """Check the queue offset of the next record, and remember it to compare its entry together with others."""
         if found.sys_flag & _TRANSACTION in (_PREPARED, _ROLLBACK):
             return
         key = (found.topic, found.queue_id)
@@ -156,7 +159,10 @@ class QueueCheck:
         )
 
     def _skip_fillers(self, view: QueueView, offset: int) -> int:
-        """The first offset from ``offset`` on that is not a filler; fillers stand for messages the log has lost."""
+        """Return the first offset from ``offset`` on whose entry is not blank; note the blank ones before it.
+
+        Blank entries stand for messages that the log has lost.
+        """
         begin = offset
         while offset < view.end:
             entries = view.read(offset, _AT_ONCE)
@@ -190,7 +196,7 @@ class QueueCheck:
 
 
 def _code(found: Found, properties: dict[bytes, bytes]) -> int | None:
-    """Tags code of a record's entry; None for a delayed message, whose deliver time depends on the configuration."""
+    """Tags code of a record's entry; None for a delayed message, whose delivery time depends on settings."""
     return (
         None
         if found.topic == dispatch_fields.SCHEDULE_TOPIC

@@ -37,10 +37,11 @@ Column = Sequence[bytes]
 
 
 class UniformMessages(NamedTuple):
-    """Messages of the same lengths, flags and property names.
+    """Messages with equal lengths, flags and property names, split into columns with one item per message.
 
-    ``keys`` are the property values that may differ, one column each; ``fillers`` the bytes of the properties before,
-    between and after them. ``uniq_keys`` and ``words`` are the columns of UNIQ_KEY and KEYS, for the index.
+    ``keys`` are the columns of the property values that may differ; ``fillers`` the bytes of the encoded properties
+    before, between and after these values, the same for all messages. ``uniq_keys`` and ``words`` are the columns of
+    the properties UNIQ_KEY and KEYS, for the index; None if the messages do not have them.
     """
 
     flag: int
@@ -58,7 +59,7 @@ class UniformMessages(NamedTuple):
 
     @property
     def properties(self) -> bytes:
-        """Properties of the first message."""
+        """Encoded properties of the first message."""
         keys = (column[0] for column in self.keys)
         return b"".join([self.fillers[0], *chain.from_iterable(zip(keys, self.fillers[1:], strict=True))])
 
@@ -71,14 +72,14 @@ class UniformMessages(NamedTuple):
         return [filler.rpartition(b"\x02")[2][:-1] for filler in self.fillers[:-1]]
 
     def values(self, name: bytes) -> Column:
-        """Value of a property in each message; empty if the messages do not have it."""
+        """Value of a property in each message; ``b""`` for each if the messages do not have it."""
         names = self._names()
         if name in names:
             return self.keys[names.index(name)]
         return [dispatch_fields.parse(self.properties).get(name, b"")] * len(self.bodies)
 
     def only(self, picks: Sequence[int]) -> UniformMessages:
-        """The messages at the positions ``picks``."""
+        """Return the messages at the positions ``picks``."""
         if len(picks) == len(self.bodies):
             return self
         bodies, *keys = ([column[i] for i in picks] for column in (self.bodies, *self.keys))
@@ -87,13 +88,16 @@ class UniformMessages(NamedTuple):
         return self._replace(bodies=bodies, keys=keys, uniq_keys=uniq_keys, words=words)
 
     def extended(self, text: bytes, values: Column | None = None, rest: bytes = b"") -> UniformMessages:
-        """The same messages with ``text``, a value of ``values`` and ``rest`` appended to the properties of each."""
+        """Return the messages with ``text``, their value in ``values`` and ``rest`` appended to their properties.
+
+        :param values: one value per message; None to append only ``text`` and ``rest``.
+        """
         if values is None:
             return self._replace(fillers=[*self.fillers[:-1], self.fillers[-1] + text + rest])
         return self._replace(keys=[*self.keys, values], fillers=[*self.fillers[:-1], self.fillers[-1] + text, rest])
 
     def shortened(self, tail: bytes) -> UniformMessages | None:
-        """The same messages without ``tail`` at the end of their properties; None if they do not end with it."""
+        """Return the messages without ``tail`` at the end of their properties; None if they do not end with it."""
         last = self.fillers[-1]
         if not last.endswith(b"\x02" + tail):
             return None
@@ -141,7 +145,9 @@ class _Cut(NamedTuple):
 
 
 def _cut(first: bytes, last: bytes, varied: Sequence[bytes] = ()) -> _Cut | None:
-    """Spans found by comparing the properties of the first and the last message; None if these are not uniform.
+    """Find the values that differ between the properties of the first and the last message.
+
+    None if the two differ in more than values.
 
     :param varied: names of further properties whose values may differ.
     """
@@ -168,7 +174,7 @@ def _messages(body: int, sizes: tuple[int, ...], count: int) -> Struct:
 
 
 def uniform_messages(body: bytes) -> UniformMessages | None:
-    """Messages of a batch body if they are uniform; else None, also if the body is not a batch."""
+    """Split the body of a batch send into uniform messages; None if they are not uniform, or it is not a batch."""
     if len(body) < (_HEAD_SIZE + 2) * MIN_UNIFORM:
         return None
     size, flag, length = _SIZE_FLAG_BODY.unpack_from(body)
@@ -314,7 +320,7 @@ def encode_uniform(
 
 
 def _interleave(first: bytes, values: Sequence[Column], constants: Sequence[bytes]) -> bytearray:
-    """``first``, then for each row the value of each column followed by the constant of that column."""
+    """Join ``first``, then for each row the value of each column followed by the constant of that column."""
     count, width = len(values[0]), 2 * len(values)
     parts = [first] * (1 + width * count)
     for i, (column, constant) in enumerate(zip(values, constants, strict=True)):
@@ -324,8 +330,9 @@ def _interleave(first: bytes, values: Sequence[Column], constants: Sequence[byte
 
 
 def split(body: bytes, common: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Flag, body and properties of each message; ``common`` properties are appended to those of each.
+    """Iterate over the messages of a batch body: flag, body and encoded properties of each.
 
+    :param common: encoded properties that are appended to those of each message.
     :raises CorruptRecord: the body is not a batch.
     """
     for flag, content, own in decode_batch(body):

@@ -16,7 +16,7 @@ NO_HOST = bytes(8)
 class NewRecord(msgspec.Struct, gc=False):
     """A message to append.
 
-    :param tags_code: tags code of the consume queue entry: the hash of the tags, or a deliver timestamp.
+    :param tags_code: tags code of the consume queue entry: the hash of the tags, or a delivery timestamp.
     :param sys_flag: as on the wire; the bits for IPv6 hosts are set from the lengths of the hosts. Records of the
         transaction types prepared and rollback get queue offset 0 and no consume queue entry.
     :param born_host: packed, 8 or 20 bytes.
@@ -40,7 +40,10 @@ class NewRecord(msgspec.Struct, gc=False):
 
 
 class KindTarget(NamedTuple):
-    """Where common sends go, with the system flags and the tags code of their records; see :class:`NewRecord`."""
+    """Topic and queue of the sends of one kind in a run, and system flags and tags code of their records.
+
+    See :class:`NewRecord`.
+    """
 
     topic: str
     queue_id: int
@@ -92,7 +95,7 @@ class Appended(msgspec.Struct, gc=False):
 
 
 class AppendedBatch(msgspec.Struct):
-    """First queue offset, all physical offsets, store timestamp and total size of an appended batch."""
+    """First queue offset, all physical offsets, store timestamp (milliseconds) and total bytes of an appended batch."""
 
     queue_offset: int
     physical_offsets: list[int]
@@ -137,7 +140,7 @@ class GetResult(msgspec.Struct, gc=False):
 
     ``body`` is a view of the log only if the caller allowed it. ``next_offset`` is the offset of the next read.
     ``suggest_slave`` is true if the messages are too far from the end of the log to be in memory.
-    ``damaged`` are the offsets before ``next_offset`` that are left out because their records are damaged for good.
+    ``damaged`` are the offsets before ``next_offset`` without a record in ``body`` because it is damaged in the log.
     """
 
     status: GetStatus
@@ -151,7 +154,10 @@ class GetResult(msgspec.Struct, gc=False):
 
 
 class QueryResult(msgspec.Struct, gc=False):
-    """Records found by key, oldest first, and the position of the newest index entry."""
+    """Records found by key or tag, concatenated, oldest first.
+
+    The last two fields are store timestamp (milliseconds) and physical offset of the newest entry of the index.
+    """
 
     body: bytes
     count: int

@@ -56,8 +56,8 @@ class Writer:
     """Appends messages to the log, the queues and the index of one store.
 
     :param store_host: this broker's address, packed, 8 or 20 bytes.
-    :param clock: milliseconds since the epoch.
-    :param accelerator: encodes batches; None for Python's own code.
+    :param clock: returns milliseconds since the epoch.
+    :param accelerator: encodes batches; None encodes them in Python.
     """
 
     def __init__(
@@ -100,7 +100,10 @@ class Writer:
         self._usual_size = min(MAX_PROPERTIES, self._config.max_message_size)
 
     def resume(self, end: int, last_timestamp: int) -> None:
-        """Continue writing at offset ``end`` of the log."""
+        """Accept appends, and continue writing at offset ``end`` of the log.
+
+        :param last_timestamp: minimum of the store timestamps of further records, in milliseconds.
+        """
         self._start = end - end % self._log.file_size
         self._written = self._position = end - self._start
         self._limit = -1
@@ -136,8 +139,12 @@ class Writer:
     # -- appending
 
     def append(self, record: NewRecord) -> Appended:
-        """Append one message."""
-        if record.sys_flag & TRANSACTION_PREPARED or len(record.born_host) != 8:  # a bit that rollbacks have, too
+        """Append one message.
+
+        :raises MessageIllegal: the message is too large, or its topic is not a valid directory name.
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        if record.sys_flag & TRANSACTION_PREPARED or len(record.born_host) != 8:  # also set for rollbacks
             return self._append_unusual(record)
         queue = self._queues.by_key.get((record.topic, record.queue_id)) or self._queues.create(
             record.topic, record.queue_id
@@ -173,11 +180,11 @@ class Writer:
     def append_run(
         self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
     ) -> tuple[int, RunAnswers] | None:
-        """Append common sends of a run, from ``begin`` on, as :meth:`append` would.
+        """Append sends of a run together, from index ``begin`` on; the records are those of :meth:`append`.
 
-        :param kinds: where the sends of each kind go; None for those that are not common.
-        :param suffix: properties appended to those of each message.
-        :returns: the number after the last of them, and their answers; None if the first must be appended by itself.
+        :param kinds: topic and queue of each kind of sends in the run; None for kinds that must be appended singly.
+        :param suffix: encoded properties that are appended to those of each message.
+        :returns: the index after the last appended send, and the answers; None if the first must be appended singly.
         """
         room = self._limit - self._position
         if room <= 0 or len(born_host) != 8:
@@ -198,7 +205,10 @@ class Writer:
         return stop, answers
 
     def _run_targets(self, kinds: Sequence[KindTarget | None]) -> tuple[list[ConsumeQueue], list[RunTarget | None]]:
-        """The queues that exist for kinds of sends, and for each kind the position of its queue."""
+        """Return the queues of the kinds, and for each kind the position of its queue, system flags and tags code.
+
+        A kind that is None, or whose queue does not exist or is a batch consume queue, has None.
+        """
         places: dict[ConsumeQueue, int] = {}
         targets: list[RunTarget | None] = []
         for kind in kinds:
@@ -210,13 +220,16 @@ class Writer:
         return list(places), targets
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
-        """Append messages that are adjacent in one file."""
+        """Append messages so that they are adjacent in one file of the log. Errors as of :meth:`append`."""
         total = sum(self._size_bound(record) for record in records)
         self._check_room(total)
         return [self.append(record) for record in records]
 
     def _size_bound(self, record: NewRecord) -> int:
-        """Upper bound of the size of its record."""
+        """Return an upper bound of the size of the record of a message, in bytes.
+
+        :raises MessageIllegal: the body or the properties are too large.
+        """
         if len(record.body) > self._config.max_message_size or len(record.properties) > MAX_PROPERTIES:
             raise self._too_large(len(record.body), len(record.properties))
         topic = len(record.topic.encode()) + 2
@@ -254,7 +267,7 @@ class Writer:
         )  # fmt: skip
 
     def _append_fast(self, batch: NewBatch) -> AppendedBatch | None:
-        """Append a batch with the accelerator; None if that leaves it to Python, which then also says what is wrong."""
+        """Append a batch with the accelerator; None if it cannot, then Python code appends the batch or raises."""
         assert self._encode_batch is not None
         queue = self._queues.by_key.get((batch.topic, batch.queue_id))
         room = self._limit - self._position
@@ -407,9 +420,12 @@ class Writer:
     # -- room
 
     def _make_room(self, size: int, body: int, properties: int) -> int:
-        """Position for a record of ``size`` bytes; rolls over and allocates disk space as needed.
+        """Roll over and allocate disk space as needed; return the position of the next record in its file.
 
-        :raises MessageIllegal: it fits into no file. :raises StoreNotWritable: the store refuses writes.
+        :param size: bytes of the record, or of several records together.
+        :param body: bytes of the largest body; ``properties`` likewise.
+        :raises MessageIllegal: body or properties are too large, or the records do not fit into a file.
+        :raises StoreNotWritable: the store refuses writes, or the log cannot grow.
         """
         if self._refusal is not None:
             raise StoreNotWritable(f"the store refuses messages: {self._refusal}")

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from rocketmq_py.cli import main
 from rocketmq_py.cli.connect.connect import Target
 from rocketmq_py.cli.connect.security import CliSecurity
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.tls import TlsOptions
 from rocketmq_py.wire.signing import Credentials
 
@@ -55,3 +56,12 @@ def test_contexts_contain_no_secret(tmp_path, monkeypatch):
     assert "ca.pem" in shown.output
     assert "anna" in shown.output
     assert "s3cret" not in shown.output + file.read_text()
+
+
+def test_a_key_alone_asks_for_tls_and_for_its_certificate() -> None:
+    given = CliSecurity(key="key.pem")
+    assert given.over(CliSecurity(tls=False)) == given
+    options = given.tls_options()
+    assert isinstance(options, TlsOptions)
+    with pytest.raises(ConfigError, match="needs its certificate"):
+        options.context()

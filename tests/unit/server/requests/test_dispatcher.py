@@ -12,6 +12,7 @@ from rocketmq_py.protocol.headers.offset import OffsetResponse
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Router, handles
 from rocketmq_py.server.requests import dispatcher as dispatch, dispatcher as dispatcher_module
 from rocketmq_py.server.requests.dispatcher import Dispatcher
+from rocketmq_py.server.sliced_work import SpareTime
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, FrameDecoder, encode_frame
 
@@ -290,6 +291,65 @@ def test_draining_cancels_unfinished_handlers():
         assert harness.later == []
 
     run_async(scenario)
+
+
+# -- requests in slices
+
+
+class SlicedHandlers:
+    """Each request takes four of its clock's seconds."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.handled = []
+
+    @handles(Code.GET_MAX_OFFSET, sliced=True, lane="slow")
+    def sliced(self, peer, request, body):
+        self.now += 4
+        self.handled.append(body)
+        if body == b"fail":
+            raise BrokerError(16, "forbidden")
+        return Reply(body=body)
+
+    @handles(Code.GET_MIN_OFFSET)
+    def quick(self, peer, request, body):
+        self.handled.append(body)
+        return Reply(body=body)
+
+
+class SlicedHarness(Harness):
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.handlers = SlicedHandlers()
+        spare_time = SpareTime(1.0, lambda: self.handlers.now)
+        self.dispatcher = Dispatcher(Router(self.handlers), spare_time=spare_time, **options)
+
+
+def ask_sliced(*bodies):
+    return [Command(30, opaque=n, ext=QUEUE, body=body) for n, body in enumerate(bodies)]
+
+
+def test_sliced_requests_beyond_their_share_do_not_delay_others():
+    async def scenario(harness):
+        others = Command(31, opaque=7, ext=QUEUE, body=b"quick")
+        answers = harness.serve(*ask_sliced(b"a", b"b", b"fail", b"c"), others)
+        assert [answer.opaque for answer in answers] == [0, 7]
+        assert harness.handlers.handled == [b"a", b"quick"]
+        await harness.dispatcher.drain(5)
+        assert harness.handlers.handled[2:] == [b"b", b"fail", b"c"]
+        assert [(answer.opaque, answer.code) for answer in harness.later] == [(1, 0), (2, 16), (3, 0)]
+
+    asyncio.run(scenario(SlicedHarness()))
+
+
+def test_sliced_requests_that_wait_are_limited_by_their_lane():
+    async def scenario(harness):
+        answers = harness.serve(*ask_sliced(b"a", b"b", b"c", b"d"))
+        assert [(answer.opaque, answer.code) for answer in answers] == [(0, 0), (3, 2)]
+        await harness.dispatcher.drain(5)
+        assert {answer.opaque for answer in harness.later} == {1, 2}
+
+    asyncio.run(scenario(SlicedHarness(lanes={"slow": LaneLimit(in_flight=2)})))
 
 
 # -- requests the other way

@@ -186,4 +186,4 @@ def test_plots_can_have_one_point_or_none() -> None:
     assert "circle" in line_plot("t", "u", {"a": [(1.0, 2.0)]})
     assert "polygon" in stacked_plot("t", "u", [1.0], {"a": [2.0]})
     for empty in (line_plot("t", "u", {}), stacked_plot("t", "u", [], {}), bar_plot("t", "u", {})):
-        assert "nothing is known" in empty
+        assert "no data" in empty

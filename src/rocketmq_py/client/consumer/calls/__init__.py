@@ -1,1 +1,1 @@
-"""Pull and POP requests of consumers."""
+"""Pull and POP requests of consumers: sends them and decodes the answers."""

@@ -1,4 +1,4 @@
-"""Decoding of pulled messages: in the event loop, and in a thread if their bodies decompress to many bytes."""
+"""Decodes answers to pulls and pops: in the event loop, or in a thread if the bodies decompress to many bytes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rocketmq_py.wire.compression import MIB, DecompressionLimits
 from rocketmq_py.wire.record import BodyRules, DecodedRecords, decode_response
 
 LOOP_BYTES = 4 * MIB
-"""Bytes that the bodies of one response may decompress to in the event loop, which takes about 10 ms."""
+"""Maximum bytes that the bodies of one answer may decompress to in the event loop; this takes about 10 ms."""
 
 
 @functools.lru_cache
 def in_loop(rules: BodyRules) -> BodyRules:
-    """The rules of a first attempt, in the event loop; ``rules`` itself if it allows no more.
+    """Return ``rules`` with decompression limits of at most :data:`LOOP_BYTES`, for decoding in the event loop.
 
-    Cached, because every answer needs it and a consumer has one set of rules.
+    Cached: it is called for every answer, mostly with the same rules. Returns ``rules`` itself if no limit is higher.
     """
     limits = rules.limits
     if limits.max_body <= LOOP_BYTES and limits.max_total <= LOOP_BYTES:
@@ -33,7 +33,10 @@ def in_loop(rules: BodyRules) -> BodyRules:
 async def decode_pull(
     body: bytes, header: PullResponse, queue: MessageQueue, offset: int, tags: Collection[str], rules: BodyRules
 ) -> PulledMessages:
-    """Decode the answer to a pull; parameters as of :func:`~rocketmq_py.core.consumer.pull_result.pulled_messages`."""
+    """Decode the answer to a pull, in a thread if it decompresses to more than :data:`LOOP_BYTES`.
+
+    Parameters as of :func:`~rocketmq_py.core.consumer.pull_result.pulled_messages`.
+    """
     first = in_loop(rules)
     found = pulled_messages(body, header, queue, offset, tags, first)
     is_incomplete = found.undecoded or found.next_offset < header.next_begin_offset
@@ -43,7 +46,10 @@ async def decode_pull(
 
 
 async def decode_pop(body: bytes, broker_name: str, rules: BodyRules) -> DecodedRecords:
-    """Decode the answer to a pop; parameters as of :func:`~rocketmq_py.wire.record.decode_response`."""
+    """Decode the answer to a pop, in a thread if it decompresses to more than :data:`LOOP_BYTES`.
+
+    Parameters as of :func:`~rocketmq_py.wire.record.decode_response`.
+    """
     first = in_loop(rules)
     found = decode_response(body, broker_name, first)
     if first is rules or not (found.undecoded or found.postponed):

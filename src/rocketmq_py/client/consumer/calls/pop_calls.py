@@ -1,6 +1,6 @@
-"""POP requests: pop (200050), ack (200051, in batches 200151), extend (200053), wait for messages (200054).
+"""POP requests: pop (200050), ack (200051, in batches 200151), change invisible time (200053), notification (200054).
 
-Sends them to the right broker and reads the answers. The consumers decide when.
+Sends them to the master of the broker and decodes the answers.
 """
 
 from __future__ import annotations
@@ -45,15 +45,20 @@ _log = logging.getLogger(__name__)
 TIMEOUT = 5.0
 """Seconds to wait for the answer to an ack or to a change of the invisible time."""
 GRACE = 10.0
-"""Seconds to wait for the answer to a pop or notification, added to those the broker may hold the request."""
+"""Seconds to wait for the answer to a pop or notification, beyond the time the broker may hold the request."""
 MOST_MESSAGES = 32
-"""The most messages that a broker returns for one pop."""
+"""Maximum number of messages that a broker returns for one pop."""
 
 _NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND})
 
 
 class PopAnswer(NamedTuple):
-    """Popped messages; ``pop_time_ms`` is the broker's clock. ``unwanted`` ones are filtered away and only acked."""
+    """The answer to a pop.
+
+    :ivar popped: the messages to deliver.
+    :ivar unwanted: messages to ack without delivery: filtered out, damaged or impossible to decode.
+    :ivar pop_time_ms: when the broker popped them, in milliseconds of its clock.
+    """
 
     popped: list[PoppedMessage]
     unwanted: list[PoppedMessage]
@@ -61,33 +66,33 @@ class PopAnswer(NamedTuple):
 
 
 class AttemptIds:
-    """Attempt ids of the orderly pops of a queue: a pop has its own id; one without an answer is repeated with its id.
+    """Makes the attempt ids of the orderly pops of one queue: a new id for each pop, except after a lost answer.
 
-    While a message of a queue is invisible, the broker returns no other message of the queue, but repeats the same
-    messages to a pop with the same attempt id.
+    While messages of a queue are invisible, the broker returns them again to a pop with the same attempt id, and
+    nothing to other pops. So a pop whose answer was lost must be repeated with its id.
     """
 
     def __init__(self) -> None:
         self._lost: str | None = None
 
     def next(self) -> str:
-        """The id of the next pop."""
+        """Return the attempt id of the next pop."""
         lost, self._lost = self._lost, None
         return lost or uuid.uuid4().hex
 
     def lost(self, attempt_id: str) -> None:
-        """Use this id again: its pop got no answer, but the broker may have popped messages."""
+        """Make :meth:`next` return this id again: its pop got no answer, but the broker may have popped messages."""
         self._lost = attempt_id
 
 
 class PopCalls:
-    """The POP requests of one consumer group.
+    """Sends the POP requests of one consumer group.
 
-    :param rules: what is wanted of message bodies.
-    :param skipped: told of messages that cannot be decoded.
-    :param single_pulls: reads popped messages whose records cannot be found in the answer.
-    :param filter_hooks: drop popped messages: those are only acked.
-    :param namespace: of the group; messages have topics without it.
+    :param rules: how to check and decompress message bodies.
+    :param skipped: records messages that cannot be decoded.
+    :param single_pulls: pulls popped messages one by one if the answer is damaged.
+    :param filter_hooks: select the messages to deliver; the others are ``unwanted``.
+    :param namespace: of the group; it is removed from the topics of popped messages.
     """
 
     def __init__(
@@ -109,9 +114,10 @@ class PopCalls:
         self._namespace = namespace
 
     async def master(self, broker_name: str, topic: str) -> str:
-        """The address of a broker's master, which alone knows the popped messages.
+        """The ``host:port`` of a broker's master, which alone serves POP requests.
 
-        :raises NoRouteError: no route names a master, even after the route is refreshed.
+        :param topic: its route is refreshed if no master is known.
+        :raises NoRouteError: the refreshed route has no master, either.
         """
         address = self._instance.routes.master(broker_name)
         if address is None:
@@ -137,12 +143,12 @@ class PopCalls:
     ) -> PopAnswer | None:
         """Pop messages; returns None if there are none.
 
-        :param most: the most messages, up to 32.
-        :param invisible: seconds that they are invisible to other members.
-        :param poll: seconds that the broker may hold the request until a message comes.
+        :param most: maximum number of messages, 1 to 32.
+        :param invisible: seconds that the messages are invisible to all members.
+        :param poll: seconds that the broker may hold the request until a message arrives (long polling).
         :param start: where a group without a committed offset starts.
         :param order: the attempt ids of an orderly pop; None for a concurrent one.
-        :raises BrokerError: the broker refuses; POLLING_FULL (209) if it holds too many requests already.
+        :raises BrokerError: the broker refuses the pop; POLLING_FULL (209) if it holds too many requests already.
         :raises NetworkError: the broker cannot be reached.
         """
         address = await self.master(queue.broker_name, queue.topic)
@@ -180,8 +186,11 @@ class PopCalls:
     async def _decode(
         self, body: bytes, queue: MessageQueue, response: PopResponse, *, order: bool
     ) -> tuple[list[PoppedMessage], list[PoppedMessage]]:
-        """The messages of a pop, and those that cannot be decoded; there being no room for others, these are returned
-        to the broker.
+        """Decode the body of a pop answer.
+
+        Messages beyond the total decompression limit are made visible again at the broker.
+
+        :returns: the messages to deliver, and those to ack without delivery, as they cannot be decoded.
         """
         messages, undecoded, postponed, damage = await decode_pop(body, queue.broker_name, self._rules)
         if undecoded or postponed:
@@ -210,10 +219,14 @@ class PopCalls:
     async def _pull(
         self, queue: MessageQueue, place: Place, offset: int, response: PopResponse, *, order: bool
     ) -> tuple[list[PoppedMessage], bool]:
-        """A popped message that is pulled by its offset, and True; if it is damaged, what is to be acked for it, and
-        False.
+        """Pull a popped message by its offset, as its record in the pop answer is damaged.
 
-        None at all if the broker cannot be asked: the message becomes visible again.
+        :param queue: the queue of the pop request.
+        :param place: retry flag (which topic: the popped one or a retry topic) and queue id of the message.
+        :param offset: queue offset of the message.
+        :param response: header of the pop answer.
+        :returns: the message in a list, and True. If the stored message is damaged, too: a stand-in to ack, and False.
+            If the broker cannot be reached: an empty list and False; the message becomes visible again.
         """
         flag, queue_id = place
         source = MessageQueue(real_topic(queue.topic, self._group, flag), queue.broker_name, queue_id)
@@ -227,10 +240,11 @@ class PopCalls:
         return attach_receipts(messages, queue.topic, queue.broker_name, response, order=order), bool(found)
 
     async def notified(self, queue: MessageQueue, *, poll: float, order: bool) -> bool:
-        """Let the broker hold a request until there may be a message to pop; returns True if there may be one.
+        """Wait at the broker until a message can be popped (long polling); returns False if none arrives in time.
 
         :param poll: seconds that the broker may hold the request.
-        :raises BrokerError: the broker refuses.
+        :param order: as of the pops that follow: True for orderly ones.
+        :raises BrokerError: the broker refuses the request; POLLING_FULL (209) if it holds too many already.
         :raises NetworkError: the broker cannot be reached.
         """
         address = await self.master(queue.broker_name, queue.topic)
@@ -247,7 +261,10 @@ class PopCalls:
         return response.has_msg
 
     async def ack(self, messages: Iterable[PoppedMessage]) -> list[tuple[Sequence[PoppedMessage], RocketMQError]]:
-        """Ack messages with one request per broker; returns those that failed, each with its error."""
+        """Ack messages, with one request per broker.
+
+        :returns: for each broker whose request failed, its messages and the error; empty if all are acked.
+        """
         by_broker: dict[str, list[PoppedMessage]] = defaultdict(list)
         for one in messages:
             by_broker[one.receipt.broker_name].append(one)
@@ -274,7 +291,7 @@ class PopCalls:
         connections = self._instance.connections
         try:
             await connections.invoke(address, RequestCode.BATCH_ACK_MESSAGE, None, body, timeout=TIMEOUT)
-        except RequestNotSupported:  # brokers of 5.0 know single acks only
+        except RequestNotSupported:  # brokers of 5.0 support single acks only
             for one in messages:
                 await connections.invoke(address, RequestCode.ACK_MESSAGE, self._ack_header(one), timeout=TIMEOUT)
 
@@ -286,10 +303,10 @@ class PopCalls:
         )  # fmt: skip
 
     async def extend(self, one: PoppedMessage, seconds: float) -> ExtraInfo:
-        """Keep a message invisible for ``seconds`` from now on; returns its new receipt.
+        """Make a message invisible for ``seconds`` from now; returns its new receipt.
 
-        :raises InvalidReceipt: the receipt is no longer valid.
-        :raises BrokerError: the broker refuses.
+        :raises InvalidReceipt: the invisible time is over, so that the receipt is no longer valid.
+        :raises BrokerError: the broker refuses the request.
         :raises NetworkError: the broker cannot be reached.
         """
         message, receipt = one
@@ -309,11 +326,11 @@ class PopCalls:
         )  # fmt: skip
 
     def _topic_of(self, message: MessageExt) -> str:
-        """The topic of a message at brokers."""
+        """The topic of a message with the namespace prefix, as brokers know it."""
         return with_namespace(self._namespace, message.topic)
 
     def _named(self, one: PoppedMessage) -> PoppedMessage:
-        """A message with its topic at brokers; a copy if there is a namespace."""
+        """Return a copy of a popped message with the namespace in its topic; the message itself without a namespace."""
         if not self._namespace:
             return one
         message = copy.copy(one.message)
@@ -321,7 +338,10 @@ class PopCalls:
         return PoppedMessage(message, one.receipt)
 
     async def give_back(self, messages: Iterable[PoppedMessage], seconds: float) -> None:
-        """Make popped messages visible again after ``seconds``; without it, that happens when their time ends."""
+        """Make popped messages visible again after ``seconds``; failures are logged.
+
+        Without this they become visible when their invisible time is over.
+        """
         results = await asyncio.gather(*(self.extend(one, seconds) for one in messages), return_exceptions=True)
         for result in results:
             if isinstance(result, RocketMQError):
@@ -331,7 +351,7 @@ class PopCalls:
 
 
 def _nothing(queue: MessageQueue, offset: int) -> MessageExt:
-    """A message without contents, for the ack of one that is damaged."""
+    """Return a message without content, with the queue and offset of a damaged message, to ack that."""
     head = RecordHead(0, 0, 0, queue.queue_id, 0, offset, 0, 0, 0, bytes(8), 0, bytes(8), 0, 0, 0)
     return MessageExt(tuple(head), queue.topic, b"", b"", queue.broker_name)
 

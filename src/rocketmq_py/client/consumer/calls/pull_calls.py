@@ -1,6 +1,6 @@
 """Pull requests: PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361), as push, lite pull and pull consumers send them.
 
-Builds requests, sends them without waiting, and reads answers. The consumers decide when to pull and what follows.
+Builds requests, sends them without waiting for the answer, and reads answers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ from rocketmq_py.remoting.connection import Connection, answer_callback
 
 FOUND, OFFSET_MOVED = ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED
 ANSWERS = frozenset({FOUND, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, OFFSET_MOVED})
-"""The codes of pulls that were carried out; any other code is a refusal."""
+"""Response codes of successful pulls, with or without messages; any other code is an error."""
 UNLIMITED_BYTES = 2**31 - 1
-"""``max_msg_bytes`` of a pull that is limited by the number of messages only."""
+"""``max_msg_bytes`` of a pull that limits only the number of messages."""
 
 
 class PendingPull(NamedTuple):
-    """A pull whose answer has not come yet."""
+    """A pull that is sent; ``answer`` is the future of its answer.
+
+    :ivar offset: the offset it pulls from.
+    :ivar sent_at: when it was sent, in monotonic seconds.
+    :ivar is_master: True if it was sent to the queue's master.
+    """
 
     offset: int
     sent_at: float
@@ -38,7 +43,11 @@ class PendingPull(NamedTuple):
 
 
 class PullAnswer(NamedTuple):
-    """The answer to a pull."""
+    """The answer to a pull.
+
+    :ivar code: the response code, one of :data:`ANSWERS`.
+    :ivar body: the encoded messages.
+    """
 
     pull: PendingPull
     code: int
@@ -50,14 +59,15 @@ def pull_header(  # noqa: PLR0913 - the fields of one header
     group: str, queue: MessageQueue, offset: int, count: int, flags: int, subscription: SubscriptionData,
     *, version: int, suspend: float, commit: int = 0, posted: bool = True, most_bytes: int = UNLIMITED_BYTES,
 ) -> PullMessage:  # fmt: skip
-    """The header of a pull.
+    """Make the header of a pull.
 
-    :param count: the most messages.
+    :param count: maximum number of messages.
     :param flags: the sysFlag; see ``core.consumer.flow_control.pull_flags``.
     :param version: the version of the subscription.
-    :param suspend: seconds the broker may hold a pull that finds nothing.
-    :param commit: the offset to store along with the pull.
-    :param posted: send the filter expression along.
+    :param suspend: seconds the broker may hold the pull until a message arrives (long polling).
+    :param commit: the offset to commit with the pull; 0 commits none.
+    :param posted: include the filter expression of the subscription.
+    :param most_bytes: maximum bytes of messages.
     """
     return PullMessage(
         consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset, max_msg_nums=count,
@@ -73,7 +83,9 @@ def begin_pull(
 ) -> PendingPull:  # fmt: skip
     """Send a pull and return without waiting for the answer.
 
-    :param timeout: seconds until the answer is a RequestTimeout.
+    :param subscription: kept in the result, to decode the answer.
+    :param timeout: seconds after which the pull fails with RequestTimeout.
+    :param is_master: True if ``connection`` is to the queue's master.
     """
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
     now = monotonic()
@@ -96,13 +108,13 @@ async def pull_answer(instance: ClientInstance, pull: PendingPull) -> PullAnswer
 
 
 def discard(pull: PendingPull) -> None:
-    """Ignore the answer to a pull, whether it is a result, an error or still to come."""
+    """Give up a pull: ignore its answer or error, whether it has arrived or not."""
     if not pull.answer.cancel() and not pull.answer.cancelled():
         pull.answer.exception()
 
 
 class WakeUp:
-    """A pause of a loop that another part can end early."""
+    """A sleep that other code can end early."""
 
     __slots__ = ("_event",)
 
@@ -110,12 +122,12 @@ class WakeUp:
         self._event: asyncio.Event | None = None
 
     def set(self) -> None:
-        """End the pause, if there is one."""
+        """End the current :meth:`wait`; without one, do nothing."""
         if self._event is not None:
             self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Pause for ``seconds``, or until :meth:`set` is called."""
+        """Sleep for ``seconds``, or until :meth:`set` is called."""
         self._event = asyncio.Event()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -1,7 +1,7 @@
-"""Pulls of one message, where the answer to a longer pull is damaged.
+"""Pulls single messages after the answer to a pull of several messages was damaged.
 
-Behind a damaged record nothing can be found, because its lengths may be wrong. The offsets are known, so that messages
-are pulled one by one until an answer is whole again.
+The records after a damaged one cannot be located, because its length field may be wrong. So the messages are pulled
+one by one, by offset, until an answer is intact.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class _Answer(NamedTuple):
     code: int
     header: PullResponse
     damaged: int
-    """The offset of the message that is damaged, if one is."""
+    """The offset of the damaged message; meaningless if ``pulled.damage`` is None."""
 
 
 class SinglePulls:
-    """Pulls of one message for a consumer group.
+    """Pulls single messages for a consumer group.
 
-    :param rules: what is wanted of message bodies.
-    :param skipped: told of messages that are damaged.
+    :param rules: how to check and decompress message bodies.
+    :param skipped: records messages that are damaged or cannot be decoded.
     """
 
     def __init__(
@@ -59,11 +59,13 @@ class SinglePulls:
     async def pull(
         self, queue: MessageQueue, offset: int, subscription: SubscriptionData, *, broker_id: int = MASTER_ID
     ) -> PulledMessages:
-        """The next message of a queue from ``offset`` on, and where to go on; no message if it is damaged.
+        """Pull the first matching message at or after ``offset``.
 
-        A damaged message is asked for once more: of the other replicas of its broker, or of the same if there is none.
+        A damaged message is pulled again, from each other replica of its broker, or from the same one if there is no
+        other. If every copy is damaged, it is recorded as skipped.
 
-        :raises BrokerError: the broker refuses.
+        :returns: the message, if there is one, and the offset of the next pull, which is after a skipped message.
+        :raises BrokerError: the broker refuses the pull.
         :raises NetworkError: the broker cannot be reached.
         """
         address = await broker_of(self._instance, queue, broker_id=broker_id)
@@ -90,7 +92,7 @@ class SinglePulls:
     async def _second_try(
         self, address: str, queue: MessageQueue, offset: int, subscription: SubscriptionData
     ) -> PulledMessages | None:
-        """The message at ``offset`` if it is whole at another broker."""
+        """Pull the message at ``offset`` from ``address``; None if it is damaged or missing there, or on an error."""
         try:
             answer = await self._ask(address, queue, offset, subscription)
         except RocketMQError as e:
@@ -100,7 +102,7 @@ class SinglePulls:
         if answer.code != FOUND or pulled.damage is not None or pulled.next_offset <= offset:
             return None
         if pulled.messages and pulled.messages[0].queue_offset > offset:
-            return None  # that broker leaves the damaged one out
+            return None  # this broker skips the damaged message
         return pulled
 
     async def _ask(self, address: str, queue: MessageQueue, offset: int, subscription: SubscriptionData) -> _Answer:
@@ -115,7 +117,7 @@ class SinglePulls:
         found = PullResponse.from_ext(reply.ext)
         pulled = await decode_pull(reply.body, found, queue, offset, subscription.tags_set, self._rules)
         left_out = found.damaged is not None
-        # A pull of one message ends behind it, also if a filter has passed over others.
+        # The next offset of a pull of one message is the one after it, even if the filter skipped others before it.
         damaged = pulled.next_offset if left_out else max(found.next_begin_offset - 1, offset)
         return _Answer(pulled, reply.code, found, damaged)
 

@@ -1,6 +1,6 @@
-"""The concurrent dispatcher: passes messages to listeners and acts on the results.
+"""The concurrent dispatcher: passes messages to listeners, commits offsets in memory and sends failed messages back.
 
-Commits offsets in memory and sends failed messages back. Runs in the event loop; plain listeners run in threads.
+It runs in the event loop; plain listeners run in threads.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from rocketmq_py.protocol.names import is_retry_topic
 _log = logging.getLogger(__name__)
 
 TICK = 0.01
-"""Seconds between checks of slow listeners: workers are added, and results used before a whole request is done."""
+"""Seconds between checks of running requests: results of calls are handled, and workers are added if all are busy."""
 
 SendBack = Callable[[ProcessQueue, MessageExt, int], Coroutine[Any, Any, bool]]
-"""Has a message of a queue delivered again later, at a delay level; returns True if that is certain."""
+"""Sends a failed message back, with a delay level, to be delivered again; returns True if the broker confirmed it."""
 L = TypeVar("L")
 
 
 class Listeners(Generic[L]):
-    """The listeners of a consumer, by topic."""
+    """The listeners of a consumer by topic, and its default listener for all other topics."""
 
     def __init__(self, default: L | None, by_topic: Mapping[str, L]) -> None:
         self._default = default
         self._by_topic = by_topic
 
     def of(self, topic: str) -> L | None:
-        """The listener of a topic, or the default one, or None."""
+        """The listener of a topic, else the default one; None if there is neither."""
         return self._by_topic.get(topic, self._default)
 
     def __iter__(self) -> Any:
@@ -48,7 +48,10 @@ class Listeners(Generic[L]):
 
 
 class ListenerCall(NamedTuple):
-    """A running call of a listener: the queue, the messages, and the workers that may run it."""
+    """A running call of a listener.
+
+    :ivar workers: the threads or tasks that may run it: all that work on the same request.
+    """
 
     queue: ProcessQueue
     messages: Sequence[MessageExt]
@@ -56,41 +59,44 @@ class ListenerCall(NamedTuple):
 
 
 class Dispatcher(Protocol):
-    """Passes messages to listeners."""
+    """Passes messages to listeners, concurrently or in order."""
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Consume messages that were put into the queue."""
+        """Pass messages to their listeners; they must be in ``queue``."""
         ...
 
     def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
-        """Begin no further message of a queue; returns those that have not begun."""
+        """Start no further call for a queue; running ones end normally.
+
+        :returns: the messages that no listener has got; an orderly dispatcher returns none.
+        """
         ...
 
     def running_calls(self) -> list[ListenerCall]:
-        """The running calls of listeners; calls younger than the last invocation may be left out."""
+        """The running calls of listeners. A new call may be left out until the second call of this method."""
         ...
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """The tasks that await listeners."""
+        """The tasks that run ``async def`` listeners."""
         ...
 
     def resize(self, threads: int) -> None:
-        """Run at most this many listeners at a time from now on."""
+        """Change how many listeners may run at the same time."""
         ...
 
     async def close(self) -> None:
-        """Wait for the running listeners and handle their results."""
+        """Start no further call, wait for running listeners and handle their results."""
         ...
 
 
 class ConcurrentDispatcher:
-    """Messages of a queue are consumed concurrently, in no order.
+    """Passes messages to listeners concurrently, in no order.
 
-    :param threads: the most listeners that run at a time.
-    :param offsets: the table of offsets to commit.
-    :param send_back: has failed messages delivered again.
+    :param threads: maximum number of listeners that run at the same time.
+    :param offsets: gets the offsets to commit.
+    :param send_back: sends failed messages back to the broker.
     :param stats: returns the statistics of a topic.
-    :param capacity_freed: called with a queue that holds fewer messages than before.
+    :param capacity_freed: called with a queue when messages of it have been removed from memory.
     :param name: prefix of the threads' names.
     """
 
@@ -139,7 +145,9 @@ class ConcurrentDispatcher:
         left: list[MessageExt] = []
         for request in [request for request in self._active if request.queue is queue]:
             left += request.cancel_pending()
-            if not queue.has_invisible_time or request.is_complete:  # running calls of popped messages still count
+            if (
+                not queue.has_invisible_time or request.is_complete
+            ):  # results of running calls still ack popped messages
                 del self._active[request]
         return left
 
@@ -159,7 +167,7 @@ class ConcurrentDispatcher:
 
     def running_calls(self) -> list[ListenerCall]:
         begun = list(islice(self._active, self._most_begun))
-        old = [request for request in begun if request in self._seen]  # the others have just begun
+        old = [request for request in begun if request in self._seen]  # leave out calls that may have just begun
         self._seen = set(begun)
         return [
             ListenerCall(request.queue, messages, self._pool(request.listener).workers_on(request))
@@ -179,7 +187,7 @@ class ConcurrentDispatcher:
         return self._tasks if listener.is_async else self.threads
 
     def _no_listener(self, queue: ProcessQueue, topic: str, messages: Sequence[MessageExt]) -> None:
-        """Send back retried messages of a topic that is no longer subscribed; other members may subscribe to it."""
+        """Send back retried messages whose topic is no longer subscribed: another member may consume them."""
         _log.error("no listener for topic %s; %d messages of %s are sent back", topic, len(messages), queue.queue)
         self._spawn(self._deliver_again(queue, [ListenerFailure(message) for message in messages]))
 
@@ -187,7 +195,7 @@ class ConcurrentDispatcher:
 
     def _completed_in_thread(self, request: ConsumeRequest) -> None:
         self._completed.append(request)
-        if not self._awaited:  # one wake-up of the event loop handles all requests that complete until then
+        if not self._awaited:  # one callback handles all requests completed before it runs
             self._awaited = True
             post(self._loop, self._drain)
 
@@ -208,7 +216,7 @@ class ConcurrentDispatcher:
         self._ticker = self._loop.call_later(TICK, self._tick) if self._active else None
 
     def _settle(self, request: ConsumeRequest) -> None:
-        """Act on the new results of a request."""
+        """Handle the new results of a request: commit offsets, send failed messages back."""
         done, failed = request.new_results()
         if request.is_complete and request in self._active:
             del self._active[request]
@@ -235,7 +243,7 @@ class ConcurrentDispatcher:
         self._capacity_freed(queue)
 
     def _release_expired(self, request: ConsumeRequest) -> None:
-        """Drop popped messages whose invisible time ended before their call; the broker delivers them again."""
+        """Remove popped messages whose invisible time ended before their listener was called."""
         lost = [message for message in request.expired if request.queue.holds(message)]
         for message in lost:
             request.queue.release(message, monotonic())
@@ -247,9 +255,12 @@ class ConcurrentDispatcher:
             self._capacity_freed(request.queue)
 
     async def expire(self, queue: ProcessQueue, is_expired: Callable[[MessageExt], bool]) -> int:
-        """Send back the first messages of a queue whose listeners take too long; returns how many.
+        """Send expired messages back to the broker, from the start of the queue up to the first one not expired.
 
-        Later results of these listeners are ignored, and offsets no longer wait for them.
+        Results that their listeners return later are ignored; the offset is committed past these messages.
+
+        :param is_expired: returns True if the listener of a message has run for too long.
+        :returns: the number of messages sent back.
         """
         for count in range(min(queue.count, MOST_EXPIRED)):
             oldest = queue.oldest()
@@ -290,12 +301,18 @@ class ConcurrentDispatcher:
 
 
 def _most_begun(threads: int) -> int:
-    """The most requests that can have running calls: they begin in order, and each keeps at least one worker busy."""
+    """Return the maximum number of consume requests with running calls, for this many threads.
+
+    Requests start in order and each running call occupies a thread.
+    """
     return 2 * (threads + 1)
 
 
 def _runs(topic: str, messages: Sequence[MessageExt]) -> Iterable[tuple[str, Sequence[MessageExt]]]:
-    """Messages grouped by their original topic, which differs from the queue's topic in a retry queue only."""
+    """Split messages where their original topic changes; return pairs of original topic and consecutive messages.
+
+    :param topic: of the queue; only a retry topic holds messages of several original topics.
+    """
     if not is_retry_topic(topic):
         return [(topic, messages)]
     return [(origin, list(run)) for origin, run in groupby(messages, key=lambda message: message.topic)]

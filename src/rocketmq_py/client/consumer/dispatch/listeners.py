@@ -1,6 +1,6 @@
-"""Listeners of concurrent consumers: the functions users write, and the consume requests passed to them.
+"""Calls the listener functions of concurrent consumers, and reads their return values and exceptions.
 
-Handles the ways to call a listener, its return values and its exceptions. Dispatchers act on the results.
+A consume request holds the messages to pass to a listener and their results, which the dispatcher handles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _SUCCESS = ConsumeResult.SUCCESS
 _LATER = ConsumeResult.RECONSUME_LATER
 RAISED = (Exception, SystemExit, asyncio.CancelledError)
-"""Exceptions of listeners that do not end the worker."""
+"""Exceptions of listeners that count as a failed message; any other one ends the worker, too."""
 LOG_INTERVAL = 60.0
 """Seconds between log lines about illegal results of one listener."""
 
@@ -36,19 +36,19 @@ AnyListener = OneMessage | Batch
 
 None, True, ``ConsumeResult.SUCCESS``, ``OrderlyResult.SUCCESS`` and ``OrderlyResult.COMMIT`` are a success. After
 ``ConsumeResult.RECONSUME_LATER``, ``OrderlyResult.SUSPEND`` or an exception the messages are delivered again. Any other
-value is an error of the listener: it is logged at its first call and once a minute, and the messages are delivered
-again. The context is a :class:`ConsumeContext`, or an :class:`~rocketmq_py.OrderlyContext` in an orderly consumer.
+value is logged as an error, at most once a minute, and the messages are delivered again. The context is a
+:class:`ConsumeContext`, or an :class:`~rocketmq_py.OrderlyContext` in an orderly consumer.
 """
 
 
 class ConsumeContext:
-    """What a listener of a batch may set in addition to its result.
+    """The second argument of ``listener(messages, context)``: tells which messages failed, and how long to delay them.
 
     :ivar queue: the queue of the messages.
-    :ivar ack_index: the index of the last message that succeeded, if the listener returns success; later messages are
-        delivered again. -1: none succeeded. By default all succeeded.
-    :ivar delay_level: when failed messages are delivered again. 0: the broker chooses the delay, longer each time;
-        1-18: one of the broker's delay levels; -1: to the dead-letter topic at once.
+    :ivar ack_index: for a listener that returns success: the index of the last successful message. Later ones failed;
+        -1 means that all failed. By default all succeeded.
+    :ivar delay_level: the delay of failed messages. 0: the broker chooses it, longer each time; 1 to 18: one of the
+        broker's delay levels; -1: to the dead-letter topic at once.
     """
 
     __slots__ = ("ack_index", "delay_level", "queue")
@@ -60,18 +60,22 @@ class ConsumeContext:
 
 
 class ListenerFailure(NamedTuple):
-    """A message that failed, and the delay level that its listener set."""
+    """A failed message, and the delay level that its listener set."""
 
     message: MessageExt
     delay_level: int = 0
 
 
 class ConsumeRequest:
-    """Messages of one queue that were submitted together, and their results (Java: ConsumeRequest).
+    """Messages of one queue that were submitted together, and the results of their listener (Java: ConsumeRequest).
 
-    Several workers may run it: each takes the next call from ``pending``, so that a slow message delays its own worker
-    only. ``done``, ``failed`` and ``expired`` (messages whose invisible time ended before their call) only grow; the
-    dispatcher reads new entries from the event loop.
+    Several workers may run a request: each takes the next call from ``pending``, so that a slow message delays only its
+    own worker. Workers append to ``done``, ``failed`` and ``expired`` (messages whose invisible time ended before their
+    call); the dispatcher reads new entries in the event loop.
+
+    :ivar calls: the number of listener calls that the messages need.
+    :ivar exhausted: True if no call is left to start.
+    :ivar seconds: the run time of all workers together.
     """
 
     __slots__ = ("_arguments", "_seen_done", "_seen_failed", "_source", "calls", "done", "exhausted", "expired",
@@ -106,20 +110,20 @@ class ConsumeRequest:
         return self.finished == self.size
 
     def new_results(self) -> tuple[list[MessageExt], list[ListenerFailure]]:
-        """The done and failed messages since the last call. For the dispatcher only."""
+        """Return the successful and the failed messages since the last call. For the dispatcher only."""
         done, failed = self.done[self._seen_done :], self.failed[self._seen_failed :]
         self._seen_done += len(done)
         self._seen_failed += len(failed)
         return done, failed
 
     def running_calls(self) -> list[Sequence[MessageExt]]:
-        """The messages of each call that has begun and not ended. For the dispatcher only."""
+        """Return the messages of each running call. For the dispatcher only."""
         begun = self._arguments[: self.calls - length_hint(self._source)]
         results = {*self.done, *self.expired, *(failure.message for failure in self.failed)}
         return [call for call in map(_messages_of, begun) if call[0] not in results]
 
     def cancel_pending(self) -> list[MessageExt]:
-        """Begin no further call; returns the messages of the calls that had not begun, which are removed."""
+        """Start no further call; removes and returns the messages of the calls that were not started."""
         left = list(self._source)
         if left:
             self.calls -= len(left)
@@ -130,7 +134,7 @@ class ConsumeRequest:
         return messages
 
     def _may_begin(self, argument: Any) -> bool:
-        """True if a call may begin; False if its messages are visible to other members again."""
+        """True if a call may start; False, and the messages become ``expired``, if their invisible time is over."""
         messages = _messages_of(argument)
         if self.queue.is_fresh(messages[0], monotonic()):
             return True
@@ -139,30 +143,30 @@ class ConsumeRequest:
 
 
 def _messages_of(argument: Any) -> Sequence[MessageExt]:
-    """The messages of one call of a listener."""
+    """The messages of one call, from the listener's argument: one message or a list."""
     return (argument,) if isinstance(argument, MessageExt) else argument
 
 
 class Listener(Protocol):
-    """A user's function, wrapped so that it can run consume requests."""
+    """A user's listener function, wrapped to run consume requests."""
 
     is_async: bool
 
     def arguments(self, messages: Sequence[MessageExt]) -> Sequence[Any]:
-        """The arguments of the calls that together consume ``messages``."""
+        """Split messages into the first arguments of the function's calls: single messages or batches."""
         ...
 
     def run(self, request: ConsumeRequest) -> int:
-        """Run the remaining calls of a request with a plain function; returns their number."""
+        """Call a plain function until a request has no pending call; returns the number of calls made."""
         ...
 
     async def arun(self, request: ConsumeRequest) -> int:
-        """Do as :meth:`run`, with an ``async def``."""
+        """Await an ``async def`` function until a request has no pending call; returns the number of calls made."""
         ...
 
 
 class _Single:
-    """``listener(message)``."""
+    """A listener that is called as ``listener(message)``, once for each message."""
 
     def __init__(self, function: OneMessage, *, is_async: bool) -> None:
         self.is_async = is_async
@@ -210,7 +214,7 @@ class _Single:
 
 
 class _Batched:
-    """``listener(messages, context)`` with up to ``size`` messages per call."""
+    """A listener that is called as ``listener(messages, context)``, with up to ``size`` messages per call."""
 
     def __init__(self, function: Batch, size: int, *, is_async: bool) -> None:
         self.is_async = is_async
@@ -256,11 +260,14 @@ class _Batched:
 
 
 RUNS_ASYNC = frozenset({_Single.arun.__code__, _Batched.arun.__code__})
-"""The functions that await listeners: a frame above one of them in a stack belongs to a listener."""
+"""Code objects of the functions that await listeners: in a stack, the frames they have called belong to a listener."""
 
 
 def result_of_exception(error: BaseException, what: object) -> ConsumeResult:
-    """The result of a listener that raised: redelivery. A cancellation of the worker's own task is raised again."""
+    """Log the exception of a listener and return RECONSUME_LATER; a cancellation of the worker's task is raised again.
+
+    :param what: the message or messages, for the log.
+    """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -270,7 +277,7 @@ def result_of_exception(error: BaseException, what: object) -> ConsumeResult:
 
 
 class IllegalResults:
-    """Logs the illegal results of one listener: the first one at once, later ones once a minute."""
+    """Logs illegal return values of one listener: the first one at once, later ones at most once a minute."""
 
     __slots__ = ("_log_at", "_name")
 
@@ -279,7 +286,7 @@ class IllegalResults:
         self._log_at = 0.0
 
     def add(self, returned: object) -> None:
-        """Note an illegal result."""
+        """Log an illegal return value, unless one was logged less than a minute ago."""
         hint = ""
         if inspect.iscoroutine(returned):
             returned.close()
@@ -303,11 +310,11 @@ def _checked_result(returned: object, illegal: IllegalResults) -> ConsumeResult:
 
 
 def make_listener(function: AnyListener, batch_size: int) -> Listener:
-    """Wrap a user's function.
+    """Wrap a user's listener function.
 
     :param function: takes one message, or a list of messages and a :class:`ConsumeContext`.
-    :param batch_size: the most messages per call.
-    :raises ConfigError: it takes neither, or takes one message although ``batch_size`` is greater than 1.
+    :param batch_size: maximum number of messages per call.
+    :raises ConfigError: ``function`` takes other arguments, or one message although ``batch_size`` is greater than 1.
     """
     shape = shape_of(function, batch_size)
     if shape.takes_batch:
@@ -316,16 +323,16 @@ def make_listener(function: AnyListener, batch_size: int) -> Listener:
 
 
 class Shape(NamedTuple):
-    """How a listener is called."""
+    """How to call a listener: with ``await`` or without, with one message or with a batch and a context."""
 
     is_async: bool
     takes_batch: bool
 
 
 def shape_of(function: AnyListener, batch_size: int) -> Shape:
-    """The shape of a user's function.
+    """Read from its signature how to call a user's listener function.
 
-    :raises ConfigError: it is no listener, or takes one message although ``batch_size`` is greater than 1.
+    :raises ConfigError: it takes neither one nor two arguments, or one although ``batch_size`` is greater than 1.
     """
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
     parameters = _parameters(function)
@@ -348,7 +355,10 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def _parameters(function: object) -> int:
-    """The number of arguments to call a listener with: the required ones, or one if it takes any number."""
+    """The number of positional arguments a listener requires; 1 if it requires none but accepts some.
+
+    :raises ConfigError: ``function`` is not callable.
+    """
     if not callable(function):
         raise ConfigError(f"a listener must be callable, {function!r} is not")
     try:
@@ -361,5 +371,5 @@ def _parameters(function: object) -> int:
 
 
 def name_of(function: object) -> str:
-    """The name of a listener in messages."""
+    """The qualified name of a listener, for log lines and errors."""
     return getattr(function, "__qualname__", None) or repr(function)

@@ -1,6 +1,6 @@
-"""The orderly dispatcher: passes the messages of a queue to their listener in order, by one worker at a time.
+"""The orderly dispatcher: passes the messages of a queue to their listener in order, in one thread or task at a time.
 
-Carries out what ``core.consumer.orderly`` decides, and commits offsets in memory. Runs in the event loop; plain
+It follows the decisions of ``core.consumer.orderly`` and commits offsets in memory. It runs in the event loop; plain
 listeners run in threads.
 """
 
@@ -28,11 +28,18 @@ from rocketmq_py.protocol.names import is_retry_topic
 _log = logging.getLogger(__name__)
 
 DeadLetter = Callable[[MessageExt], Coroutine[Any, Any, bool]]
-"""Sends a message that has used up its deliveries to the dead-letter topic; returns True if that is certain."""
+"""Sends a message without retries left to the dead-letter topic; returns True if the broker has confirmed it."""
 
 
 class _QueueState:
-    """A queue with its current run and pause. ``idle`` is set while no listener has messages of the queue."""
+    """State of one queue in the dispatcher.
+
+    :ivar run: the messages that a listener consumes now; None if there are none.
+    :ivar task: the task of that run, if the listener is ``async def``.
+    :ivar began: when the run started, in monotonic seconds.
+    :ivar pause: the timer that ends the pause after a failure; None if the queue is not paused.
+    :ivar idle: set while no listener has messages of the queue.
+    """
 
     def __init__(self, queue: OrderedQueue) -> None:
         self.queue = queue
@@ -45,7 +52,7 @@ class _QueueState:
 
     @property
     def is_free(self) -> bool:
-        """True if a run may begin."""
+        """True if the next run may start: the queue is idle, not paused and not dropped."""
         return self.idle.is_set() and self.pause is None and not self.queue.dropped
 
     def suspend(self, seconds: float, then: Callable[[], None]) -> None:
@@ -58,14 +65,14 @@ class _QueueState:
 
 
 class OrderlyDispatcher:
-    """Messages of a queue are consumed one after the other; different queues concurrently.
+    """Passes messages to listeners: those of one queue in order, different queues concurrently.
 
-    :param threads: the most listeners that run at a time.
-    :param options: of the consumer: how often a message may fail, and how long its queue then pauses by default.
-    :param offsets: the table of offsets to commit.
-    :param dead_letter: sends messages that have used up their deliveries to the dead-letter topic.
+    :param threads: maximum number of listeners that run at the same time.
+    :param options: the consumer's options; used are ``max_reconsume_times`` and ``suspend_seconds``.
+    :param offsets: gets the offsets to commit.
+    :param dead_letter: sends messages without retries left to the dead-letter topic.
     :param stats: returns the statistics of a topic.
-    :param capacity_freed: called with a queue that holds fewer messages than before.
+    :param capacity_freed: called with a queue when messages of it have been removed from memory.
     :param lock_expired: called when a queue has messages but no valid lock.
     :param name: prefix of the threads' names.
     """
@@ -101,7 +108,7 @@ class OrderlyDispatcher:
     # -- in
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:  # noqa: ARG002 - the queue has them
-        """Consume messages that were put into the queue."""
+        """Start to consume the messages that were put into the queue, unless it is busy or paused."""
         state = self._states.get(queue)
         if state is None:
             assert isinstance(queue, OrderedQueue)
@@ -109,13 +116,16 @@ class OrderlyDispatcher:
         self._go_on(state)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Continue a queue that has got its lock back."""
+        """Continue to consume a queue after its lock was acquired again."""
         state = self._states.get(queue)
         if state is not None:
             self._go_on(state)
 
     def drop(self, queue: ProcessQueue) -> Sequence[MessageExt]:
-        """Begin no further message of a queue. Returns nothing: which messages have begun is known only when idle."""
+        """Start no further message of a queue and end its pause.
+
+        :returns: always an empty sequence: while a listener runs, it is not known which messages it has started.
+        """
         state = self._states.get(queue)
         if state is not None:
             state.wake()
@@ -139,7 +149,7 @@ class OrderlyDispatcher:
         self._tasks.resize(threads)
 
     async def wait_idle(self, queue: ProcessQueue) -> None:
-        """Return when no listener has messages of a dropped queue any more and the last result is handled."""
+        """Wait until no listener has messages of a dropped queue and the last result is handled."""
         state = self._states.get(queue)
         if state is not None:
             await state.idle.wait()
@@ -150,7 +160,7 @@ class OrderlyDispatcher:
         return state is None or state.idle.is_set()
 
     async def close(self) -> None:
-        """Wait for each listener to finish its batch, except for the one that calls this method."""
+        """Start no further batch, and wait until running ones have ended, except the one whose listener calls this."""
         self._closing = True
         for state in self._states.values():
             state.wake()
@@ -161,7 +171,7 @@ class OrderlyDispatcher:
             await asyncio.gather(*(state.idle.wait() for state in self._states.values() if state.task is not here))
         finally:
             for run in [state.run for state in self._states.values() if state.run is not None]:
-                self._settle(run)  # results so far of listeners that still run after a timeout
+                self._settle(run)  # after a timeout: results of batches that have ended
             self.threads.close()
             if self._ticker is not None:
                 self._ticker.cancel()
@@ -169,7 +179,7 @@ class OrderlyDispatcher:
     # -- runs
 
     def _go_on(self, state: _QueueState) -> None:
-        """Begin a run if the queue has messages and is neither busy, paused nor dropped."""
+        """Pass the next messages of a queue to their listener, unless it has none or is busy, paused or dropped."""
         if self._closing or not state.is_free:
             return
         messages = self._next_messages(state.queue)
@@ -191,7 +201,7 @@ class OrderlyDispatcher:
             self.threads.submit(run, partial(listener.consume, run), done)
 
     def _next_messages(self, queue: OrderedQueue) -> list[MessageExt]:
-        """All waiting messages up to a change of topic, which happens in a retry queue only."""
+        """The first waiting messages that have the same original topic; only a retry topic holds several of them."""
         waiting = queue.waiting()
         if not waiting or not is_retry_topic(queue.queue.topic):
             return waiting
@@ -199,7 +209,7 @@ class OrderlyDispatcher:
         return list(takewhile(lambda message: message.topic == topic, waiting))
 
     def _tick(self) -> None:
-        """Use the results of slow listeners so far."""
+        """Handle the results of finished batches while listeners process the next ones; a timer calls this."""
         running = [state.run for state in self._states.values() if state.run is not None]
         for run in running:
             self._settle(run)
@@ -221,7 +231,10 @@ class OrderlyDispatcher:
             self._offsets.update(queue.queue, offset, increase_only=False)
 
     def _over(self, state: _QueueState, run: OrderlyRun) -> None:
-        """Handle the end of a run, or of a worker that died."""
+        """Handle the results after a listener has ended with the messages passed to it (``run``).
+
+        Commits offsets, then continues or pauses the queue, depending on why the run ended (``run.end``).
+        """
         state.run = state.task = None
         self._settle(run)
         self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - state.began)
@@ -256,7 +269,7 @@ class OrderlyDispatcher:
     # -- failures
 
     def _failed(self, state: _QueueState, run: OrderlyRun) -> None:
-        """Count a failed delivery; messages that have used up their deliveries become dead letters."""
+        """Count a failed delivery: pause the queue, or send messages without retries left to the dead-letter topic."""
         stats = self._stats(run.messages[0].topic)
         stats.failed.add(len(run.failed))
         stats.failed_hour.add(len(run.failed))

@@ -1,4 +1,4 @@
-"""Listeners of orderly consumers: the functions users write, and the runs of messages passed to them."""
+"""Calls the listener functions of orderly consumers with the messages of a run, and reads their return values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rocketmq_py.model import MessageExt, MessageQueue, OrderlyResult
 
 
 class OrderlyContext:
-    """What a listener of an orderly consumer may set in addition to its result.
+    """The second argument of an orderly ``listener(messages, context)``, which may set commits and pauses.
 
     :ivar queue: the queue of the messages.
-    :ivar auto_commit: True: ``SUCCESS`` commits. False: only ``OrderlyResult.COMMIT`` commits, and after ``ROLLBACK``
-        all messages since the last commit are consumed again.
+    :ivar auto_commit: True (default): ``SUCCESS`` commits. False: only ``OrderlyResult.COMMIT`` commits, and after
+        ``ROLLBACK`` all messages since the last commit are consumed again.
     :ivar suspend_seconds: how long the queue pauses after the batch fails or is rolled back, 0.01 to 30 seconds; None:
         the consumer's ``suspend_seconds``.
     """
@@ -36,11 +36,11 @@ class OrderlyContext:
 
 
 class OrderlyListener:
-    """A user's function, wrapped so that it can consume runs.
+    """A user's listener function, wrapped to consume runs: messages of one queue, in order.
 
     :param function: takes one message, or a list of messages and an :class:`OrderlyContext`.
-    :param batch_size: the most messages per call.
-    :raises ConfigError: it takes neither, or takes one message although ``batch_size`` is greater than 1.
+    :param batch_size: maximum number of messages per call.
+    :raises ConfigError: ``function`` takes other arguments, or one message although ``batch_size`` is greater than 1.
     """
 
     def __init__(self, function: AnyListener, batch_size: int) -> None:
@@ -50,7 +50,7 @@ class OrderlyListener:
         self._illegal_results = IllegalResults(function)
 
     def consume(self, run: OrderlyRun) -> None:
-        """Consume the messages of a run with a plain function."""
+        """Call a plain function with the batches of a run until the run ends."""
         while (batch := run.next(monotonic())) is not None:
             context = OrderlyContext(run.queue.queue)
             try:
@@ -60,7 +60,7 @@ class OrderlyListener:
             self._report(run, batch, returned, context)
 
     async def aconsume(self, run: OrderlyRun) -> None:
-        """Do as :meth:`consume`, with an ``async def``."""
+        """Await an ``async def`` function with the batches of a run until the run ends."""
         while (batch := run.next(monotonic())) is not None:
             context = OrderlyContext(run.queue.queue)
             try:
@@ -78,4 +78,4 @@ class OrderlyListener:
 
 
 RUNS_ASYNC = frozenset({OrderlyListener.aconsume.__code__})
-"""The function that awaits listeners: a frame above it in a stack belongs to a listener."""
+"""Code object of the function that awaits listeners: in a stack, the frames it has called belong to a listener."""

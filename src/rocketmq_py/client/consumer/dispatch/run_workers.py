@@ -1,6 +1,6 @@
-"""Workers of the orderly dispatcher, one for each run: threads for plain functions, tasks for ``async def``.
+"""Workers of the orderly dispatcher: threads run plain listeners, tasks run ``async def`` ones; each run has one.
 
-All methods are called from one event loop.
+All methods must be called in one event loop.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Job = Callable[[], object]
 
 
 class RunThreads:
-    """Threads, started when first needed.
+    """A pool of threads that run jobs in order of submission; threads are started as needed.
 
-    :param size: the most threads.
-    :param name: prefix of their names.
+    :param size: maximum number of threads.
+    :param name: prefix of the threads' names.
     """
 
     def __init__(self, size: int, name: str) -> None:
@@ -37,13 +37,13 @@ class RunThreads:
         self._loop = asyncio.get_running_loop()
 
     def submit(self, run: OrderlyRun, job: Job, done: Job) -> None:
-        """Let a thread call ``job``, which consumes ``run``, and the event loop ``done`` afterwards."""
+        """Call ``job``, which consumes ``run``, in a thread; when it has ended, call ``done`` in the event loop."""
         self._under_way += 1
         self._jobs.put((run, job, done))
         self._start_workers()
 
     def resize(self, size: int) -> None:
-        """Use at most ``size`` threads from now on; surplus threads end after the jobs submitted before."""
+        """Change the maximum number of threads; surplus threads end after the jobs that are already submitted."""
         self._size = size
         for _ in self._threads[size:]:
             self._jobs.put(None)
@@ -51,15 +51,15 @@ class RunThreads:
         self._start_workers()
 
     def owns(self, thread: threading.Thread) -> bool:
-        """True if ``thread`` is one of the workers."""
+        """True if ``thread`` is a thread of this pool."""
         return thread in self._threads or thread in self._at
 
     def workers_on(self, run: OrderlyRun) -> list[threading.Thread]:
-        """The thread that consumes a run, if one has started to."""
+        """The thread that consumes a run, as a list; empty if none has started."""
         return [thread for thread, its in self._at.copy().items() if its is run]
 
     def close(self) -> None:
-        """Let the threads end after the submitted jobs."""
+        """Make the threads end after the jobs that are already submitted; does not wait for them."""
         for _ in self._threads:
             self._jobs.put(None)
 
@@ -86,9 +86,9 @@ class RunThreads:
 
 
 class RunTasks:
-    """Tasks of the event loop.
+    """Runs jobs as tasks of the event loop, in order of submission.
 
-    :param size: the most tasks that run at a time.
+    :param size: maximum number of tasks that run at the same time.
     """
 
     def __init__(self, size: int) -> None:
@@ -99,18 +99,18 @@ class RunTasks:
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """All tasks that are submitted and not done."""
+        """All submitted tasks that have not ended."""
         return list(self._tasks)
 
     def submit(self, job: Callable[[], Coroutine[Any, Any, None]], done: Job) -> asyncio.Task[None]:
-        """Await ``job`` in a task, then call ``done``."""
+        """Await ``job()`` in a task when fewer than ``size`` run, then call ``done``; returns the task."""
         task = asyncio.ensure_future(self._work(job, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def resize(self, size: int) -> None:
-        """Run at most ``size`` tasks at a time from now on; tasks that run already are not stopped."""
+        """Change how many tasks may run at the same time; running tasks are not stopped."""
         self._size = size
         self._start_waiting()
 
@@ -128,7 +128,7 @@ class RunTasks:
             done()
 
     def _start_waiting(self) -> None:
-        """Start waiting tasks, in order of submission, while there is room."""
+        """Start waiting tasks, in order of submission, while fewer than ``size`` run."""
         while self._waiting and self._busy < self._size:
             turn = self._waiting.popleft()
             if not turn.done():

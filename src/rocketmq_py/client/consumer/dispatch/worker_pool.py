@@ -1,7 +1,7 @@
-"""Workers of the concurrent dispatcher: threads for plain functions, tasks for ``async def``.
+"""Workers of the concurrent dispatcher: threads run plain listeners, tasks run ``async def`` ones.
 
-All active workers share the first consume request of the work queue. Their number follows from the speed of the
-listener (``core.consumer.worker_scaling``).
+All active workers run calls of the first consume request of the work queue. How many are active depends on how long
+the listener's calls take (``core.consumer.worker_scaling``).
 """
 
 from __future__ import annotations
@@ -32,24 +32,27 @@ class Pool(Protocol):
         ...
 
     def add_workers_if_stalled(self) -> None:
-        """Start more workers if there was no progress since the last call; called every few milliseconds."""
+        """Start more workers if no call has ended since the last check; call this every few milliseconds."""
         ...
 
     def resize(self, size: int) -> None:
-        """Use at most ``size`` workers from now on; surplus workers stop after their current call."""
+        """Change the maximum number of workers; surplus ones stop when the request they run has no pending call."""
         ...
 
     def workers_on(self, request: ConsumeRequest) -> Sequence[Worker]:
-        """The workers that run a request."""
+        """The workers that run calls of a request."""
         ...
 
     async def close(self) -> None:
-        """Return when no listener runs any more; waiting requests are not started."""
+        """Wait until no listener runs; waiting requests are not started."""
         ...
 
 
 class _WorkQueue:
-    """The requests that wait; workers run the first one. Not thread-safe by itself."""
+    """The waiting requests, and how many workers should run them; the caller must lock it.
+
+    :ivar awake: the number of workers that run or have been woken.
+    """
 
     def __init__(self, limit: int) -> None:
         self.width = WorkerScaling(limit)
@@ -59,18 +62,18 @@ class _WorkQueue:
         self._passed = 0
 
     def add(self, request: ConsumeRequest) -> int:
-        """Append a request; returns how many more workers to wake."""
+        """Append a request; returns the number of workers to wake."""
         self._requests.append(request)
         return self._missing(self.width.wanted(len(self._requests) * request.calls))
 
     def workers_if_stalled(self) -> int:
-        """How many more workers to wake because the active ones make no progress."""
+        """The number of workers to wake because the active ones have finished nothing since the last check, or 0."""
         head = self.first()
         stuck = self.width.stalled((self._passed, head.finished if head else 0))
         return self._missing(2 * self.awake + 1) if head and stuck else 0
 
     def first(self) -> ConsumeRequest | None:
-        """The request to run now, None if there is none."""
+        """The first request with pending calls; None if there is none or the queue is closed."""
         if self.closed:
             return None
         while self._requests and self._requests[0].exhausted:
@@ -79,7 +82,10 @@ class _WorkQueue:
         return self._requests[0] if self._requests else None
 
     def workers_to_wake(self, asleep: int) -> int:
-        """The number of workers to wake so that they notice that the work queue is closed."""
+        """Return the number of workers to wake after the queue was closed, so that they end: all, counted as awake now.
+
+        :param asleep: the number of sleeping workers.
+        """
         self.awake += asleep
         return asleep
 
@@ -90,9 +96,9 @@ class _WorkQueue:
 
 
 class ThreadPool:
-    """Threads, started when first needed; those not needed sleep.
+    """A pool of threads that run requests; threads are started as needed, and idle ones sleep.
 
-    :param size: the most threads.
+    :param size: maximum number of threads.
     :param completed: called in a worker's thread when all messages of a request have results.
     :param name: prefix of the threads' names.
     """
@@ -102,7 +108,7 @@ class ThreadPool:
         self._completed = completed
         self._name = name
         self._lock = threading.Lock()
-        self._asleep: list[threading.Lock] = []  # woken in reverse order: the caches of the last one are warm
+        self._asleep: list[threading.Lock] = []  # the last to sleep wakes first: its CPU caches are warm
         self._threads: list[threading.Thread] = []
         self._at: dict[threading.Thread, ConsumeRequest] = {}
         self._loop = asyncio.get_running_loop()
@@ -125,15 +131,15 @@ class ThreadPool:
         await self._quiet.wait()
 
     def owns(self, thread: threading.Thread) -> bool:
-        """True if ``thread`` is one of the workers, which must not wait for the pool to close."""
+        """True if ``thread`` is a thread of this pool: it must not wait for :meth:`close`."""
         return thread in self._threads
 
     def workers_on(self, request: ConsumeRequest) -> list[threading.Thread]:
-        """The threads that run a request."""
+        """The threads that run calls of a request."""
         return [thread for thread, its in self._at.copy().items() if its is request]
 
     def resize(self, size: int) -> None:
-        """Use at most ``size`` threads from now on; surplus threads sleep after their current call."""
+        """Change the maximum number of threads; surplus ones sleep when the request they run has no pending call."""
         with self._lock:
             self._work_queue.width.limit = size
 
@@ -164,7 +170,10 @@ class ThreadPool:
             self._work_queue.width.record(calls, spent)
 
     def _next(self, gate: threading.Lock, me: threading.Thread) -> ConsumeRequest | None:
-        """The next request, after a sleep if there is none yet; None after close."""
+        """Return the next request, sleeping until there is one; None if the pool is closed.
+
+        :param gate: a lock that the calling thread ``me`` blocks on to sleep; whoever wakes it releases the lock.
+        """
         while True:
             with self._lock:
                 request = self._work_queue.first()
@@ -181,7 +190,7 @@ class ThreadPool:
 
 
 def post(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    """Call ``callback`` in the loop's thread; ignored if the loop is closed already, before a slow listener ended."""
+    """Call ``callback`` in the loop's thread; do nothing if the loop is closed, as it can be after a slow listener."""
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:
@@ -190,9 +199,9 @@ def post(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> Non
 
 
 class TaskPool:
-    """Tasks of the event loop, which end when there is nothing to do.
+    """A pool of tasks that run requests; tasks are started as needed and end when no request waits.
 
-    :param size: the most listeners awaited at a time.
+    :param size: maximum number of tasks.
     :param completed: called when all messages of a request have results.
     """
 
@@ -215,15 +224,15 @@ class TaskPool:
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """The workers that exist now."""
+        """The running tasks."""
         return list(self._tasks)
 
     def workers_on(self, request: ConsumeRequest) -> list[asyncio.Task[None]]:
-        """The tasks that run a request."""
+        """The tasks that run calls of a request."""
         return [task for task, its in self._at.items() if its is request]
 
     def resize(self, size: int) -> None:
-        """Use at most ``size`` tasks from now on; surplus tasks end after their current call."""
+        """Change the maximum number of tasks; surplus ones end when the request they run has no pending call."""
         self._work_queue.width.limit = size
 
     def _start_workers(self, workers: int) -> None:

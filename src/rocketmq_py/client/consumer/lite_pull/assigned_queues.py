@@ -1,7 +1,4 @@
-"""The queues of a lite pull consumer: a pull loop for each, and one message cache for all.
-
-Starts, moves and stops queues; the consumer decides which.
-"""
+"""The queues that a lite pull consumer owns: runs a pull loop for each; all loops fill one message cache."""
 
 from __future__ import annotations
 
@@ -18,9 +15,10 @@ from rocketmq_py.protocol.bodies.client import SubscriptionData
 
 
 class AssignedQueues:
-    """The queues that are pulled, and their messages that wait for a poll.
+    """Runs the pull loops of the owned queues, and caches their messages for polls.
 
     :param subscription: returns the subscription of a topic.
+    :ivar arrived: set when the cache gets messages, and by :meth:`close`.
     """
 
     def __init__(
@@ -34,20 +32,20 @@ class AssignedQueues:
         self.arrived = asyncio.Event()
 
     def take(self, process: ProcessQueue, delay: float = 0.0, offset: int | None = None) -> None:
-        """Start to pull a queue after ``delay`` seconds, at ``offset`` or (None) at the committed offset."""
+        """Start to pull a queue after ``delay`` seconds, at ``offset``; None starts at the committed offset."""
         loop = LitePullLoop(
             self._group, self._options, process, self.cache, self._subscription, self.arrived.set, self.move
         )  # fmt: skip
         self._loops[process] = loop, asyncio.ensure_future(loop.run(delay, offset))
 
     def release(self, process: ProcessQueue) -> None:
-        """Stop to pull a queue and discard its cached messages."""
+        """Stop pulling a queue and discard its cached messages."""
         process.dropped = True
         self.cache.forget(process)
         self._stop(process)
 
     def move(self, old: ProcessQueue, offset: int | None) -> None:
-        """Continue a queue at another offset, or (None) at the committed one; its cached messages are discarded."""
+        """Discard a queue's cached messages and pull from ``offset`` on; None means the committed offset."""
         queue = old.queue
         new = self._group.queues[queue] = ProcessQueue(queue, self._group.now())
         self.cache.move(old, new, offset)
@@ -55,14 +53,14 @@ class AssignedQueues:
         self.take(new, offset=offset)
 
     def consumed(self, queue: MessageQueue) -> None:
-        """Messages of a queue were handed out: its pull loop checks flow control again."""
+        """Make the queue's pull loop check flow control again, after a poll has returned messages of the queue."""
         process = self._group.queues.get(queue)
         if process is not None:
             process.consumed_at = self._group.now()
             self._wake(process)
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
-        """Stop to pull those of ``queues`` that this consumer owns."""
+        """Stop pulling these queues until :meth:`resume`; queues that this consumer does not own are ignored."""
         self.cache.paused.update(queue for queue in queues if queue in self._group.queues)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
@@ -74,7 +72,7 @@ class AssignedQueues:
                 self._wake(process)
 
     async def close(self) -> None:
-        """Stop to pull all queues."""
+        """Stop pulling all queues."""
         self.arrived.set()
         tasks = [task for _, task in self._loops.values()]
         for task in tasks:
@@ -95,10 +93,10 @@ class AssignedQueues:
     # -- offsets
 
     def commit_positions(self) -> None:
-        """Commit in memory the offsets of all messages that were handed out."""
+        """Set the offsets to commit, in memory, to those after the messages that polls have returned."""
         self.commit(self.cache.positions)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit offsets in memory, also smaller ones than before."""
+        """Set the offsets to commit, in memory, without storing them; they may be smaller than the previous ones."""
         for queue, offset in offsets.items():
             self._group.offsets.update(queue, offset, increase_only=False)

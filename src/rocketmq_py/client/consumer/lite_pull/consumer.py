@@ -1,7 +1,7 @@
-"""The lite pull consumer: the application polls messages, which are pulled ahead in the background.
+"""The asyncio lite pull consumer: pulls messages in the background into a cache; the application polls them.
 
-Consists of a message cache, a pull loop for each queue, and a rebalancer unless the application assigns the queues.
-``lite_pull.blocking`` is the same for programs without an event loop.
+It has a message cache, a pull loop for each queue, and a rebalancer unless the application assigns the queues.
+``lite_pull.blocking`` has the class for programs without an event loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rocketmq_py.tasks import Background
 
 
 class _Mode(enum.Enum):
-    """How a consumer gets its queues."""
+    """How a consumer gets its queues: by rebalancing (``SUBSCRIBE``) or from the application (``ASSIGN``)."""
 
     NONE = "neither subscribed nor assigned"
     SUBSCRIBE = "subscribed"
@@ -48,28 +48,28 @@ class _Mode(enum.Enum):
 class LitePullConsumer(PullMember):
     """A member of a consumer group whose application polls messages.
 
-    Either topics are subscribed, and the members of the group share their queues, or queues are assigned, whatever
-    other members consume. Delivery is at least once if the messages of one :meth:`poll` are processed before the next
-    one: with ``auto_commit`` a poll commits what earlier polls returned. Iterating (``async for message in consumer``)
-    polls message by message and ends when the consumer is closed. There are no retries and no dead letters: after a
-    failure the application may :meth:`seek` back.
+    With :meth:`subscribe` the members of the group share the queues of the topics; with :meth:`assign` it consumes the
+    given queues, regardless of other members. Delivery is at least once if the application processes the messages of a
+    :meth:`poll` before the next poll: with ``auto_commit`` a poll commits the messages of earlier polls. Iterating
+    (``async for message in consumer``) polls message by message and ends when the consumer is closed. There are no
+    retries and no dead letters: after a failure the application may :meth:`seek` back.
 
-    As a context manager it starts at once. At the end of the block it commits all polled messages (with
-    ``auto_commit``), unless the block ends with an exception: then the last messages are delivered again.
+    As a context manager it starts when the block is entered. With ``auto_commit`` the end of the block commits all
+    polled messages; if the block raised, messages of the last polls are not committed and are delivered again.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
         below.
-    :param hooks: called with the messages that are handed out, for instance to make spans.
-    :param trace: leave traces of messages in the brokers' trace topic, or in the one named here; see
+    :param hooks: called with the messages that polls return, for example to make spans.
+    :param trace: True sends message traces to the brokers' default trace topic, a string to that topic; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
-    :param address_map: other addresses for the ones brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
-    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
+    :param credentials: sign requests with these, for servers with access control.
+    :param timeout: seconds to wait for answers of name servers, and of brokers to heartbeats.
     :param settings: further options: see :class:`LitePullOptions`.
     :raises ConfigError: an illegal argument.
     """
@@ -91,7 +91,7 @@ class LitePullConsumer(PullMember):
         super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
         self._queues = AssignedQueues(self._group, self._options, self._subscription)
         self.handoff = Handoff()
-        """Batches that threads can take without a call into the event loop."""
+        """Batches of messages for blocking polls; threads take them without a call into the event loop."""
         self._watch = TopicWatch(self._instance, self._options.metadata_check_interval)
         self._mode = _Mode.NONE
         self._assigned: dict[str, SubscriptionData] = {}
@@ -101,7 +101,9 @@ class LitePullConsumer(PullMember):
     # -- subscribe and assign
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
-        """Subscribe to a topic whose queues the group shares, or change its filter. May be called at any time.
+        """Subscribe to a topic, or change its filter; the members of the group share its queues.
+
+        May be called before and after :meth:`start`.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
@@ -117,7 +119,7 @@ class LitePullConsumer(PullMember):
             self._joining.start(self._rebalance())
 
     def unsubscribe(self, topic: str) -> None:
-        """Unsubscribe from a topic: its queues are released, and their cached messages discarded."""
+        """Unsubscribe from a topic: release its queues and discard their cached messages."""
         name = self._group.named_topic(topic)
         self._group.subscriptions.pop(name, None)
         for queue in self._group.owned(name):
@@ -126,9 +128,9 @@ class LitePullConsumer(PullMember):
             self._rebalancer.trigger()
 
     def assign(self, queues: Iterable[MessageQueue], tags: str = "*", *, sql: str | None = None) -> None:
-        """Consume exactly these queues from now on, whatever other members consume. May be called at any time.
+        """Consume exactly these queues from now on, regardless of other members of the group.
 
-        Queues that are assigned already continue where they are.
+        Queues that were assigned before keep their positions. May be called before and after :meth:`start`.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
@@ -157,10 +159,10 @@ class LitePullConsumer(PullMember):
         return sorted(self._group.shown(queue) for queue in self._group.queues)
 
     def on_queues_changed(self, topic: str, listener: TopicQueuesChanged) -> None:
-        """Call ``listener(topic, queues)``, a function or ``async def``, when the queues of a topic have changed.
+        """Call ``listener(topic, queues)``, a plain or ``async def`` function, when the queues of a topic have changed.
 
-        The listener may call :meth:`assign`. The topic is checked every ``metadata_check_interval`` seconds; a topic
-        has one listener.
+        The listener may call :meth:`assign`. The topic's route is checked every ``metadata_check_interval`` seconds. A
+        second listener of the same topic replaces the first.
         """
 
         def shown(name: str, queues: list[MessageQueue]) -> Awaitable[None] | None:
@@ -220,9 +222,9 @@ class LitePullConsumer(PullMember):
         await self._rebalancer.start()
 
     async def close(self, *, commit: bool = True) -> None:
-        """Store the offsets and leave the group. May be called more than once.
+        """Store the committed offsets and leave the group. May be called more than once.
 
-        :param commit: with ``auto_commit``, also commit all messages polled so far.
+        :param commit: with ``auto_commit``, commit all polled messages first.
         """
         await self._end(lambda: self._take_apart(commit=commit))
 
@@ -251,14 +253,14 @@ class LitePullConsumer(PullMember):
     # -- messages
 
     async def poll(self, timeout: float | None = 5.0) -> list[MessageExt]:
-        """The next messages, all of one queue and in its order; at most ``pull_batch_size``.
+        """Return the next messages, at most ``pull_batch_size``, all of the same queue and in offset order.
 
         :param timeout: seconds to wait for a message; None: without limit, 0: not at all.
         :returns: an empty list if no message came in time.
         :raises ConfigError: a negative timeout, or nothing is subscribed or assigned.
         :raises NoRouteError: no message came in time, and none of the topics exists.
         :raises NetworkError: no message came in time, and no broker can be reached.
-        :raises BrokerError: no message came in time, and all brokers refuse.
+        :raises BrokerError: no message came in time, and all brokers answer with errors.
         :raises ClosedError: the consumer is not started, or closed.
         """
         began_ns = time_ns()
@@ -283,16 +285,18 @@ class LitePullConsumer(PullMember):
         raise StopAsyncIteration
 
     async def fill_handoff(self, timeout: float | None) -> None:
-        """Reclaim what threads took from the handoff, wait for messages and put them into the handoff.
+        """Wait for messages and put them into ``handoff``, from which threads take them.
 
-        Arguments and errors are those of :meth:`poll`.
+        First mark the messages that threads have taken as consumed.
+
+        Parameters and errors as of :meth:`poll`.
         """
         self._reclaim()
         await self._wait(timeout)
         self.handoff.fill(self._queues.cache)
 
     async def fill_handoff_or_end(self) -> bool:
-        """Do as :meth:`fill_handoff` without a time limit; returns False if the consumer is closed meanwhile."""
+        """Call :meth:`fill_handoff` without a time limit; returns False if the consumer was closed during the wait."""
         self._reclaim()
         is_more = await self._more()
         self.handoff.fill(self._queues.cache)
@@ -302,7 +306,7 @@ class LitePullConsumer(PullMember):
         self.handoff.reclaim(self._queues.cache, self._queues.consumed)
 
     async def _more(self) -> bool:
-        """Wait for a message; returns False if the consumer is closed meanwhile."""
+        """Wait until a message is cached; returns False if the consumer was closed during the wait."""
         try:
             await self._wait(None)
         except ClosedError:
@@ -312,7 +316,7 @@ class LitePullConsumer(PullMember):
         return True
 
     async def _wait(self, timeout: float | None) -> None:
-        """Commit if an automatic commit is due, then wait until there is a message or the time is over."""
+        """Commit if an automatic commit is due, then wait at most ``timeout`` seconds for a cached message."""
         if timeout is not None and timeout < 0:
             raise ConfigError(f"timeout={timeout!r} must not be negative")
         self._check_running()
@@ -331,7 +335,7 @@ class LitePullConsumer(PullMember):
             self._check_failures()
 
     def _check_failures(self) -> None:
-        """Raise the error of a queue if all queues fail, or of a topic if none exists."""
+        """Raise the first queue's error if all queues fail, or the first topic's if there is no queue."""
         problems = self._group.problems
         keys: list[tuple[str, object]] = [("queue", queue) for queue in self._group.queues]
         keys = keys or [("topic", topic) for topic in self.topics()]
@@ -340,25 +344,26 @@ class LitePullConsumer(PullMember):
             raise errors[0].with_traceback(None)  # the same error may be raised many times
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
-        """Stop to pull these queues until :meth:`resume`; their cached messages are still polled.
+        """Stop pulling these queues until :meth:`resume`; polls still return messages that are already cached.
 
-        Queues that this consumer does not own are ignored. A queue that is lost and comes back is not paused.
+        Queues that this consumer does not own are ignored. A queue that a rebalance takes away and returns later is no
+        longer paused.
         """
         self._queues.pause([self._group.named(queue) for queue in queues])
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
-        """Pull these queues again."""
+        """Pull paused queues again."""
         self._queues.resume([self._group.named(queue) for queue in queues])
 
     @property
     def paused(self) -> list[MessageQueue]:
-        """The queues that are paused."""
+        """The paused queues."""
         return sorted(self._group.shown(queue) for queue in self._queues.cache.paused)
 
     # -- offsets
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue at another offset of a queue; its cached messages are discarded.
+        """Continue at ``offset`` of a queue: discard its cached messages and pull from there.
 
         :raises NotAssigned: the consumer does not own the queue.
         :raises OffsetIllegal: the offset is outside of the queue.
@@ -373,12 +378,12 @@ class LitePullConsumer(PullMember):
         self._move(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Continue at the oldest message the broker still has; raises the errors of :meth:`seek`."""
+        """Continue at the oldest stored message of a queue. Errors as of :meth:`seek`."""
         self._process(queue)
         self._move(queue, await self._group.offsets.min_offset(self._group.named(queue)))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Continue with the next message to be stored; raises the errors of :meth:`seek`."""
+        """Continue at the end of a queue, with the next message that is stored. Errors as of :meth:`seek`."""
         self._process(queue)
         self._move(queue, await self._group.offsets.max_offset(self._group.named(queue)))
 
@@ -399,7 +404,7 @@ class LitePullConsumer(PullMember):
         return process
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The offset the group continues at: committed here, or else at the broker; None if there is none.
+        """The committed offset of a queue: from this consumer's memory, or else from the broker; None if there is none.
 
         :raises NetworkError: the broker cannot be reached.
         :raises ClosedError: the consumer is not started, or closed.
@@ -408,9 +413,10 @@ class LitePullConsumer(PullMember):
         return await self._committed(queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store offsets at the brokers: those of all polled messages, or the given ones.
+        """Store offsets at the brokers, in a local file when broadcasting.
 
-        :param offsets: for each queue the offset to continue at: that of the last processed message plus one.
+        :param offsets: for each queue the offset of the last processed message plus one; None: those of all polled
+            messages.
         :raises NotAssigned: the consumer does not own a queue.
         :raises OffsetIllegal: an offset is negative.
         :raises NetworkError: a broker cannot be reached; the offsets of other brokers' queues are stored.
@@ -431,11 +437,11 @@ class LitePullConsumer(PullMember):
     # -- a member of the client instance
 
     def topics(self) -> set[str]:
-        """The topics this consumer consumes."""
+        """The topics that are subscribed, or whose queues are assigned."""
         return set(self._subscriptions)
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Continue at other offsets, smaller or greater, in those of the queues that this consumer owns."""
+        """Continue at these offsets, smaller or greater than the current ones; queues it does not own are ignored."""
         for queue, offset in offsets.items():
             process = self._group.queues.get(queue)
             if process is not None:
@@ -443,7 +449,10 @@ class LitePullConsumer(PullMember):
                 self._queues.commit({queue: offset})
 
     async def persist_offsets(self) -> None:
-        """Send the committed offsets to the brokers, also of queues that are no longer assigned."""
+        """Send committed offsets to the brokers, or write them to a file when broadcasting.
+
+        Offsets of queues that it no longer owns are sent once more and then removed from memory.
+        """
         offsets = self._group.offsets
         await offsets.persist([queue for queue, _ in offsets])
         offsets.retain(self._group.queues)

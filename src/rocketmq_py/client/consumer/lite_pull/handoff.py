@@ -1,7 +1,7 @@
-"""Passes batches from the event loop of a lite pull consumer to threads that poll it.
+"""Passes batches of messages from the event loop of a lite pull consumer to threads that poll.
 
 A call into the event loop costs more than the messages of a pull, so the loop provides several batches at a time. No
-lock is needed: a batch is in one place at a time, and each step is one operation of a deque.
+lock is needed: a batch is in one of two deques at a time, and every step is one atomic operation of a deque.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from rocketmq_py.core.consumer.lite_pull import MessageCache, PulledBatch
 from rocketmq_py.model import MessageQueue
 
 _MOST = 16
-"""Batches provided at a time."""
+"""Maximum number of batches that are ready for threads at a time."""
 _FRESH_SECONDS = 0.1
-"""Seconds that they may be taken without a call into the event loop, which makes the automatic commits."""
+"""Seconds after which threads must call into the event loop again: that call makes the automatic commits."""
 
 
 class Handoff:
-    """The batches that threads can take, and those they have taken."""
+    """Passes batches of messages from the event loop to polling threads, and returns used batches to the event loop.
+
+    It has two deques: batches ready for threads, and batches whose messages polls have returned.
+    """
 
     __slots__ = ("_fresh_until", "_ready", "_taken")
 
@@ -32,7 +35,11 @@ class Handoff:
     # -- by any thread
 
     def take(self) -> PulledBatch | None:
-        """The next batch, to be given to :meth:`taken`; None if a call into the event loop is needed."""
+        """Return the next batch, which the thread must pass to :meth:`taken` after use.
+
+        None if no batch is ready, or they are older than ``_FRESH_SECONDS``: the thread must call the event loop, which
+        fills the deque again.
+        """
         while self._fresh_until > monotonic():
             try:
                 batch = self._ready.popleft()
@@ -43,17 +50,17 @@ class Handoff:
         return None
 
     def taken(self, batch: PulledBatch) -> None:
-        """Note that the messages of a batch before its ``at`` have been handed out."""
+        """Record that the application has got the messages of a batch before index ``batch.at``."""
         self._taken.append(batch)
         if batch.at < len(batch.messages):
-            self._fresh_until = 0.0  # only the event loop can put the rest of the batch first
+            self._fresh_until = 0.0  # the event loop must put the rest back before later batches
 
     # -- by the loop
 
     def reclaim(self, cache: MessageCache, consumed: Callable[[MessageQueue], None]) -> None:
-        """Mark taken messages as consumed, and put the rest back into the cache, in order.
+        """Mark messages that the application has got as consumed, and put all others back into the cache, in order.
 
-        :param consumed: called with the queue of each batch that was taken.
+        :param consumed: called with the queue of each batch that a thread has used.
         """
         while self._ready:
             try:
@@ -66,7 +73,7 @@ class Handoff:
             consumed(batch.process.queue)
 
     def fill(self, cache: MessageCache) -> None:
-        """Provide batches of the cache."""
+        """Make batches of the cache ready for threads."""
         while len(self._ready) < _MOST and (batch := cache.borrow_batch()) is not None:
             self._ready.append(batch)
         self._fresh_until = monotonic() + _FRESH_SECONDS

@@ -1,6 +1,6 @@
-"""The options of a lite pull consumer, their defaults and what is allowed.
+"""The options of a lite pull consumer, their defaults and ranges.
 
-Names and defaults are those of Java's DefaultLitePullConsumer, in seconds and whole words.
+The defaults are those of Java's DefaultLitePullConsumer; the names are too, spelled out. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rocketmq_py.client.consumer.options import PullingOptions, check_ranges, ch
 class LitePullOptions(PullingOptions):
     """Options of a lite pull consumer, besides those of :class:`PullingOptions`. Times are in seconds.
 
-    :param pull_batch_size: the most messages per pull, and per poll.
-    :param pull_threshold_for_all: flow control: stop to pull while more messages of all queues are held; every batch
-        counts as a full one.
-    :param auto_commit: a poll commits what earlier polls returned, if the last commit is old enough.
-    :param auto_commit_interval: the least time between two such commits.
-    :param broker_suspend_time: how long a broker may hold a pull that finds nothing.
-    :param timeout_when_suspend: how long to wait for the answer to a pull.
-    :param metadata_check_interval: pause between two checks of watched topics.
+    :param pull_batch_size: maximum number of messages per pull, and per poll.
+    :param pull_threshold_for_all: flow control: pause pulling while more than this many messages of all queues are
+        cached; every cached batch counts as ``pull_batch_size`` messages.
+    :param auto_commit: polls commit the messages of earlier polls, at most every ``auto_commit_interval`` seconds.
+    :param auto_commit_interval: the least time between two automatic commits.
+    :param broker_suspend_time: how long a broker may hold a pull until a message arrives (long polling).
+    :param timeout_when_suspend: how long to wait for the answer to a pull; more than ``broker_suspend_time``.
+    :param metadata_check_interval: time between two checks of the topics of ``on_queues_changed``.
     """
 
     pull_batch_size: int = 10

@@ -1,7 +1,7 @@
 """The pull loop of one queue of a lite pull consumer: fills the message cache until the queue is dropped.
 
-Carries out what ``core.consumer.flow_control`` and ``core.consumer.lite_pull`` decide. While messages come, the next
-pull is sent before the last answer is decoded.
+``core.consumer.flow_control`` and ``core.consumer.lite_pull`` decide when it pulls. After a pull that found messages,
+the next pull is sent before the answer is decoded.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from rocketmq_py.remoting.connection import Connection
 _log = logging.getLogger(__name__)
 
 START_DELAY = 3.0
-"""Seconds until the next try after the start offset of a queue could not be read."""
+"""The least pause in seconds after a failure to read the start offset of a queue."""
 
 
 class LitePullLoop:
-    """Pulls one queue into a cache.
+    """Pulls one queue into the message cache of a lite pull consumer.
 
     :param cache: gets the messages.
     :param subscription: returns the subscription of a topic; called before every pull.
@@ -74,7 +74,7 @@ class LitePullLoop:
         self._arrived = arrived
         self._move = move
         self._offset: int | None = None
-        self._is_damaged = False  # the message at the offset
+        self._is_damaged = False  # True if the message at self._offset was damaged
         self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._failures = group.failure_log(("queue", process.queue), process.queue.broker_name)
         self._flow = FlowControlLog(group.name, process, logging.INFO)  # a slow poll loop is the application's choice
@@ -82,13 +82,13 @@ class LitePullLoop:
         self._has_pulled = False
 
     def wake(self) -> None:
-        """Check again now whether the queue may be pulled."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self, delay: float, offset: int | None) -> None:
-        """Pull until the queue is dropped, after ``delay`` seconds.
+        """Wait ``delay`` seconds, then pull until the queue is dropped.
 
-        :param offset: the offset to start at; None: the one that is committed then.
+        :param offset: the offset to start at; None: the offset that is committed after the delay.
         """
         self._offset = offset
         await asyncio.sleep(delay)
@@ -99,7 +99,7 @@ class LitePullLoop:
             self._failures.close()
 
     async def _step(self) -> None:
-        """Pull as long as messages come, or wait."""
+        """Pull until a pull finds no message, or wait if flow control forbids to pull."""
         now = self._process.pulled_at = self._group.now()
         decision = self._decide()
         if decision.step is PullStep.WAIT:
@@ -123,7 +123,7 @@ class LitePullLoop:
         return self._cache.decide_pull(self._process, running=running, coming=coming, coming_bytes=coming_bytes)
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pull, refresh the route if that may help; return the seconds to wait before the next pull."""
         queue = self._process.queue
         delay = failure_delay(error, self._group.options.pull_delay_after_error)
         if self._offset is None:
@@ -139,7 +139,7 @@ class LitePullLoop:
         return delay
 
     def _topic_deleted(self) -> None:
-        """Forget offset and messages: a topic that is created later under the same name is another one."""
+        """Discard the queue's offset and cached messages: they do not apply to a new topic of the same name."""
         self._group.offsets.remove(self._process.queue)
         self._offset = None
         if self._has_pulled:
@@ -148,7 +148,7 @@ class LitePullLoop:
             self._move(self._process, None)
 
     async def _start_offset(self) -> int:
-        """The offset to start at: committed here, committed by the group, or what ``consume_from`` says."""
+        """The offset to start at: the one in memory, else the one committed at the broker, else by ``consume_from``."""
         queue, offsets, options = self._process.queue, self._group.offsets, self._group.options
         stored = offsets.get(queue)
         if stored is None:
@@ -158,7 +158,7 @@ class LitePullLoop:
     # -- pulling
 
     async def _pull(self, offset: int) -> None:
-        """Pull from ``offset``, and continue as long as messages come and flow control allows it."""
+        """Pull from ``offset`` on until a pull finds no message or flow control forbids the next pull."""
         pull: PendingPull | None = await self._begin(offset)
         try:
             while pull is not None:
@@ -176,7 +176,7 @@ class LitePullLoop:
                 discard(pull)
 
     async def _pull_one(self, offset: int) -> None:
-        """Pull the next message, or move on if it is damaged for good."""
+        """Pull only the message at ``offset``, from other replicas if it is damaged; skip it if all copies are."""
         queue = self._process.queue
         subscription = self._subscription(queue.topic)
         pulled = await self._group.single_pulls.pull(queue, offset, subscription, broker_id=self._broker_id)
@@ -197,7 +197,7 @@ class LitePullLoop:
         return self._send(await instance.connections.get(address), offset)
 
     def _begin_next(self, answer: PullAnswer) -> PendingPull | None:
-        """Send the pull that follows one that found messages; None if those messages have to be handled first."""
+        """Send the next pull before ``answer`` is decoded; None if ``answer`` must be handled first."""
         pull, header = answer.pull, answer.header
         if answer.code != FOUND or self._next_broker(header) != self._broker_id or pull.connection.closed:
             return None
@@ -227,14 +227,14 @@ class LitePullLoop:
             _log.log(level, "pulling %s works again", self._process.queue)
 
     def _next_broker(self, header: PullResponse) -> int:
-        """The id of the replica to pull from next."""
+        """The broker id to pull from next: the option ``pull_from_broker_id``, or what the last answer suggests."""
         chosen = self._group.options.pull_from_broker_id
         return header.suggest_which_broker_id if chosen is None else chosen
 
     # -- answers
 
     async def _handle(self, answer: PullAnswer) -> int:
-        """Put the messages of an answer into the cache; returns the offset to continue at."""
+        """Put the messages of an answer into the cache; returns the offset of the next pull."""
         group, queue = self._group, self._process.queue
         messages, next_offset = list[MessageExt](), answer.header.next_begin_offset
         if answer.code == FOUND or answer.header.damaged is not None:
@@ -255,7 +255,7 @@ class LitePullLoop:
         return next_offset
 
     def _finished(self, messages: list[MessageExt]) -> list[MessageExt]:
-        """Pulled messages as the application gets them."""
+        """Remove the namespace from pulled messages, and apply the filter hooks."""
         group = self._group
         group.show(messages)
         return filter_messages(group.options.filter_hooks, group.name, group.shown(self._process.queue), messages)

@@ -1,5 +1,5 @@
-"""What the blocking lite pull consumer does in the calling thread: messages that were fetched already are handed out
-without the event loop.
+"""The base class of the blocking lite pull consumer: polls return messages of the handoff without a call into the
+event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rocketmq_py.model import MessageExt, MessageQueue
 
 
 class LitePullMember(BlockingMember[LitePullConsumer]):
-    """A lite pull consumer for threads."""
+    """Base of the blocking lite pull consumer: poll and iteration in the calling thread."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -70,7 +70,7 @@ class LitePullMember(BlockingMember[LitePullConsumer]):
 
 
 def _time_left(timeout: float | None) -> Callable[[], float | None]:
-    """A function that returns the seconds left of a time that begins now; None for no limit."""
+    """Return a function that returns the seconds left of ``timeout``, which starts now; None if there is no limit."""
     if timeout is None:
         return lambda: None
     end = monotonic() + timeout

@@ -1,4 +1,4 @@
-"""Checks the queues of topics from time to time and calls a listener when they have changed."""
+"""Checks the routes of topics periodically and calls a listener when the queues of a topic have changed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rocketmq_py.tasks import Background
 _log = logging.getLogger(__name__)
 
 TopicQueuesChanged = Callable[[str, list[MessageQueue]], Awaitable[None] | None]
-"""Gets a topic and its current queues."""
+"""A listener for changes of a topic's queues: called with the topic and its current readable queues."""
 
 
 class TopicWatch:
-    """The watched topics and their queues at the last check.
+    """Checks topics in the background and calls their listeners when the queues differ from those of the last check.
 
     :param interval: seconds between two checks.
     """
@@ -33,7 +33,7 @@ class TopicWatch:
         self._work = Background()
 
     def add(self, topic: str, listener: TopicQueuesChanged) -> None:
-        """Watch a topic; replaces a former listener of it."""
+        """Watch a topic with this listener instead of an earlier one; the topic is checked at once."""
         self._listeners[topic] = listener
         self._added.set()
 

@@ -1,1 +1,1 @@
-"""Where consumers store the offsets of their groups: at the broker or in a local file."""
+"""Stores of consume offsets: at the broker (clustering) or in a local file (broadcasting)."""

@@ -1,6 +1,6 @@
-"""The offsets of a broadcasting consumer, in a local file that Java clients can read and write, too.
+"""The offsets of a broadcasting consumer, in a local file with the path and format of Java's LocalFileOffsetStore.
 
-Path and format are those of Java's LocalFileOffsetStore. Every member gets every message and keeps offsets of its own.
+Each member of a broadcasting group gets all messages and has its own offsets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from rocketmq_py.wire import fastjson
 _log = logging.getLogger(__name__)
 
 FOLDER = ".rocketmq_offsets"
-"""Folder in the home directory, unless ``local_offset_dir`` is set (Java: rocketmq.client.localOffsetStoreDir)."""
+"""Default folder, in the home directory; the option ``local_offset_dir`` replaces it (Java: localOffsetStoreDir)."""
 
 
 class LocalOffsetStore(OffsetStore):
-    """Offsets in ``<directory>/<client id>/<group>/offsets.json``, with the previous state in ``offsets.json.bak``.
+    """Offsets in ``<directory>/<client id>/<group>/offsets.json``, with the previous version in ``offsets.json.bak``.
 
     :param directory: ``~/.rocketmq_offsets`` by default.
-    :raises NameIllegal: client id or group cannot be the name of a folder.
+    :raises NameIllegal: the client id or group is not a legal folder name.
     """
 
     __slots__ = ("path",)
@@ -42,14 +42,14 @@ class LocalOffsetStore(OffsetStore):
         self.path = below(below(root, instance.client_id), group) / "offsets.json"
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The offset in the file, None if there is none.
+        """The offset of a queue in the file; None if the file has none.
 
         :raises StoreError: neither the file nor its backup can be read.
         """
         return (await asyncio.to_thread(load, self.path)).get(queue)
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Write the offsets of ``queues`` into the file, which keeps those of other queues; failures are logged."""
+        """Write the offsets of ``queues`` to the file, without changing those of other queues; failures are logged."""
         offsets = {queue: offset for queue, offset in self if queue in queues}
         if not offsets:
             return
@@ -69,9 +69,9 @@ class LocalOffsetStore(OffsetStore):
 
 
 def load(path: Path) -> dict[MessageQueue, int]:
-    """The offsets in a file, or in its backup if the file is missing or broken; empty if there is neither.
+    """Read the offsets from a file, or from its backup if the file is missing or damaged; empty if both are missing.
 
-    :raises StoreError: there are files, and none can be read.
+    :raises StoreError: the file or its backup exists, but neither can be read.
     """
     fault: Exception | None = None
     for candidate in (path, _backup(path)):
@@ -101,9 +101,9 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 def decode(data: bytes) -> dict[MessageQueue, int]:
-    """Decode an ``offsets.json``.
+    """Decode the contents of an ``offsets.json``.
 
-    :raises ValueError: the data is not one.
+    :raises ValueError: the data is not valid.
     """
     table = msgspec.convert(fastjson.loads(data), _File, strict=False).offset_table
     keys = {text: msgspec.json.decode(text, type=_Key, strict=False) for text in table}
@@ -111,7 +111,7 @@ def decode(data: bytes) -> dict[MessageQueue, int]:
 
 
 def encode(offsets: dict[MessageQueue, int]) -> bytes:
-    """Encode an ``offsets.json``, whose table has queues as keys."""
+    """Encode offsets as the contents of an ``offsets.json``; the keys of its table are queues as JSON objects."""
     table: dict[Any, int] = {
         (("brokerName", queue.broker_name), ("queueId", queue.queue_id), ("topic", queue.topic)): offset
         for queue, offset in sorted(offsets.items())
@@ -134,7 +134,7 @@ def _backup(path: Path) -> Path:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Replace a file so that a reader sees either the old or the new content."""
+    """Replace a file atomically: a reader sees either the old or the new content."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     fresh.write_bytes(data)
     fresh.replace(path)

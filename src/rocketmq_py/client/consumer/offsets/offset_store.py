@@ -1,6 +1,6 @@
-"""The offsets of a consumer group: in memory, and stored at the brokers.
+"""The committed offsets of a consumer: in memory, and stored at the brokers.
 
-Sends QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15) and queries of queue bounds. Consumers decide when.
+Sends QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15), and queries of a queue's offsets.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from rocketmq_py.protocol.names import is_retry_topic
 _log = logging.getLogger(__name__)
 
 TIMEOUT = 5.0
-"""Seconds to wait for a broker's answer about offsets."""
+"""Seconds to wait for the answer to a request about offsets."""
 
 
 class OffsetStore(OffsetTable, abc.ABC):
-    """The offsets of a group: a table in memory that is stored as the message model demands."""
+    """The committed offsets of a consumer, in memory; subclasses store them at brokers or in a local file."""
 
     __slots__ = ("_instance",)
 
@@ -45,48 +45,51 @@ class OffsetStore(OffsetTable, abc.ABC):
 
     @abc.abstractmethod
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The stored offset, None if there is none."""
+        """Read the stored offset of a queue; None if there is none."""
 
     @abc.abstractmethod
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Store the offsets of ``queues`` without waiting for confirmation; failures are logged."""
+        """Store the offsets of ``queues`` without waiting for the brokers' answers; failures are logged."""
 
     @abc.abstractmethod
     async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
-        """Do as :meth:`persist` and wait until the offsets are stored."""
+        """Store the offsets of ``queues`` and wait until they are stored; failures are logged."""
 
     @abc.abstractmethod
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store these offsets and wait until they are stored; one failure does not stop the others.
+        """Store these offsets and wait until they are stored; if one fails, the others are stored all the same.
 
         :raises NetworkError: a broker cannot be reached.
-        :raises BrokerError: a broker refuses.
-        :raises StoreError: a file cannot be written.
+        :raises BrokerError: a broker refuses the offset.
+        :raises StoreError: the local file cannot be written.
         """
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get."""
+        """Ask the broker for the offset that the queue's next message will get."""
         header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message the broker still has."""
+        """Ask the broker for the offset of the queue's oldest message."""
         header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
         return first_offset(await self._ask(queue, RequestCode.GET_MIN_OFFSET, header))
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at or after a time in milliseconds."""
+        """Ask the broker for the offset of the first message stored at or after a time.
+
+        :param timestamp_ms: milliseconds since the epoch.
+        """
         header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def start_of(
         self, queue: MessageQueue, stored: int | None, mode: ConsumeFromWhere, timestamp_ms: Callable[[], int]
     ) -> int:
-        """The offset to start a queue at.
+        """Return the offset at which to start consuming a queue.
 
-        :param stored: the group's committed offset, None if there is none.
+        :param stored: the group's committed offset; None if there is none.
         :param mode: where to start without a committed offset.
-        :param timestamp_ms: returns the time to start at, for ``ConsumeFromWhere.TIMESTAMP``.
+        :param timestamp_ms: returns the time to start at in milliseconds, for ``ConsumeFromWhere.TIMESTAMP``.
         """
         start = initial_offset(mode, stored, is_retry=is_retry_topic(queue.topic))
         if start is OffsetQuery.MAX_OFFSET:
@@ -101,7 +104,7 @@ class OffsetStore(OffsetTable, abc.ABC):
 
 
 class BrokerOffsetStore(OffsetStore):
-    """The offsets of a group whose members share the queues, stored at the brokers."""
+    """The committed offsets of a clustering consumer, stored at the brokers of the queues."""
 
     __slots__ = ("_failing_brokers", "_group")
 
@@ -111,10 +114,10 @@ class BrokerOffsetStore(OffsetStore):
         self._failing_brokers: set[str] = set()
 
     async def fetch(self, queue: MessageQueue) -> int | None:
-        """The group's offset at the broker, None if there is none.
+        """Ask the broker for the group's committed offset; None if there is none.
 
         :raises NetworkError: the broker cannot be reached.
-        :raises BrokerError: the broker refuses.
+        :raises BrokerError: the broker refuses the query.
         """
         header = QueryConsumerOffset(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
         try:
@@ -129,7 +132,7 @@ class BrokerOffsetStore(OffsetStore):
                 await self._send(queue, offset, confirm=False)
 
     async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
-        """Do as :meth:`persist` and wait until the brokers have stored the offsets."""
+        """Send the offsets of ``queues`` to their brokers and wait for the answers; failures are logged."""
         await asyncio.gather(*(self._send(queue, offset, confirm=True) for queue, offset in self if queue in queues))
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:

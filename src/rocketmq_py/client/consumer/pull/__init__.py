@@ -1,1 +1,1 @@
-"""The older pull consumer, asyncio and blocking. Deprecated in favour of the lite pull consumer."""
+"""The pull consumer, asyncio and blocking. Deprecated in favour of the lite pull consumer."""

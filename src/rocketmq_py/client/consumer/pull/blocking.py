@@ -22,21 +22,23 @@ from rocketmq_py.model import MessageExt, MessageQueue, PullResult
 class PullConsumer(BlockingPullMember):
     """Pulls messages on request. Deprecated: use :class:`~rocketmq_py.LitePullConsumer`.
 
-    The application asks for queues, pulls at offsets of its choice, and reports its progress with
-    :meth:`update_offset`. Offsets are stored every 5 seconds and on close.
+    The application gets queues from :meth:`assignment`, pulls at offsets of its choice, and sets the offset to commit
+    with :meth:`update_offset`. Offsets are stored every 5 seconds and on close.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
-    :param topics: topics whose queues the members of the group share; :meth:`assignment` returns this member's share.
-    :param queues_changed: called when the share changes.
+    :param topics: topics whose queues the members of the group share; :meth:`assignment` returns the queues that this
+        consumer owns.
+    :param queues_changed: called with a topic, all its queues and the queues that this consumer owns, after the latter
+        have changed.
     :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
         below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
-    :param address_map: other addresses for the ones brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
-    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
+    :param credentials: sign requests with these, for servers with access control.
+    :param timeout: seconds to wait for answers of name servers, and of brokers to heartbeats.
     :param settings: further options: see :class:`PullOptions`.
     :raises ConfigError: an illegal argument.
 
@@ -81,18 +83,20 @@ class PullConsumer(BlockingPullMember):
         self._run(self._aio.close())
 
     def health(self) -> Health:
-        """The current state, queues, rates and stuck listeners."""
+        """A snapshot of the consumer's state, queues, rates, stuck listeners and problems."""
         return self._call(self._aio.health)
 
     def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages behind the updated offsets and of this member's share, as the brokers count now.
+        """Ask the brokers how many messages follow the committed offset of each queue.
+
+        Covers the queues that this consumer owns and those with an offset of :meth:`update_offset`.
 
         :raises NetworkError: a broker cannot be reached.
         """
         return self._run(self._aio.lag())
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of a topic, as a name server knows them now.
+        """Ask a name server for the readable queues of a topic.
 
         :raises NoRouteError: the topic does not exist.
         :raises NetworkError: no name server answers.
@@ -100,18 +104,21 @@ class PullConsumer(BlockingPullMember):
         return self._run(self._aio.queues(topic))
 
     def offset_for_timestamp(self, queue: MessageQueue, when: datetime.datetime | int) -> int:
-        """The offset of the first message stored at a time or later.
+        """Ask the broker for the offset of the first message of a queue stored at or after ``when``.
 
         :param when: an aware or local ``datetime``, or milliseconds since the epoch.
-        :raises NoRouteError: no route names the queue's broker.
+        :raises NoRouteError: the name servers do not know the queue's broker.
         :raises NetworkError: the broker cannot be reached.
-        :raises BrokerError: the broker refuses.
+        :raises BrokerError: the broker refuses the query.
         :raises ClosedError: the consumer is not started, or closed.
         """
         return self._run(self._aio.offset_for_timestamp(queue, when))
 
     def assignment(self, topic: str | None = None) -> list[MessageQueue]:
-        """This member's share of the queues of the registered topics, or of one of them."""
+        """The queues of ``topics`` that this consumer owns, sorted.
+
+        :param topic: return only the queues of this topic.
+        """
         return self._call(lambda: self._aio.assignment(topic))
 
     def pull(
@@ -125,21 +132,22 @@ class PullConsumer(BlockingPullMember):
         wait: bool = False,
         timeout: float | None = None,
     ) -> PullResult:
-        """Pull once.
+        """Send one pull request and return its result: status, messages, and the offset of the next pull.
 
-        :param offset: the offset of the first message.
+        :param offset: the offset to pull from.
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
             ``enablePropertyFilter=true``.
-        :param max_messages: the most messages to return.
-        :param wait: let the broker hold the pull for up to ``broker_suspend_time`` until there is a message.
+        :param max_messages: maximum number of messages to return.
+        :param wait: let the broker hold the pull for up to ``broker_suspend_time`` seconds until a message arrives.
         :param timeout: seconds to wait for the answer; by default ``pull_timeout``, or ``timeout_when_suspend`` with
             ``wait``.
         :raises ConfigError: an illegal expression, or ``max_messages`` is not positive.
-        :raises OffsetIllegal: a negative offset. An offset outside of the queue is a result: ``OFFSET_ILLEGAL``.
+        :raises OffsetIllegal: a negative offset. Any other offset outside of the queue does not raise: the result has
+            the status ``OFFSET_ILLEGAL``.
         :raises NoRouteError: the topic does not exist, or no route names the queue's broker.
         :raises NetworkError: the broker cannot be reached or does not answer in time.
-        :raises BrokerError: the broker refuses.
+        :raises BrokerError: the broker refuses the pull.
         :raises ClosedError: the consumer is not started, or closed.
         """
         return self._run(
@@ -147,17 +155,21 @@ class PullConsumer(BlockingPullMember):
         )
 
     def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
-        """Send a message to the group's retry topic, for a push consumer or whoever pulls that topic.
+        """Send a message back to the broker, which stores it in the group's retry topic after a delay.
 
-        :param delay_level: 0: the broker chooses the delay, longer each time; 1-18: one of the broker's delay levels;
-            -1: to the dead-letter topic at once.
+        Push consumers of the group get it; other consumers must pull the retry topic.
+
+        :param delay_level: 0: the broker chooses the delay, longer each time; 1 to 18: one of the broker's delay
+            levels; -1: to the dead-letter topic at once.
         :raises NetworkError: no broker accepted the message.
         :raises ClosedError: the consumer is not started, or closed.
         """
         self._run(self._aio.send_back(message, delay_level))
 
     def update_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Set the offset to continue at, which may be smaller than before; it is stored every 5 seconds.
+        """Set the offset of a queue to commit, smaller or greater than before; offsets are stored every 5 seconds.
+
+        :param offset: the offset of the last processed message plus one.
 
         :raises OffsetIllegal: the offset is negative.
         :raises ClosedError: the consumer is not started, or closed.
@@ -165,19 +177,21 @@ class PullConsumer(BlockingPullMember):
         self._call(lambda: self._aio.update_offset(queue, offset))
 
     def committed(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
-        """The offset the group continues at; None if there is none.
+        """The committed offset of a queue: the last one of :meth:`update_offset`, or else the one stored at the broker.
 
-        It is the one given to :meth:`update_offset` if it is not stored yet, otherwise the one stored at the broker.
+        None if there is neither.
 
-        :param from_store: return the stored offset only.
+        :param from_store: return only the offset stored at the broker, in the local file when broadcasting.
         :raises NetworkError: the broker cannot be reached.
         :raises ClosedError: the consumer is not started, or closed.
         """
         return self._run(self._aio.committed(queue, from_store=from_store))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store offsets now: all that were updated, or the given ones.
+        """Store offsets now.
 
+        :param offsets: for each queue the offset of the last processed message plus one; None: all offsets of
+            :meth:`update_offset`.
         :raises OffsetIllegal: an offset is negative.
         :raises NetworkError: a broker cannot be reached; the offsets of other brokers' queues are stored.
         :raises StoreError: the file of a broadcasting consumer cannot be written.
@@ -186,9 +200,9 @@ class PullConsumer(BlockingPullMember):
         self._run(self._aio.commit(offsets))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message the broker still has; raises the errors of :meth:`committed`."""
+        """Ask the broker for the offset of the oldest message of a queue. Errors as of :meth:`committed`."""
         return self._run(self._aio.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get; raises the errors of :meth:`committed`."""
+        """Ask the broker for the offset that the queue's next message will get. Errors as of :meth:`committed`."""
         return self._run(self._aio.max_offset(queue))

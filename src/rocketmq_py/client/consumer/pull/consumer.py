@@ -1,7 +1,7 @@
-"""The older pull consumer: every pull is a call of the application. Deprecated as in Java: use lite pull.
+"""The asyncio pull consumer (Java's DefaultMQPullConsumer): the application calls each pull. Deprecated: use lite pull.
 
-Sends one pull at a time, keeps offsets, and reports which queues the group allots to it. ``pull.blocking`` is the same
-for programs without an event loop.
+It stores offsets and reports which queues a rebalance assigns to it. ``pull.blocking`` has the class for programs
+without an event loop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ _STATUS: dict[int, PullStatus] = {
 
 
 def warn_deprecated(stacklevel: int) -> None:
-    """Warn that the class is deprecated, and name its successor."""
+    """Emit the DeprecationWarning of PullConsumer.
+
+    :param stacklevel: as of :func:`warnings.warn`, counted from the caller.
+    """
     warnings.warn(
         "PullConsumer is deprecated, as DefaultMQPullConsumer is; LitePullConsumer does all of it and pulls ahead",
         DeprecationWarning,
@@ -58,21 +61,23 @@ def warn_deprecated(stacklevel: int) -> None:
 class PullConsumer(PullMember):
     """Pulls messages on request. Deprecated: use :class:`~rocketmq_py.aio.LitePullConsumer`.
 
-    The application asks for queues, pulls at offsets of its choice, and reports its progress with
-    :meth:`update_offset`. Offsets are stored every 5 seconds and on close.
+    The application gets queues from :meth:`assignment`, pulls at offsets of its choice, and sets the offset to commit
+    with :meth:`update_offset`. Offsets are stored every 5 seconds and on close.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
-    :param topics: topics whose queues the members of the group share; :meth:`assignment` returns this member's share.
-    :param queues_changed: called when the share changes.
+    :param topics: topics whose queues the members of the group share; :meth:`assignment` returns the queues that this
+        consumer owns.
+    :param queues_changed: called with a topic, all its queues and the queues that this consumer owns, after the latter
+        have changed.
     :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
         below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
-    :param address_map: other addresses for the ones brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
-    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
+    :param credentials: sign requests with these, for servers with access control.
+    :param timeout: seconds to wait for answers of name servers, and of brokers to heartbeats.
     :param settings: further options: see :class:`PullOptions`.
     :raises ConfigError: an illegal argument.
     """
@@ -142,7 +147,10 @@ class PullConsumer(PullMember):
     # -- queues
 
     def assignment(self, topic: str | None = None) -> list[MessageQueue]:
-        """This member's share of the queues of the registered topics, or of one of them."""
+        """The queues of ``topics`` that this consumer owns, sorted.
+
+        :param topic: return only the queues of this topic.
+        """
         owned = [self._group.shown(queue) for queue in self._group.queues]
         return sorted(queue for queue in owned if topic in (None, queue.topic))
 
@@ -159,21 +167,22 @@ class PullConsumer(PullMember):
         wait: bool = False,
         timeout: float | None = None,
     ) -> PullResult:
-        """Pull once.
+        """Send one pull request and return its result: status, messages, and the offset of the next pull.
 
-        :param offset: the offset of the first message.
+        :param offset: the offset to pull from.
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
             ``enablePropertyFilter=true``.
-        :param max_messages: the most messages to return.
-        :param wait: let the broker hold the pull for up to ``broker_suspend_time`` until there is a message.
+        :param max_messages: maximum number of messages to return.
+        :param wait: let the broker hold the pull for up to ``broker_suspend_time`` seconds until a message arrives.
         :param timeout: seconds to wait for the answer; by default ``pull_timeout``, or ``timeout_when_suspend`` with
             ``wait``.
         :raises ConfigError: an illegal expression, or ``max_messages`` is not positive.
-        :raises OffsetIllegal: a negative offset. An offset outside of the queue is a result: ``OFFSET_ILLEGAL``.
+        :raises OffsetIllegal: a negative offset. Any other offset outside of the queue does not raise: the result has
+            the status ``OFFSET_ILLEGAL``.
         :raises NoRouteError: the topic does not exist, or no route names the queue's broker.
         :raises NetworkError: the broker cannot be reached or does not answer in time.
-        :raises BrokerError: the broker refuses.
+        :raises BrokerError: the broker refuses the pull.
         :raises ClosedError: the consumer is not started, or closed.
         """
         self._check_running()
@@ -225,7 +234,7 @@ class PullConsumer(PullMember):
             raise
 
     def _broker_id(self, queue: MessageQueue) -> int:
-        """The id of the replica to pull from: the configured one, or the one that the last answer suggested."""
+        """The broker id to pull from: the option ``pull_from_broker_id``, or what the last answer suggested."""
         chosen = self._options.pull_from_broker_id
         return self._broker_ids.get(queue, MASTER_ID) if chosen is None else chosen
 
@@ -247,10 +256,12 @@ class PullConsumer(PullMember):
         )  # fmt: skip
 
     async def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
-        """Send a message to the group's retry topic, for a push consumer or whoever pulls that topic.
+        """Send a message back to the broker, which stores it in the group's retry topic after a delay.
 
-        :param delay_level: 0: the broker chooses the delay, longer each time; 1-18: one of the broker's delay levels;
-            -1: to the dead-letter topic at once.
+        Push consumers of the group get it; other consumers must pull the retry topic.
+
+        :param delay_level: 0: the broker chooses the delay, longer each time; 1 to 18: one of the broker's delay
+            levels; -1: to the dead-letter topic at once.
         :raises NetworkError: no broker accepted the message.
         :raises ClosedError: the consumer is not started, or closed.
         """
@@ -262,7 +273,9 @@ class PullConsumer(PullMember):
     # -- offsets
 
     def update_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Set the offset to continue at, which may be smaller than before; it is stored every 5 seconds.
+        """Set the offset of a queue to commit, smaller or greater than before; offsets are stored every 5 seconds.
+
+        :param offset: the offset of the last processed message plus one.
 
         :raises OffsetIllegal: the offset is negative.
         :raises ClosedError: the consumer is not started, or closed.
@@ -273,11 +286,11 @@ class PullConsumer(PullMember):
         self._group.offsets.update(self._group.named(queue), offset, increase_only=False)
 
     async def committed(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
-        """The offset the group continues at; None if there is none.
+        """The committed offset of a queue: the last one of :meth:`update_offset`, or else the one stored at the broker.
 
-        It is the one given to :meth:`update_offset` if it is not stored yet, otherwise the one stored at the broker.
+        None if there is neither.
 
-        :param from_store: return the stored offset only.
+        :param from_store: return only the offset stored at the broker, in the local file when broadcasting.
         :raises NetworkError: the broker cannot be reached.
         :raises ClosedError: the consumer is not started, or closed.
         """
@@ -287,8 +300,10 @@ class PullConsumer(PullMember):
         return await self._committed(queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store offsets now: all that were updated, or the given ones.
+        """Store offsets now.
 
+        :param offsets: for each queue the offset of the last processed message plus one; None: all offsets of
+            :meth:`update_offset`.
         :raises OffsetIllegal: an offset is negative.
         :raises NetworkError: a broker cannot be reached; the offsets of other brokers' queues are stored.
         :raises StoreError: the file of a broadcasting consumer cannot be written.
@@ -303,17 +318,19 @@ class PullConsumer(PullMember):
             await self._group.offsets.store({self._group.named(queue): offset for queue, offset in offsets.items()})
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message the broker still has; raises the errors of :meth:`committed`."""
+        """Ask the broker for the offset of the oldest message of a queue. Errors as of :meth:`committed`."""
         self._check_running()
         return await self._group.offsets.min_offset(self._group.named(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get; raises the errors of :meth:`committed`."""
+        """Ask the broker for the offset that the queue's next message will get. Errors as of :meth:`committed`."""
         self._check_running()
         return await self._group.offsets.max_offset(self._group.named(queue))
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages behind the updated offsets and of this member's share, as the brokers count now.
+        """Ask the brokers how many messages follow the committed offset of each queue.
+
+        Covers the queues that this consumer owns and those with an offset of :meth:`update_offset`.
 
         :raises NetworkError: a broker cannot be reached.
         """
@@ -323,15 +340,15 @@ class PullConsumer(PullMember):
     # -- a member of the client instance
 
     def topics(self) -> set[str]:
-        """The registered topics, and those that were pulled."""
+        """The topics of the option ``topics``, and those that were pulled."""
         return {*self._group.subscriptions, *(topic for topic, _, _ in self._filters)}
 
     async def persist_offsets(self) -> None:
-        """Send the updated offsets to the brokers."""
+        """Send the offsets of :meth:`update_offset` to the brokers, or write them to a file when broadcasting."""
         await self._group.offsets.persist([queue for queue, _ in self._group.offsets])
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Set other offsets, smaller or greater, for those of the queues that have one here."""
+        """Replace offsets of :meth:`update_offset` by these; queues without one are ignored."""
         for queue, offset in offsets.items():
             if self._group.offsets.get(queue) is not None:
                 self._group.offsets.update(queue, offset, increase_only=False)

@@ -1,6 +1,6 @@
-"""The options of the older pull consumer, their defaults and what is allowed.
+"""The options of the deprecated pull consumer, their defaults and ranges.
 
-Names and defaults are those of Java's DefaultMQPullConsumer, in seconds and whole words.
+The defaults are those of Java's DefaultMQPullConsumer; the names are too, spelled out. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rocketmq_py.errors import ConfigError
 class PullOptions(QueueOptions):
     """Options of a pull consumer, besides those of :class:`QueueOptions`. Times are in seconds.
 
-    :param pull_timeout: how long to wait for the answer to a pull.
-    :param broker_suspend_time: how long a broker may hold a pull with ``wait=True`` that finds nothing.
-    :param timeout_when_suspend: how long to wait for the answer to such a pull.
-    :param max_reconsume_times: how often a message may be sent back before it goes to the dead letters.
+    :param pull_timeout: how long to wait for the answer to a pull without ``wait=True``.
+    :param broker_suspend_time: how long a broker may hold a pull with ``wait=True`` until a message arrives.
+    :param timeout_when_suspend: how long to wait for the answer to a pull with ``wait=True``.
+    :param max_reconsume_times: how often a message may be sent back before it goes to the dead-letter topic.
     """
 
     pull_timeout: float = 10.0

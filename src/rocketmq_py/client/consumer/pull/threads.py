@@ -1,4 +1,4 @@
-"""What the blocking pull consumer does in the calling thread."""
+"""The base class of the blocking pull consumer: its deprecation warning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rocketmq_py.client.consumer.pull.consumer import PullConsumer, warn_depreca
 
 
 class BlockingPullMember(BlockingMember[PullConsumer]):
-    """A pull consumer for threads."""
+    """Base of the blocking pull consumer."""
 
     def _make(self, constructor: Callable[[], PullConsumer]) -> PullConsumer:
         warn_deprecated(3)

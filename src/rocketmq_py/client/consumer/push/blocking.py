@@ -25,10 +25,10 @@ class PushConsumer(PushMember):
     """A member of a consumer group that passes messages to listeners: concurrently, or in order with ``orderly``.
 
     Delivery is at least once. A listener is ``listener(message)`` or ``listener(messages, context)``: a plain function,
-    which runs in one of ``consume_threads`` threads, or ``async def``. It succeeds if it returns None, True or
-    ``ConsumeResult.SUCCESS``. If it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything else), the
-    message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then moved to the
-    group's dead-letter topic.
+    which runs in one of ``consume_threads`` threads, or ``async def``. Returning None, True or
+    ``ConsumeResult.SUCCESS`` means success. If it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything
+    else), the message is delivered again after 10 s, 30 s, 1 min and so on, up to ``max_reconsume_times`` times, and
+    then moved to the group's dead-letter topic.
 
     With ``orderly=True`` the messages of each queue are delivered one after the other, to one member of the group at a
     time. A message that fails is delivered again after ``suspend_seconds``, before any later message of its queue. A
@@ -36,23 +36,25 @@ class PushConsumer(PushMember):
     :class:`~rocketmq_py.OrderlyContext`. With ``message_model=MessageModel.BROADCASTING`` every member gets all
     messages, and failed ones are dropped.
 
-    As a context manager it starts at once if a topic is subscribed already, else when :meth:`start` is called.
+    As a context manager it starts when the block is entered if a topic is subscribed by then; otherwise call
+    :meth:`start` in the block.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
-    :param listener: gets the messages of all topics that have no listener of their own.
-    :param queues_changed: called with a topic, its queues and this consumer's share, when the share changes.
+    :param listener: the listener of topics that are subscribed without one.
+    :param queues_changed: called with a topic, all its queues and the queues that this consumer owns, after the latter
+        have changed.
     :param hooks: called before and after every call of a listener.
-    :param trace: send traces of messages to the brokers' trace topic, or to the topic named here; see
+    :param trace: True sends message traces to the brokers' default trace topic, a string to that topic; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
     :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
         below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
-    :param address_map: other addresses for the ones brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
-    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
+    :param credentials: sign requests with these, for servers with access control.
+    :param timeout: seconds to wait for answers of name servers, and of brokers to heartbeats.
     :param settings: further options: see :class:`PushOptions`.
     :raises ConfigError: an illegal argument.
 
@@ -98,22 +100,21 @@ class PushConsumer(PushMember):
         self._run(self._aio.start())
 
     def close(self, timeout: float | None = None) -> None:
-        """Leave the group after the running listeners have ended; results and offsets are stored.
+        """Stop calling listeners, wait for running ones, store the offsets and leave the group.
 
-        No further message is passed to a listener. May be called more than once.
+        May be called more than once. While it waits, it logs which messages the running listeners have.
 
         :param timeout: seconds to wait for running listeners; None: the consumer's ``close_timeout``. A message whose
-            listener has not ended by then is delivered again, to this or another member. While it waits, the log says
-            for which messages.
+            listener has not ended by then is delivered again.
         """
         self._blocking_close(timeout)
 
     def health(self) -> Health:
-        """The current state, queues, rates and stuck listeners."""
+        """A snapshot of the consumer's state, queues, rates, stuck listeners and problems."""
         return self._call(self._aio.health)
 
     def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages of each of its queues that are not consumed yet, as the brokers count now.
+        """Ask the brokers how many messages of each queue that this consumer owns are not consumed yet.
 
         :raises NetworkError: a broker cannot be reached.
         """
@@ -125,13 +126,13 @@ class PushConsumer(PushMember):
         """Subscribe to a topic, or change its filter or listener. May be called while the consumer runs.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
-        :param listener: gets this topic's messages.
+        :param listener: gets this topic's messages; None: the consumer's ``listener`` gets them.
         :param sql: an SQL92 expression over message properties instead of tags, for example
             ``"region = 'eu' AND amount > 100"``; brokers need ``enablePropertyFilter=true``. A property that is
             compared with a number must be a number of the same kind, or the message does not match; see
             :mod:`rocketmq_py.core.sql92`.
-        :raises ConfigError: an illegal topic name or expression, tags and SQL at once, or a listener of the wrong
-            shape.
+        :raises ConfigError: an illegal topic name or expression, both tags and SQL, or a listener that is not
+            callable with a message or with messages and a context.
         """
         self._blocking_subscribe(topic, tags, listener, sql=sql)
 
@@ -140,11 +141,11 @@ class PushConsumer(PushMember):
         self._call(lambda: self._aio.unsubscribe(topic))
 
     def on(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Callable[[F], F]:
-        """Subscribe to a topic with the decorated function as its listener."""
+        """Decorate a function to subscribe to a topic with it as the listener; parameters as of :meth:`subscribe`."""
         return self._blocking_on(topic, tags, sql=sql)
 
     def suspend(self) -> None:
-        """Stop to pull until :meth:`resume`; messages that are pulled already are still consumed."""
+        """Stop pulling until :meth:`resume`; messages that are already pulled are still consumed."""
         self._call(self._aio.suspend)
 
     def resume(self) -> None:
@@ -152,7 +153,7 @@ class PushConsumer(PushMember):
         self._call(self._aio.resume)
 
     def resize(self, consume_threads: int) -> None:
-        """Run at most ``consume_threads`` listeners at a time from now on; listeners that run are not interrupted.
+        """Change how many listeners may run at the same time; running listeners are not interrupted.
 
         :raises ConfigError: the number is out of range.
         """

@@ -1,6 +1,7 @@
-"""The push consumer: passes the messages of a group's topics to listeners as they arrive.
+"""The asyncio push consumer: its public methods. It passes the messages of subscribed topics to listeners.
 
-``push.runtime`` holds its running parts; ``push.blocking`` is the same for programs without an event loop.
+``push.runtime`` holds its pull loops, threads and rebalancer; ``push.blocking`` has the class for programs without an
+event loop.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class PushConsumer(GroupMember):
     """A member of a consumer group that passes messages to listeners: concurrently, or in order with ``orderly``.
 
     Delivery is at least once. A listener is ``listener(message)`` or ``listener(messages, context)``: a plain function,
-    which runs in one of ``consume_threads`` threads, or ``async def``. It succeeds if it returns None, True or
-    ``ConsumeResult.SUCCESS``. If it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything else), the
-    message is delivered again after 10 s, then 30 s and so on, ``max_reconsume_times`` times, and then moved to the
-    group's dead-letter topic.
+    which runs in one of ``consume_threads`` threads, or ``async def``. Returning None, True or
+    ``ConsumeResult.SUCCESS`` means success. If it raises or returns ``ConsumeResult.RECONSUME_LATER`` (or anything
+    else), the message is delivered again after 10 s, 30 s, 1 min and so on, up to ``max_reconsume_times`` times, and
+    then moved to the group's dead-letter topic.
 
     With ``orderly=True`` the messages of each queue are delivered one after the other, to one member of the group at a
     time. A message that fails is delivered again after ``suspend_seconds``, before any later message of its queue. A
@@ -50,23 +51,25 @@ class PushConsumer(GroupMember):
     :class:`~rocketmq_py.OrderlyContext`. With ``message_model=MessageModel.BROADCASTING`` every member gets all
     messages, and failed ones are dropped.
 
-    As a context manager it starts at once if a topic is subscribed already, else when :meth:`start` is called.
+    As a context manager it starts when the block is entered if a topic is subscribed by then; otherwise call
+    :meth:`start` in the block.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
-    :param listener: gets the messages of all topics that have no listener of their own.
-    :param queues_changed: called with a topic, its queues and this consumer's share, when the share changes.
+    :param listener: the listener of topics that are subscribed without one.
+    :param queues_changed: called with a topic, all its queues and the queues that this consumer owns, after the latter
+        have changed.
     :param hooks: called before and after every call of a listener.
-    :param trace: send traces of messages to the brokers' trace topic, or to the topic named here; see
+    :param trace: True sends message traces to the brokers' default trace topic, a string to that topic; see
         :mod:`rocketmq_py.client.hooks.tracing`. Off by default.
     :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
         below.
     :param instance_name: the part of the client id after ``ip@``; unique by default, ``DEFAULT`` when broadcasting.
     :param unit_name: appended to the client id.
-    :param address_map: other addresses for the ones brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
-    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
+    :param credentials: sign requests with these, for servers with access control.
+    :param timeout: seconds to wait for answers of name servers, and of brokers to heartbeats.
     :param settings: further options: see :class:`PushOptions`.
     :raises ConfigError: an illegal argument.
     """
@@ -104,13 +107,13 @@ class PushConsumer(GroupMember):
         """Subscribe to a topic, or change its filter or listener. May be called while the consumer runs.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
-        :param listener: gets this topic's messages.
+        :param listener: gets this topic's messages; None: the consumer's ``listener`` gets them.
         :param sql: an SQL92 expression over message properties instead of tags, for example
             ``"region = 'eu' AND amount > 100"``; brokers need ``enablePropertyFilter=true``. A property that is
             compared with a number must be a number of the same kind, or the message does not match; see
             :mod:`rocketmq_py.core.sql92`.
-        :raises ConfigError: an illegal topic name or expression, tags and SQL at once, or a listener of the wrong
-            shape.
+        :raises ConfigError: an illegal topic name or expression, both tags and SQL, or a listener that is not
+            callable with a message or with messages and a context.
         """
         made = None if listener is None else self._made(listener)
         name = self._group.named_topic(check_topic(topic))
@@ -128,7 +131,7 @@ class PushConsumer(GroupMember):
             self._runtime.rebalancer.trigger()
 
     def on(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Callable[[F], F]:
-        """Subscribe to a topic with the decorated function as its listener."""
+        """Decorate a function to subscribe to a topic with it as the listener; parameters as of :meth:`subscribe`."""
 
         def subscribed(function: F) -> F:
             self.subscribe(topic, tags, function, sql=sql)
@@ -183,13 +186,12 @@ class PushConsumer(GroupMember):
         await self._runtime.rebalancer.start()
 
     async def close(self, timeout: float | None = None) -> None:
-        """Leave the group after the running listeners have ended; results and offsets are stored.
+        """Stop calling listeners, wait for running ones, store the offsets and leave the group.
 
-        No further message is passed to a listener. May be called more than once.
+        May be called more than once. While it waits, it logs which messages the running listeners have.
 
         :param timeout: seconds to wait for running listeners; None: the consumer's ``close_timeout``. A message whose
-            listener has not ended by then is delivered again, to this or another member. While it waits, the log says
-            for which messages.
+            listener has not ended by then is delivered again.
         """
         if self._group.state is ConsumerState.NEW and self._group.subscriptions:
             _log.warning(
@@ -215,7 +217,7 @@ class PushConsumer(GroupMember):
         return self
 
     def suspend(self) -> None:
-        """Stop to pull until :meth:`resume`; messages that are pulled already are still consumed."""
+        """Stop pulling until :meth:`resume`; messages that are already pulled are still consumed."""
         self._group.suspended = True
 
     def resume(self) -> None:
@@ -225,7 +227,7 @@ class PushConsumer(GroupMember):
             self._runtime.fetcher.wake_all()
 
     def resize(self, consume_threads: int) -> None:
-        """Run at most ``consume_threads`` listeners at a time from now on; listeners that run are not interrupted.
+        """Change how many listeners may run at the same time; running listeners are not interrupted.
 
         :raises ConfigError: the number is out of range.
         """
@@ -242,7 +244,7 @@ class PushConsumer(GroupMember):
         return sorted(self._group.shown(queue) for queue in self._group.queues)
 
     def is_listener_thread(self, thread: threading.Thread) -> bool:
-        """True if ``thread`` runs listeners: it must not wait for them to end."""
+        """True if ``thread`` is a thread that runs listeners: it must not wait for :meth:`close`."""
         return self._runtime is not None and self._runtime.dispatcher.threads.owns(thread)
 
     def __repr__(self) -> str:
@@ -252,7 +254,7 @@ class PushConsumer(GroupMember):
     # -- a member of the client instance
 
     def heartbeat(self) -> ConsumerData:
-        """The entry of this member in heartbeats."""
+        """The entry of this consumer in heartbeats to brokers."""
         return ConsumerData(
             group_name=self.group,
             message_model=self._options.message_model.value,
@@ -265,32 +267,35 @@ class PushConsumer(GroupMember):
         return set(self._group.subscriptions)
 
     async def on_ids_changed(self) -> None:
-        """Rebalance: the members of the group have changed."""
+        """Trigger a rebalance, because the members of the group have changed."""
         if self._runtime is not None:
             self._runtime.rebalancer.trigger()
 
     async def persist_offsets(self) -> None:
-        """Send the offsets of its queues to their brokers."""
+        """Send the offsets of the queues it owns to their brokers, or write them to a file when broadcasting."""
         self._group.offsets.retain({*self._group.queues, *self._group.leaving})
         await self._group.offsets.persist(self._group.queues)
 
     # -- answers to brokers
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Continue at other offsets, smaller or greater, in those of the queues that this consumer owns."""
+        """Continue at these offsets, smaller or greater than the current ones; queues it does not own are ignored."""
         for queue, offset in offsets.items():
             process = self._group.queues.get(queue)
             if process is not None and not process.has_invisible_time and self._runtime is not None:
                 await self._runtime.rebalancer.reset(process, offset)
 
     def running_info(self) -> dict[str, Any]:
-        """The state of the consumer, as Java's ConsumerRunningInfo."""
+        """The state of the consumer: the JSON object of Java's ConsumerRunningInfo."""
         return running_info.running_info(self._group)
 
     def stacks(self) -> str:
-        """The stacks of all threads of the process, and of the tasks that await its listeners."""
+        """The stacks of all threads of the process and of the tasks that run ``async def`` listeners, as text."""
         return stacks.everything(self._runtime.dispatcher.tasks() if self._runtime is not None else ())
 
     async def consume_directly(self, message: MessageExt) -> dict[str, Any]:
-        """Pass one message to its listener now, outside of all queues."""
+        """Pass one message to its listener at once, for an operator; no offset changes.
+
+        :returns: the JSON object of Java's ConsumeMessageDirectlyResult.
+        """
         return await running_info.consume_directly(self._group, self._listeners, message)

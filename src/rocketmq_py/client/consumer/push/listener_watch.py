@@ -1,7 +1,7 @@
 """Watches the listeners of a push consumer: warns of stuck ones, and applies the consume timeout.
 
-A task checks the running listeners about once a second. If there are ``async def`` listeners, a thread also checks the
-event loop, which a blocking listener would stop together with the task.
+A task checks the running listeners about once a second. If there are ``async def`` listeners, a thread also checks
+that the event loop runs: such a listener that blocks would block the task, too.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rocketmq_py.tasks import Background
 _log = logging.getLogger(__name__)
 
 CHECK_INTERVAL = 1.0
-"""Seconds between two checks; less when the timeouts are short."""
+"""The longest time in seconds between two checks; they are at most a quarter of the timeouts apart."""
 BLOCKED = 5.0
-"""Seconds that the event loop may be blocked before a warning."""
+"""Seconds after which a blocked event loop is logged."""
 
 _RUNS_ASYNC = listeners.RUNS_ASYNC | orderly_listeners.RUNS_ASYNC
 
 
 class ListenerWatch:
-    """A task that checks the listeners of a consumer until it is closed.
+    """A task that checks the running listeners of a consumer; it starts at once and ends with :meth:`close`.
 
     :param dispatcher: runs the listeners.
     :param has_async: returns True if any listener is ``async def``.
@@ -98,7 +98,10 @@ class ListenerWatch:
     # -- the consume timeout
 
     async def _expire(self, now: float) -> None:
-        """Have messages delivered again whose listeners exceed the consume timeout (Java: cleanExpiredMsg)."""
+        """Send messages back whose listeners have run longer than ``consume_timeout`` (Java: cleanExpiredMsg).
+
+        :param now: current time in monotonic seconds.
+        """
         if not isinstance(self._dispatcher, ConcurrentDispatcher):
             return  # an orderly consumer must not skip a message
         timeout = self._group.options.consume_timeout
@@ -120,9 +123,9 @@ class ListenerWatch:
 
 
 class LoopGuard:
-    """A thread that warns when a listener blocks the event loop, with the listener's stack.
+    """A thread that logs a warning with the stack of the listener that blocks the event loop.
 
-    :param timeout: seconds that the loop may be blocked.
+    :param timeout: seconds after which a blocked loop is logged.
     :param interval: seconds between two checks.
     """
 
@@ -171,7 +174,7 @@ def _name(worker: threading.Thread | asyncio.Task[None]) -> str:
 
 
 def stack_of(worker: threading.Thread | asyncio.Task[None]) -> str:
-    """The stack of a worker."""
+    """The current stack of the thread or task that runs a listener, as text."""
     if isinstance(worker, threading.Thread):
         return stacks.text(stacks.frames_of_thread(worker.ident))
     return stacks.text(stacks.frames_of_task(worker))

@@ -1,6 +1,6 @@
-"""The pop loop of one assignment: pops messages at its broker and hands them over until the assignment is dropped.
+"""The pop loop of one assignment (a topic at a broker): pops messages and delivers them until the queue is released.
 
-Carries out what ``core.consumer.flow_control`` decides.
+``core.consumer.flow_control`` decides when it pops.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from rocketmq_py.errors import RocketMQError
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 15.0
-"""Seconds a broker may hold a pop that finds nothing."""
+"""Seconds a broker may hold a pop until a message arrives (long polling)."""
 
 Deliver = Callable[[PopQueue, PopAnswer, float], None]
-"""Gets popped messages and the time when they become visible to other members."""
+"""Gets popped messages, and when they become visible to other members: seconds of the group's monotonic clock."""
 
 
 class PopLoop:
-    """Pops for one assignment.
+    """Pops the messages of one assignment.
 
-    :param deliver: gets the popped messages.
-    :param give_back: returns popped messages to the broker that will not be consumed here.
+    :param deliver: called with the popped messages, to pass them to listeners.
+    :param give_back: called with popped messages that will not be consumed here; makes them visible to other members.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class PopLoop:
         self._late: set[asyncio.Future[None]] = set()
 
     def wake(self) -> None:
-        """Check again now whether messages may be popped."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self) -> None:
-        """Pop until the assignment is dropped."""
+        """Pop until the rebalance takes the assignment away (``dropped``)."""
         try:
             while not self._queue.dropped:
                 await self._step()
@@ -65,7 +65,7 @@ class PopLoop:
             self._failures.close()
 
     async def _step(self) -> None:
-        """Pop once, or wait."""
+        """Pop once, or wait if flow control forbids it."""
         now = self._queue.pulled_at = self._group.now()
         limits = self._group.options.pop_limits
         decision = decide_pull(
@@ -117,7 +117,9 @@ class PopLoop:
             self._deliver(self._queue, answer, now + options.pop_invisible_time)
 
     async def _too_late(self, call: asyncio.Future[PopAnswer | None]) -> None:
-        """Consume or return the messages of a pop that was under way when the assignment was dropped."""
+        """Deliver the messages of a pop whose answer arrives after :meth:`run` was cancelled, or return them to the
+        broker if the consumer has closed, no longer subscribes to the topic or consumes in order.
+        """
         try:
             answer = await call
         except RocketMQError:
@@ -132,7 +134,7 @@ class PopLoop:
             self._give_back(answer.popped)
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pop, refresh the route if that may help, and return the seconds to wait before the next pop."""
         delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
         _log.log(level, "popping %s failed%s, again in %g s: %s", queue, self._failures.duration, delay, error)

@@ -1,7 +1,8 @@
-"""Orderly delivery of popped messages: one after the other to a listener, and invisible to other members meanwhile.
+"""Orderly delivery of popped messages: the messages of a queue go to a listener one after the other.
 
-A broker hands out the next messages of a queue after all messages of the last pop are acked or visible again. So each
-message of a run is acked after its listener, and the invisible time of the others is extended.
+A broker returns the next messages of a queue when all messages of the last pop are acked or visible again. A run is
+the popped messages of one queue: each message is acked when its listener has succeeded, and until then the invisible
+time of the rest is extended.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from rocketmq_py.model import MessageExt, MessageQueue
 _log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds that close waits for runs to end after their listeners have ended."""
+"""Seconds that :meth:`OrderlyPopDelivery.close` waits for runs before it cancels them."""
 
 
 class OrderlyPopDelivery:
-    """The popped messages of a queue are consumed one after the other; different queues concurrently."""
+    """Delivers popped messages in order within each queue; different queues are consumed concurrently."""
 
     def __init__(self, group: ConsumerGroup, dispatcher: OrderlyDispatcher, calls: PopCalls, acks: PopAcks) -> None:
         self._group = group
@@ -73,7 +74,10 @@ class OrderlyPopDelivery:
     # -- one run
 
     async def _consume(self, run: PopRun, before: PopRun | None) -> None:
-        """Pass the messages of a run to their listener; return those to the broker that were not consumed."""
+        """Pass the messages of a run to their listener, then return the unconsumed ones to the broker.
+
+        :param before: the last run of the same queue, whose listener must end first.
+        """
         try:
             if before is not None:  # its listener may still run although its invisible time has ended
                 await self._dispatcher.wait_idle(before)
@@ -90,7 +94,10 @@ class OrderlyPopDelivery:
         self._give_back(run)
 
     async def _keep_invisible(self, run: PopRun) -> None:
-        """Extend the invisible time until all messages are consumed, the run is dropped, or the broker refuses."""
+        """Extend the invisible time of the messages in ``run`` again and again, until no more is needed or possible.
+
+        That is, until they are consumed, the run is dropped, or their invisible time is over.
+        """
         invisible = self._group.options.pop_invisible_time
         while not self._over[run].is_set():
             with contextlib.suppress(TimeoutError):

@@ -1,6 +1,7 @@
-"""The POP strategy: a pop loop for each assignment, and the acks of popped messages.
+"""Consumes by POP: a pop loop for each assignment (a topic at a broker), and the acks of popped messages.
 
-Consumed messages are acked. Failed ones stay invisible, longer each time, and are delivered again by the broker.
+Consumed messages are acked. The invisible time of a failed one is changed to its retry delay, which grows with each
+attempt; then the broker delivers it again.
 """
 
 from __future__ import annotations
@@ -22,36 +23,43 @@ from rocketmq_py.model import MessageExt
 _log = logging.getLogger(__name__)
 
 ACK_AGAIN = 1.0
-"""Seconds until an ack that failed is sent again."""
+"""Seconds until a failed ack is sent again."""
 
 DeadLetter = Callable[[MessageExt], Coroutine[Any, Any, bool]]
-"""Sends a message that has used up its deliveries to the dead-letter topic; returns True if that is certain."""
+"""Sends a message without retries left to the dead-letter topic; returns True if the broker has confirmed it."""
 
 
 class PopDelivery(Protocol):
-    """How popped messages get to listeners."""
+    """Delivers popped messages to listeners, concurrently or in order."""
 
     def take(self, queue: PopQueue, popped: Sequence[PoppedMessage], visible_at: float) -> None:
-        """Pass messages to listeners; they are invisible to other members until ``visible_at``."""
+        """Pass messages to listeners.
+
+        :param visible_at: when they become visible to other members: seconds of the group's monotonic clock.
+        """
         ...
 
     def drop(self, queue: PopQueue) -> None:
-        """Pass no further message of an assignment to listeners, and return those messages to the broker."""
+        """Return the messages of an assignment that no listener has started on to the broker."""
         ...
 
     def settled(self, queue: ProcessQueue) -> PopQueue:
-        """Handle new results of listeners; returns the assignment that the messages were popped for."""
+        """Ack the messages of ``queue`` that listeners have consumed since the last call.
+
+        :returns: the assignment (a topic at a broker) that the messages were popped for; ``queue`` itself, or the
+            owner of an orderly queue.
+        """
         ...
 
     async def close(self) -> None:
-        """Return the remaining messages to the broker; the listeners have ended."""
+        """Return unconsumed messages to the broker. Call it after the listeners have ended."""
         ...
 
 
 class PopAcks:
-    """Sends acks of consumed messages, in batches for all queues together, and delays the failed ones.
+    """Acks consumed messages, in batches of several queues, and sets the retry delay of failed messages.
 
-    :param dead_letter: sends messages that have used up their deliveries to the dead-letter topic.
+    :param dead_letter: sends messages without retries left to the dead-letter topic.
     """
 
     def __init__(self, group: ConsumerGroup, calls: PopCalls, dead_letter: DeadLetter) -> None:
@@ -64,7 +72,11 @@ class PopAcks:
         self._closing = False
 
     def done(self, popped: Sequence[tuple[PoppedMessage, float]]) -> None:
-        """Ack messages; each comes with the time when it becomes visible again."""
+        """Ack messages in the background.
+
+        :param popped: messages, each with the time when it becomes visible again, on the group's monotonic clock. One
+            whose time is over is not acked: the broker delivers it again.
+        """
         self._outbox += popped
         if self._outbox and self._acking is None:
             self._acking = asyncio.ensure_future(self._ack_all())
@@ -76,15 +88,16 @@ class PopAcks:
         task.add_done_callback(self._work.discard)
 
     def give_back(self, popped: Sequence[PoppedMessage]) -> None:
-        """Make messages visible again soon that no listener will get here."""
+        """Make unconsumed messages visible to other members soon, in the background."""
         if popped:
             self.begin(self._calls.give_back(popped, GIVE_BACK))
 
     async def send_back(self, queue: PopQueue, message: MessageExt, level: int) -> bool:
-        """Have a message delivered again after a delay: by its count, or by the level its listener asked for.
+        """Delay a failed message until its next delivery, or send it to the dead-letter topic if no retry is left.
 
-        Always returns True: if the broker cannot be reached, the message is delivered again when its invisible time
-        ends.
+        :param level: the delay level that the listener set: 0 for one that grows with the message's deliveries, -1 for
+            the dead-letter topic.
+        :returns: True always: if the broker cannot be reached, it delivers the message after the invisible time.
         """
         visible_at = self._group.now() + self._group.options.pop_invisible_time
         popped = queue.release(message, self._group.now())
@@ -97,7 +110,10 @@ class PopAcks:
         return True
 
     async def dead_letter(self, popped: PoppedMessage, visible_at: float) -> None:
-        """Send a message to the dead-letter topic, then ack it."""
+        """Send a message to the dead-letter topic, and ack it if the broker has confirmed that.
+
+        :param visible_at: when it becomes visible to other members: seconds of the group's monotonic clock.
+        """
         if await self._dead_letter(popped.message):
             self.done([(popped, visible_at)])
 
@@ -138,7 +154,7 @@ class PopAcks:
         self.done(messages)
 
     async def close(self) -> None:
-        """Send the remaining acks; one that fails now is not sent again."""
+        """Wait for acks and other requests in progress; from now on failed acks are not repeated."""
         self._closing = True
         while self._acking is not None or self._work:
             waiting = [*self._work] if self._acking is None else [*self._work, self._acking]
@@ -146,7 +162,7 @@ class PopAcks:
 
 
 class ConcurrentPopDelivery:
-    """Popped messages are consumed concurrently, in no order."""
+    """Delivers popped messages concurrently, in no order."""
 
     def __init__(self, group: ConsumerGroup, dispatcher: Dispatcher, acks: PopAcks) -> None:
         self._group = group
@@ -172,9 +188,10 @@ class ConcurrentPopDelivery:
 
 
 class PopStrategy:
-    """Pops for the assignments it is given until they are dropped.
+    """Runs a pop loop for each assignment of this consumer.
 
-    :param delivery: gets the messages.
+    :param acks: acks messages, and sends those without retries left to the dead-letter topic.
+    :param delivery: passes the messages to listeners.
     """
 
     def __init__(self, group: ConsumerGroup, calls: PopCalls, acks: PopAcks, delivery: PopDelivery) -> None:
@@ -186,7 +203,7 @@ class PopStrategy:
         self._tasks: dict[PopQueue, asyncio.Task[None]] = {}
 
     def take(self, queue: PopQueue) -> None:
-        """Start to pop at once: other members that pop there get other messages."""
+        """Start to pop an assignment, at once: members that pop the same queues get different messages."""
         loop = self._pop_loops[queue] = PopLoop(
             self._group, queue, self._calls, self._deliver, self._acks.give_back
         )  # fmt: skip
@@ -203,7 +220,7 @@ class PopStrategy:
             self._delivery.take(queue, alive, visible_at)
 
     def drop(self, queue: PopQueue) -> None:
-        """Stop to pop; messages of a pop that is under way are returned to the broker."""
+        """Stop popping an assignment, and return its unconsumed messages to the broker."""
         self._pop_loops.pop(queue, None)
         task = self._tasks.pop(queue, None)
         if task is not None and task is not asyncio.current_task():
@@ -211,24 +228,24 @@ class PopStrategy:
         self._delivery.drop(queue)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Ack new results, and check flow control again: the queue holds fewer messages than before."""
+        """Ack newly consumed messages, and check flow control now, because messages were removed from memory."""
         loop = self._pop_loops.get(self._delivery.settled(queue))
         if loop is not None:
             loop.wake()
 
     def wake_all(self) -> None:
-        """Check all assignments again: the consumer is no longer suspended."""
+        """Check flow control of all assignments now, because the application has resumed the suspended consumer."""
         for loop in self._pop_loops.values():
             loop.wake()
 
     async def close(self) -> None:
-        """Stop to pop all assignments."""
+        """Stop popping all assignments."""
         tasks = list(self._tasks.values())
         for queue in list(self._tasks):
             self.drop(queue)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def finish(self) -> None:
-        """Send the remaining acks; the listeners have ended."""
+        """Ack consumed messages and return the others to the broker. Call it after the listeners have ended."""
         await self._delivery.close()
         await self._acks.close()

@@ -1,7 +1,7 @@
-"""The pull loop of one queue of a push consumer: pulls messages and hands them to the dispatcher.
+"""The pull loop of one queue of a push consumer: pulls messages and passes them to the dispatcher.
 
-Carries out what ``core.consumer.flow_control`` decides. While messages come, the next pull is sent before the last
-answer is decoded, so that broker and client work at the same time.
+``core.consumer.flow_control`` decides when it pulls. After a pull that found messages, the next pull is sent before
+the answer is decoded, so that broker and client work at the same time.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ from rocketmq_py.remoting.connection import Connection
 _log = logging.getLogger(__name__)
 
 SUSPEND_SECONDS = 15.0
-"""Seconds a broker may hold a pull that finds nothing."""
+"""Seconds a broker may hold a pull until a message arrives (long polling)."""
 PULL_TIMEOUT = 30.0
 """Seconds to wait for the answer to a pull."""
 
 
 class PullEvents(Protocol):
-    """What a pull loop reports."""
+    """The events that a pull loop reports."""
 
     def connection_lost(self, queue: ProcessQueue) -> None:
-        """The connection to the queue's broker is lost, or another broker leads the queue."""
+        """The connection to the queue's broker is lost, or another broker has become the queue's master."""
         ...
 
     async def offset_illegal(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
-        """The broker refuses ``offset`` and suggests ``next_offset``; the queue is restarted there."""
+        """The broker refuses ``offset`` as outside of the queue; the loop must restart at ``next_offset``."""
         ...
 
     async def topic_deleted(self, queue: ProcessQueue) -> None:
-        """The queue's master no longer has the topic."""
+        """The topic no longer exists at the queue's master."""
         ...
 
 
@@ -77,6 +77,7 @@ class PullLoop:
     """Pulls one queue.
 
     :param dispatcher: gets the messages.
+    :param events: gets lost connections, illegal offsets and deleted topics.
     """
 
     def __init__(self, group: ConsumerGroup, queue: ProcessQueue, dispatcher: Dispatcher, events: PullEvents) -> None:
@@ -85,7 +86,7 @@ class PullLoop:
         self._dispatcher = dispatcher
         self._events = events
         self._offset: int | None = None
-        self._is_damaged = False  # the message at the offset
+        self._is_damaged = False  # True if the message at self._offset was damaged
         self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._sent_commit = 0
         self._has_pulled = False
@@ -96,11 +97,11 @@ class PullLoop:
         self._pause = WakeUp()
 
     def wake(self) -> None:
-        """Check again now whether the queue may be pulled."""
+        """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
         self._pause.set()
 
     async def run(self, delay: float) -> None:
-        """Pull until the queue is dropped, after ``delay`` seconds and from the offset that is committed then."""
+        """Wait ``delay`` seconds, read the committed offset, and pull from there until the queue is dropped."""
         await asyncio.sleep(delay)
         try:
             while not self._queue.dropped:
@@ -109,7 +110,7 @@ class PullLoop:
             self._failures.close()
 
     async def _step(self) -> None:
-        """Pull as long as messages come, or wait."""
+        """Pull until a pull finds no message, or wait if flow control forbids to pull."""
         now = self._queue.pulled_at = self._group.now()
         decision = self._decide()
         if decision.step is PullStep.WAIT:
@@ -151,7 +152,7 @@ class PullLoop:
         )
 
     async def _failed(self, error: RocketMQError) -> float:
-        """Log a failure and prepare the next try; returns the seconds to wait before it."""
+        """Log a failed pull, refresh the route if that may help; return the seconds to wait before the next pull."""
         delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
         self._sent_commit = 0
@@ -171,7 +172,7 @@ class PullLoop:
         return delay
 
     async def _start_offset(self) -> int:
-        """The offset to start at: the committed one, or what ``consume_from`` says."""
+        """The offset to start at: the committed one, or the one that ``consume_from`` selects."""
         queue, offsets, options = self._queue.queue, self._group.offsets, self._group.options
         stored = await offsets.fetch(queue)
         if stored is not None:
@@ -181,7 +182,7 @@ class PullLoop:
     # -- pulling
 
     async def _pull(self, offset: int) -> None:
-        """Pull from ``offset``, and continue as long as messages come and flow control allows it."""
+        """Pull from ``offset`` on until a pull finds no message or flow control forbids the next pull."""
         pull: PendingPull | None = await self._begin(offset)
         try:
             while pull is not None:
@@ -199,7 +200,7 @@ class PullLoop:
                 discard(pull)
 
     async def _pull_one(self, offset: int) -> None:
-        """Pull the next message, or move on if it is damaged for good."""
+        """Pull only the message at ``offset``, from other replicas if it is damaged; skip it if all copies are."""
         queue = self._queue
         subscription = self._group.announced[queue.queue.topic]
         pulled = await self._group.single_pulls.pull(queue.queue, offset, subscription, broker_id=self._broker_id)
@@ -211,7 +212,7 @@ class PullLoop:
         self._hand_over(self._finished(pulled.messages), pulled.next_offset, queue_end(pulled.messages))
 
     async def _begin(self, offset: int) -> PendingPull | None:
-        """Send a pull to the broker that the last answer suggested; None if the queue has moved to another broker."""
+        """Send a pull to the replica that the last answer suggested; None if the queue has moved to another broker."""
         queue, instance = self._queue.queue, self._group.instance
         address = await broker_of(instance, queue, broker_id=self._broker_id)
         if self._has_moved():
@@ -223,7 +224,10 @@ class PullLoop:
         return self._send(connection, offset, subscription, is_master=is_master)
 
     def _has_moved(self) -> bool:
-        """True once after another broker leads the queue: a lock of ours has to be taken there first."""
+        """Return True if another broker has become the queue's master since the last call.
+
+        If so, also report the lost connection: an orderly consumer must acquire the queue's lock at the new broker.
+        """
         broker = self._group.instance.routes.broker_of(self._queue.queue)
         known, self._broker = self._broker, broker
         if known == broker:
@@ -234,7 +238,7 @@ class PullLoop:
         return True
 
     def _begin_next(self, answer: PullAnswer) -> PendingPull | None:
-        """Send the pull that follows one that found messages; None if those messages have to be handled first."""
+        """Send the next pull before ``answer`` is decoded; None if ``answer`` must be handled first."""
         if answer.code != FOUND or self._group.options.pull_interval:
             return None
         pull, header = answer.pull, answer.header
@@ -265,10 +269,10 @@ class PullLoop:
         return pull
 
     def _offset_to_commit(self) -> int:
-        """The offset to send along with a pull; 0 if the last pull carried it.
+        """The offset to commit with a pull; 0 (none) if the last pull carried the same one.
 
-        A broker that handles an old pull late would otherwise overwrite an offset that was stored since. None is sent
-        along with pulls of logical queues: a Java broker stores it as an offset of the physical queue.
+        Repeating it is harmful: a broker that handles an old pull late would overwrite a newer offset. Pulls of logical
+        queues carry none: a Java broker would store it as an offset of the physical queue.
         """
         if is_logical(self._queue.queue):
             return 0
@@ -287,7 +291,7 @@ class PullLoop:
     # -- answers
 
     async def _handle(self, answer: PullAnswer) -> None:
-        """Hand over the messages of an answer and move on to its next offset."""
+        """Pass the messages of an answer to the dispatcher and advance to the answer's next offset."""
         queue, header = self._queue, answer.header
         next_offset = header.next_begin_offset
         if answer.code == FOUND or header.damaged is not None:
@@ -311,14 +315,14 @@ class PullLoop:
             self._group.offsets.update(self._queue.queue, next_offset)  # all were filtered away
 
     def _next_broker(self, header: PullResponse) -> int:
-        """The id of the replica to pull from next."""
+        """The broker id to pull from next: the option ``pull_from_broker_id``, or what the last answer suggests."""
         chosen = self._group.options.pull_from_broker_id
         return header.suggest_which_broker_id if chosen is None else chosen
 
     async def _messages(self, answer: PullAnswer) -> tuple[list[MessageExt], int]:
-        """The messages of an answer, and the offset to continue at."""
+        """Decode an answer: the messages, and the offset of the next pull."""
         source, group = self._queue.queue, self._group
-        # A pull that the broker held was filtered by the subscription of now, not by that of the request.
+        # The broker may have held the pull: filter by the current subscription, not by that of the request.
         wanted = self._group.subscriptions.get(source.topic, answer.pull.subscription)
         pulled = await decode_pull(
             answer.body, answer.header, source, answer.pull.offset, wanted.tags_set, group.options.body_rules
@@ -328,7 +332,7 @@ class PullLoop:
         return self._finished(pulled.messages), pulled.next_offset
 
     def _finished(self, messages: list[MessageExt]) -> list[MessageExt]:
-        """Pulled messages as the application gets them."""
+        """Restore the original topics of retried messages, remove namespaces, and apply the filter hooks."""
         source, group = self._queue.queue, self._group
         if source.topic == self._group.retry_topic:
             restore_topic(messages, source.topic)

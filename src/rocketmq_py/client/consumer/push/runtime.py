@@ -1,4 +1,4 @@
-"""The running parts of a push consumer, for each way to consume: put together here, and closed again."""
+"""Creates and closes the working parts of a push consumer: pull, POP, dispatcher, rebalancer, queue locks."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _log = logging.getLogger(__name__)
 STATS_INTERVAL = 10.0
 """Seconds between samples of the statistics."""
 CLOSE_NOTICE = 5.0
-"""Seconds between log lines of a close that waits for listeners."""
+"""Seconds between log lines while ``close`` waits for listeners."""
 CLOSE_NOTICE_CALLS = 5
-"""The most calls of listeners that such a line names."""
+"""Maximum number of running listeners that such a log line names."""
 
 
 class PushRuntime:
-    """A fetcher of messages, a dispatcher that runs listeners, a rebalancer, and the locks of queues.
+    """The working parts of one push consumer: message fetcher, dispatcher (runs listeners), rebalancer, queue locks.
 
-    It is also what these parts report to: pull loops report a lost connection, an illegal offset and a deleted topic,
-    dispatchers report free capacity and expired locks.
+    It handles their events: lost connections, illegal offsets and deleted topics of pull loops, free capacity and
+    expired locks of dispatchers.
     """
 
     def __init__(self, group: ConsumerGroup, listeners: Listeners[Any], queues_changed: QueuesChanged | None) -> None:
@@ -86,7 +86,7 @@ class PushRuntime:
         return ConcurrentPopDelivery(self._group, self.dispatcher, self._acks)
 
     def _send_back(self, failures: FailureHandler) -> SendBack:
-        """The function that has failed messages delivered again, pulled ones and popped ones."""
+        """Return the function that sends failed messages back to the broker, pulled ones and popped ones."""
 
         async def send_back(queue: ProcessQueue, message: MessageExt, level: int) -> bool:
             if isinstance(queue, PopQueue):
@@ -112,18 +112,18 @@ class PushRuntime:
             self.dispatcher.drop(queue)
 
     def connection_lost(self, queue: ProcessQueue) -> None:
-        """Consume nothing of the queue until its broker has confirmed the lock, if it needs one."""
+        """Pause an orderly queue until its broker has confirmed the lock again; others need no lock."""
         self.queue_lock.connection_lost(queue)
 
     async def offset_illegal(self, queue: ProcessQueue, offset: int, next_offset: int) -> None:
-        """Restart the queue at the offset that its broker suggests."""
+        """Restart the queue at ``next_offset``, which its broker suggests instead of ``offset``."""
         _log.warning(
             "offset %d of %s lies outside the queue or was reset: on from %d", offset, queue.queue, next_offset
         )
         await self.rebalancer.reset(queue, next_offset)
 
     async def topic_deleted(self, queue: ProcessQueue) -> None:
-        """Release the queue and forget its offset."""
+        """Release the queue and remove its offset from memory."""
         await self.rebalancer.forget(queue)
 
     # -- life
@@ -134,14 +134,14 @@ class PushRuntime:
             await asyncio.sleep(STATS_INTERVAL)
 
     def resize(self, threads: int) -> None:
-        """Run at most this many listeners at a time from now on."""
+        """Change how many listeners may run at the same time."""
         self._group.threads = threads
         self.dispatcher.resize(threads)
 
     async def close(self, timeout: float | None) -> None:
-        """Close all parts but the locks.
+        """Close all parts except the queue locks, which are released after the offsets are stored.
 
-        :param timeout: seconds to wait for running listeners; None: until they have ended.
+        :param timeout: seconds to wait for running listeners; None: no limit.
         """
         await self._sampling.stop()
         await self._watch.close()
@@ -159,8 +159,8 @@ class PushRuntime:
         await self.fetcher.finish()
 
     async def _log_waiting(self) -> None:
-        """Log from time to time which listeners close waits for."""
-        self.dispatcher.running_calls()  # calls that have just begun are returned at the second time
+        """Log every ``CLOSE_NOTICE`` seconds which running listeners ``close`` waits for."""
+        self.dispatcher.running_calls()  # a call is returned only if an earlier check saw it, too
         while True:
             await asyncio.sleep(CLOSE_NOTICE)
             calls = self.dispatcher.running_calls()
@@ -176,40 +176,40 @@ class PushRuntime:
 
 
 class MessageFetcher:
-    """Fetches the messages of each queue by pull or by POP, as the queue's kind demands."""
+    """Fetches the messages of queues: a :class:`PopQueue` by POP, others by pull."""
 
     def __init__(self, pull: PullStrategy, pop: PopStrategy) -> None:
         self._pull = pull
         self._pop = pop
 
     def take(self, queue: ProcessQueue, delay: float) -> None:
-        """Start to fetch a queue; a pull starts after ``delay`` seconds."""
+        """Start to fetch a queue: by POP at once, by pull after ``delay`` seconds."""
         if isinstance(queue, PopQueue):
             self._pop.take(queue)
         else:
             self._pull.take(queue, delay)
 
     def drop(self, queue: ProcessQueue) -> None:
-        """Stop to fetch a queue."""
+        """Stop fetching a queue."""
         if isinstance(queue, PopQueue):
             self._pop.drop(queue)
         else:
             self._pull.drop(queue)
 
     def wake(self, queue: ProcessQueue) -> None:
-        """Check flow control again: the queue holds fewer messages than before."""
+        """Check flow control of a queue now, because messages of it were removed from memory."""
         (self._pop if queue.has_invisible_time else self._pull).wake(queue)
 
     def wake_all(self) -> None:
-        """Check all queues again: the consumer is no longer suspended."""
+        """Check flow control of all queues now, because the application has resumed the suspended consumer."""
         self._pull.wake_all()
         self._pop.wake_all()
 
     async def close(self) -> None:
-        """Stop to fetch all queues."""
+        """Stop fetching all queues."""
         await self._pull.close()
         await self._pop.close()
 
     async def finish(self) -> None:
-        """Send the remaining acks; the listeners have ended."""
+        """Ack consumed messages of POP queues and return the others. Call it after the listeners have ended."""
         await self._pop.finish()

@@ -1,4 +1,4 @@
-"""What the blocking push consumer does in the calling thread."""
+"""The base class of the blocking push consumer: methods that differ from a plain call in the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class PushMember(BlockingMember[PushConsumer]):
-    """A push consumer for threads."""
+    """Base of the blocking push consumer: subscribe, close and queues for calls from any thread."""
 
     def _blocking_subscribe(self, topic: str, tags: str, listener: AnyListener | None, *, sql: str | None) -> None:
         self._call(lambda: self._aio.subscribe(topic, tags, listener, sql=sql))
@@ -28,13 +28,16 @@ class PushMember(BlockingMember[PushConsumer]):
         return subscribed
 
     def _blocking_close(self, timeout: float | None) -> None:
-        """Close; in a listener, return immediately: it would wait for itself."""
+        """Close the consumer and wait for its end; in a listener's thread only start to close it, and return.
+
+        A listener that waited would wait for its own end.
+        """
         closing = self._portal.submit(self._aio.close(timeout))
         if not self._aio.is_listener_thread(threading.current_thread()):
             closing.result()
 
     def _blocking_queues(self) -> list[MessageQueue]:
-        """Read without the loop: listeners that run in it may ask."""
+        """Return the queues without a call into the event loop: a listener that runs in the loop may call this."""
         return self._aio.queues
 
     def __enter__(self) -> Self:

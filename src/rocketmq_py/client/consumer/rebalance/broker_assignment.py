@@ -1,6 +1,6 @@
 """Assignments made by brokers: which queues of a topic this member owns, and whether it pulls or pops them.
 
-Sends QUERY_ASSIGNMENT (400), and subscribes to the POP retry topic of a topic whose group changes between pull and POP.
+Sends QUERY_ASSIGNMENT (400), and subscribes to the POP retry topic of a topic that the group pulls after having popped.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rocketmq_py.protocol.pop_handle import normal_topic, pop_retry_topic
 _log = logging.getLogger(__name__)
 
 ANNOUNCE_AGAIN = 20.0
-"""Seconds after which a consumer without queues sends its heartbeat again."""
+"""Least seconds since the last heartbeat after which a consumer without queues sends another one."""
 
 
 class BrokerAssignments:
-    """Asks brokers for the queues of one consumer."""
+    """Asks brokers which queues one consumer owns."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -33,13 +33,16 @@ class BrokerAssignments:
         self._failures = group.failure_log("assignment", "")
 
     async def get(self, route: TopicRoute) -> Assignment | None:
-        """The queues of a topic that are assigned to this member; None if no broker answers: nothing changes then."""
+        """Ask a broker for the queues of a topic that are assigned to this member.
+
+        :returns: the queues to pull and to pop; None if the broker does not answer: the member keeps its queues then.
+        """
         assigned = await self._ask(route)
         if assigned is not None and assigned.queues:
             return assigned
         if self._group.now() - self._group.announced_at < ANNOUNCE_AGAIN:
             return assigned
-        await self._group.announce()  # the broker may have been restarted and lack our heartbeat
+        await self._group.announce()  # a restarted broker has no heartbeat of this client
         return await self._ask(route)
 
     async def _ask(self, route: TopicRoute) -> Assignment | None:
@@ -101,10 +104,11 @@ class BrokerAssignments:
             _log.info("group %s %s topic %s from now on", self._group.name, mode, topic)
 
     def update_retry_topic(self, topic: str, assigned: Assignment) -> bool:
-        """Subscribe to the POP retry topic of a topic that is pulled now, and unsubscribe when it is popped.
+        """Subscribe to the POP retry topic of a topic that is pulled; unsubscribe from it if the topic is popped.
 
-        A group that stops to pop a topic finds there the messages it has popped and not acked.
+        The POP retry topic holds the messages that the group popped but did not ack before it changed to pull.
 
+        :param assigned: the queues of ``topic``, which say whether it is pulled or popped.
         :returns: True if the subscriptions have changed.
         """
         if is_retry_topic(topic) or bool(assigned.pull) == bool(assigned.pop):

@@ -1,7 +1,7 @@
-"""Checks that the members of a group fit together; a finding is logged once and is a problem of the consumer's health.
+"""Checks that the members of a group have different client ids and the same subscriptions.
 
-Finds client ids that are used twice, and members whose subscriptions differ from ours (as Java's
-``mqadmin consumerStatus`` does on request).
+A violation is logged once and appears in the consumer's health. (In Java, ``mqadmin consumerStatus`` compares the
+subscriptions.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUBSCRIPTIONS = "subscriptions"
 
 
 class GroupCheck:
-    """The consistency of a group as one member sees it."""
+    """Checks client ids and subscriptions of a group, for one of its members."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -30,10 +30,10 @@ class GroupCheck:
         self._checked: frozenset[str] = frozenset()
 
     def unique_members(self, members: Sequence[str]) -> list[str]:
-        """The client ids of the group, sorted and without duplicates.
+        """Return the client ids of the group, sorted and without duplicates; duplicates are reported.
 
-        Two clients with the same id compute the same share of the queues and get the same messages. Counted twice,
-        the id would leave queues without a consumer.
+        Two clients with the same id own the same queues and get the same messages. If the id were counted twice, some
+        queues would have no owner.
         """
         twice = sorted({member for member in members if members.count(member) > 1})
         self._report(
@@ -48,11 +48,12 @@ class GroupCheck:
         return sorted(set(members))
 
     async def check_subscriptions(self, address: str, members: Sequence[str]) -> None:
-        """Compare our subscriptions with those the broker has of the group.
+        """Compare this member's subscriptions with those a broker has for the group; differences are reported.
 
-        Done when the members have changed, and in every round while there are differences.
+        Asks the broker only if the members have changed since the last check, or that check found differences.
 
-        :param address: the broker to ask.
+        :param address: ``host:port`` of the broker.
+        :param members: the client ids of the group.
         """
         now = frozenset(members)
         if len(now) < 2:
@@ -84,7 +85,11 @@ class GroupCheck:
         self._report(SUBSCRIPTIONS, [different] if found else [])
 
     def _report(self, subject: str, findings: list[str]) -> None:
-        """Make the findings about a subject the problem of the consumer, and log the new ones."""
+        """Log new findings, and set the consumer's problem with the key ``subject``; without findings remove it.
+
+        :param subject: what differs between members, for example their subscriptions.
+        :param findings: descriptions of the violations.
+        """
         for finding in findings:
             if finding not in self._warned:
                 self._warned.add(finding)

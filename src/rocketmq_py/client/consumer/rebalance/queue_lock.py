@@ -1,8 +1,8 @@
-"""Locks of queues, and how a queue is handed over to its next owner.
+"""Acquires, renews and releases the locks of queues at brokers.
 
 Concurrent and broadcasting consumers need no lock. An orderly consumer locks a queue at its broker before it consumes
-(LOCK_BATCH_MQ, 41), renews the lock, and unlocks the queue (UNLOCK_BATCH_MQ, 42) after the last running listener has
-ended and the offset is stored. Only then can the next member lock it.
+(LOCK_BATCH_MQ, 41), renews the lock, and unlocks the queue (UNLOCK_BATCH_MQ, 42) after the running listener has ended
+and the offset is stored. Only then can another member lock it.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ TIMEOUT = 1.0
 
 
 class QueueLock(Protocol):
-    """How queues are taken and released."""
+    """Makes queues ready to consume, and releases them: with locks at brokers or without."""
 
     async def take(self, queues: Collection[MessageQueue]) -> list[ProcessQueue]:
-        """Take queues; returns those that may be consumed from now on."""
+        """Lock queues if needed; returns new process queues of those that may be consumed now."""
         ...
 
     async def release(self, queues: Collection[ProcessQueue]) -> None:
-        """Store the offsets of queues that are already dropped, and unlock the queues."""
+        """Store the offsets of dropped queues, and unlock them."""
         ...
 
     def connection_lost(self, process: ProcessQueue) -> None:
-        """The connection to a queue's broker is lost: consume nothing of the queue until its lock is confirmed."""
+        """Stop consuming a queue until its lock is confirmed, because the connection to its broker is lost."""
         ...
 
     def renew_soon(self) -> None:
-        """Renew the locks now: a queue waits for its lock."""
+        """Renew the locks now instead of at the next interval, because a queue waits for its lock."""
         ...
 
     async def close(self) -> None:
-        """Unlock all queues; consumption has ended, and the offsets are stored."""
+        """Unlock all queues. Call it after the listeners have ended and the offsets are stored."""
         ...
 
 
 class NoQueueLock:
-    """Queues are consumed without a lock."""
+    """For concurrent and broadcasting consumers: queues are consumed without a lock."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
@@ -73,7 +73,7 @@ class NoQueueLock:
             self._group.offsets.remove(queue)
 
     def connection_lost(self, process: ProcessQueue) -> None:
-        """Do nothing: a queue without a lock can be consumed whatever happens to its broker."""
+        """Do nothing: cached messages may be consumed without a connection to the broker."""
 
     def renew_soon(self) -> None:
         """Do nothing: there are no locks."""
@@ -83,10 +83,10 @@ class NoQueueLock:
 
 
 class BrokerQueueLock:
-    """Queues are locked at their brokers before they are consumed.
+    """For orderly consumers: queues are locked at their brokers, and the locks are renewed in the background.
 
     :param dispatcher: runs the listeners.
-    :param lose: releases queues that another member has locked.
+    :param lose: called to release queues that another member has locked.
     """
 
     def __init__(
@@ -100,20 +100,20 @@ class BrokerQueueLock:
         self._lose = lose
         self._renew_now = asyncio.Event()
         self._failures: dict[str, FailureLog] = {}
-        self._requested: set[MessageQueue] = set()  # queues the broker may have locked for us
-        self._addresses: dict[str, str] = {}  # where each broker was asked last
+        self._requested: set[MessageQueue] = set()  # queues that brokers may have locked for this member
+        self._addresses: dict[str, str] = {}  # the last known master address by broker name
         self._leaving: set[asyncio.Task[None]] = set()
         self._renewal = Background()
         self._renewal.start(self._renew_all())
 
     def renew_soon(self) -> None:
-        """Renew the locks now: a queue waits for its lock."""
+        """Renew the locks now instead of at the next interval, because a queue waits for its lock."""
         self._renew_now.set()
 
     def connection_lost(self, process: ProcessQueue) -> None:
-        """The connection to a queue's broker is lost: consume nothing of the queue until its lock is confirmed.
+        """Stop consuming a queue until its lock is confirmed, because the connection to its broker is lost.
 
-        A restarted broker has no locks, and another member may have got ours.
+        A restarted broker has no locks, and another member may have acquired this one.
         """
         if not process.dropped:
             _ordered(process).unlock()
@@ -139,7 +139,7 @@ class BrokerQueueLock:
             task.add_done_callback(self._leaving.discard)
 
     async def _hand_over(self, process: ProcessQueue) -> None:
-        """Store the offset and unlock the queue when no listener has its messages any more."""
+        """Wait until no listener has messages of a queue, store its offset and unlock it."""
         group, queue = self._group, process.queue
         try:
             await self._dispatcher.wait_idle(process)
@@ -158,7 +158,7 @@ class BrokerQueueLock:
             _, unfinished = await asyncio.wait(self._leaving, timeout=TIMEOUT)
             for task in unfinished:
                 task.cancel()
-        # A queue whose listener does not end stays locked until the broker lets the lock expire.
+        # A queue whose listener still runs stays locked until the lock expires at the broker.
         busy = {process.queue for process in self._held() if not self._dispatcher.is_idle(process)}
         await self._unlock(self._requested - busy)
 
@@ -183,7 +183,7 @@ class BrokerQueueLock:
         return [_ordered(process) for process in held if not process.has_invisible_time]
 
     async def renew(self) -> None:
-        """Renew the locks of all queues, including those whose listeners have not ended yet."""
+        """Renew the locks of all owned queues, and of released ones whose listeners still run."""
         held = self._held()
         self._forget_failures(self._by_broker(process.queue for process in held))
         asked_at = self._group.now()
@@ -202,7 +202,11 @@ class BrokerQueueLock:
             await self._lose(lost)
 
     async def _renewed(self, process: OrderedQueue, asked_at: float) -> bool:
-        """Continue with a queue; False if another member has consumed it while our lock was not valid."""
+        """Record a renewed lock and continue to consume the queue.
+
+        :param asked_at: when the renewal was requested, on the group's monotonic clock.
+        :returns: False if another member has consumed the queue since the lock expired.
+        """
         was_usable = process.is_usable(asked_at)
         if not was_usable:
             mine, stored = self._group.offsets.get(process.queue), await self._stored(process.queue)
@@ -224,9 +228,10 @@ class BrokerQueueLock:
     # -- requests
 
     async def _ask(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Lock queues; returns those that are locked for us, and those that another member has locked.
+        """Send lock requests to the brokers of ``queues``.
 
-        Queues of brokers that do not answer are in neither set.
+        :returns: the queues that are locked for this member, and those that another member has locked. Queues of
+            brokers that do not answer are in neither set.
         """
         granted: set[MessageQueue] = set()
         refused: set[MessageQueue] = set()
@@ -247,7 +252,7 @@ class BrokerQueueLock:
             level = self._failures_at(broker_name).failed(e)
             lasting = self._failures_at(broker_name).duration
             _log.log(level, "%d queues cannot be locked at broker %s%s: %s", len(queues), broker_name, lasting, e)
-            # Without a lock there is no pull that would refresh the route after a failure.
+            # A failed pull would refresh the route, but without a lock there are no pulls.
             await self._group.instance.routes.refresh_all({queue.topic for queue in queues})
             return None
         recovery = self._failures_at(broker_name).recovered()
@@ -259,7 +264,7 @@ class BrokerQueueLock:
         return self._failures.setdefault(broker_name, self._group.failure_log(("lock", broker_name), broker_name))
 
     def _forget_failures(self, brokers: Collection[str]) -> None:
-        """Forget the failures of brokers that have no queue of ours any more."""
+        """Clear the failures of brokers that are not in ``brokers``: this member has no queue there."""
         for broker_name in [name for name in self._failures if name not in brokers]:
             self._failures.pop(broker_name).close()
 
@@ -282,7 +287,7 @@ class BrokerQueueLock:
             await instance.routes.refresh_all({queue.topic for queue in queues})
             address = instance.routes.broker_address(broker_name, MASTER_ID, only_this=True)
         if address is None and code == RequestCode.UNLOCK_BATCH_MQ:
-            address = self._addresses.get(broker_name)  # a name server may have lost a broker that runs
+            address = self._addresses.get(broker_name)  # the broker may run although no name server lists it
         if address is None:
             raise NoRouteError(f"broker {broker_name!r} has no master now")
         self._addresses[broker_name] = address
@@ -297,7 +302,7 @@ class BrokerQueueLock:
         return (await instance.connections.invoke(address, code, None, body.encode(), TIMEOUT)).body
 
     def _by_broker(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
-        """The queues of each broker that serves some of them."""
+        """Group queues by the name of the broker that serves them."""
         found: dict[str, list[MessageQueue]] = defaultdict(list)
         for queue in queues:
             found[self._group.instance.routes.broker_of(queue)].append(queue)

@@ -1,7 +1,7 @@
-"""Keeps the queues of a consumer equal to its share of the group's queues.
+"""Rebalances a consumer: takes and releases queues, so that it owns those that are allocated to it.
 
-Asks for members and routes, and carries out what ``core.consumer.rebalance`` plans. Starting points and consumption
-belong to the caller.
+Asks for the members of the group and the routes of its topics, and follows the plan of ``core.consumer.rebalance``.
+The caller fetches and consumes the messages.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from rocketmq_py.tasks import Background
 _log = logging.getLogger(__name__)
 
 MISSING_WAIT = 1.0
-"""Seconds until a topic without a route is looked up again; doubled each time, up to the usual interval."""
+"""Seconds until the route of a missing topic is fetched again; doubled each time, up to ``rebalance_interval``."""
 
 QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
-"""Gets a topic, all of its queues, and the queues that this consumer owns now."""
+"""A listener for rebalances: gets a topic, all its readable queues, and the queues allocated to this consumer."""
 
 
 class Rebalancer:
-    """A task that rebalances every ``rebalance_interval``, every second while queues are unbalanced, and on a trigger.
+    """Rebalances in a task: every ``rebalance_interval``, every second while unbalanced, and when triggered.
 
-    :param start_queue: starts to consume a queue after a delay in seconds.
-    :param stop_queue: stops to consume a queue.
-    :param queue_lock: locks queues before they are consumed, and releases them.
-    :param queues_changed: called after the queues of a topic have changed.
-    :param rebuild: replace queues that were not pulled for two minutes.
+    :param start_queue: starts to fetch a queue after a delay in seconds.
+    :param stop_queue: stops fetching and consuming a queue.
+    :param queue_lock: locks and unlocks queues.
+    :param queues_changed: called when queues of a topic were taken or released.
+    :param rebuild: restart queues that have not been pulled for two minutes.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class Rebalancer:
         self._member_failures = group.failure_log("members", "")
 
     def trigger(self) -> None:
-        """Start a round soon: at once, or one second after the last round began."""
+        """Rebalance at once, but not earlier than one second after the start of the last rebalance."""
         self._triggered.set()
 
     async def start(self) -> None:
-        """Rebalance once, then from time to time until closed."""
+        """Rebalance once, then periodically in the background until :meth:`close`."""
         began = self._group.now()
         balanced = await self.rebalance()
         self._work.start(self._run(began, balanced=balanced))
 
     async def close(self) -> None:
-        """Stop rebalancing; the queues stay as they are."""
+        """Stop rebalancing; the consumer keeps its queues."""
         await self._work.stop()
 
     async def _run(self, began: float, *, balanced: bool) -> None:
@@ -94,7 +94,11 @@ class Rebalancer:
             balanced = await self.rebalance()
 
     async def _pause(self, began: float, *, balanced: bool) -> None:
-        """Wait for the next round's time, or for a trigger and then the least time between two rounds."""
+        """Wait until the next rebalance is due, by interval or by a trigger.
+
+        :param began: when the last rebalance began, on the group's monotonic clock.
+        :param balanced: what the last rebalance returned.
+        """
         now = self._group.now
         interval = self._group.options.rebalance_interval
         wait = rebalance_delay(now() - began, balanced=balanced, triggered=False, interval=interval)
@@ -112,7 +116,10 @@ class Rebalancer:
     # -- one round
 
     async def rebalance(self) -> bool:
-        """Bring the queues of all topics up to date; returns True if each queue is now with its owner."""
+        """Take and release queues of all subscribed topics; errors are logged.
+
+        :returns: True if this consumer now owns exactly the queues that are allocated to it.
+        """
         self._triggered.clear()
         balanced = True
         try:
@@ -162,7 +169,7 @@ class Rebalancer:
             self._queues_changed(group.shown_topic(topic), queues, [group.shown(queue) for queue in wanted])
 
     async def _apply_assignment(self, topic: str, assignments: BrokerAssignments) -> bool:
-        """Take and release queues as a broker assigns them."""
+        """Take and release queues of a topic as a broker assigns them; returns as :meth:`rebalance`."""
         route = await self._route(topic)
         if route is None:
             return True
@@ -191,14 +198,14 @@ class Rebalancer:
         return set(assigned.queues) == set(self._group.owned(topic))
 
     def _share(self, route: TopicRoute, members: list[str]) -> list[MessageQueue]:
-        """The queues of a topic that this member should own."""
+        """The queues of a topic that are allocated to this member; all of them when broadcasting."""
         if self._group.is_broadcasting:
             return list(route.read_queues)
         me = self._group.instance.client_id
         return self._group.options.allocation.allocate(me, route.read_queues, members)
 
     async def _route_and_members(self, topic: str) -> tuple[TopicRoute | None, list[str] | None]:
-        """The topic's route and the sorted members of the group; None for what is not known now."""
+        """The topic's route and the sorted client ids of the group; each is None if it cannot be fetched now."""
         route = await self._route(topic)
         if route is None:
             return None, None
@@ -206,7 +213,7 @@ class Rebalancer:
             return route, [self._group.instance.client_id]  # every member owns all queues
         try:
             members = await self._members(route)
-            if self._group.instance.client_id not in members:  # the broker does not have our heartbeat yet
+            if self._group.instance.client_id not in members:  # the broker has no heartbeat of this client
                 await self._group.announce()
                 members = await self._members(route)
         except NetworkError as e:
@@ -280,9 +287,9 @@ class Rebalancer:
         self.trigger()
 
     async def reset(self, process: ProcessQueue, offset: int) -> None:
-        """Restart a queue at ``offset``, because the broker says that the present one is outside the queue.
+        """Release a queue and rebalance, so that it restarts at ``offset``: an operator's or the broker's correction.
 
-        The offset is frozen meanwhile, so that a listener that is still running does not move it back.
+        The offset is frozen until then, so that the result of a running listener does not overwrite it.
         """
         queue, offsets = process.queue, self._group.offsets
         process.dropped = True
@@ -293,9 +300,9 @@ class Rebalancer:
         self.trigger()
 
     async def forget(self, process: ProcessQueue) -> None:
-        """Release a queue whose topic no longer exists at its broker, and remove its offset.
+        """Release a queue whose topic no longer exists at its broker, and remove its offset from memory.
 
-        A topic that is created later under the same name is another one: it is consumed from its start.
+        The offset does not apply to a new topic of the same name.
         """
         queue = process.queue
         self._group.offsets.remove(queue)
@@ -306,7 +313,7 @@ class Rebalancer:
     # -- take
 
     def _add_queues(self, processes: Collection[ProcessQueue], *, alone: bool) -> None:
-        # The previous owner of a locked queue has stored its offset before the lock was released.
+        # The previous owner of a locked queue stored its offset before it released the lock.
         at_once = alone or self._group.options.orderly
         for process in processes:
             self._group.offsets.remove(process.queue)
@@ -314,7 +321,7 @@ class Rebalancer:
             self._gained.append((process, 0.0 if at_once else self._group.options.first_pull_delay))
 
     async def _start_gained(self) -> None:
-        """Start the new queues after the brokers have the new subscription versions."""
+        """Announce changed subscriptions to the brokers, then start to fetch the newly taken queues."""
         if self._group.announced != self._group.subscriptions:
             await self._group.announce()
         gained, self._gained = self._gained, []

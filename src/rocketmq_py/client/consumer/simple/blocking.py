@@ -20,26 +20,26 @@ from rocketmq_py.model import MessageExt, MessageQueue
 class SimpleConsumer(SimpleMember):
     """A member of a consumer group that receives messages and acks each of them.
 
-    A received message is invisible to the other members for its invisible time. If it is not acked within that time,
-    it is delivered again, to any member, with ``reconsume_times`` increased by one. :meth:`extend` changes the time. No
+    A received message is invisible to all members for its invisible time. If it is not acked within that time, it is
+    delivered again, to any member, with ``reconsume_times`` increased by one. :meth:`extend` changes that time. No
     member owns queues: a slow member delays no other one, and there may be more members than queues. Delivery is at
-    least once, in no order unless ``orderly`` is set, and without a limit on redeliveries: the application handles
-    messages that fail again and again.
+    least once, in no order unless ``orderly`` is set. The number of redeliveries is not limited: the application must
+    handle messages that fail repeatedly.
 
     Iterating (``async for message in consumer``) receives message by message and ends when the consumer is closed; each
-    message must still be acked. As a context manager it starts at once.
+    message must still be acked. As a context manager it starts when the block is entered.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
         below.
-    :param hooks: called with the messages that are handed out, for instance to make spans.
-    :param instance_name: the part of the client id after ``ip@``.
+    :param hooks: called with the messages that are received, for example to make spans.
+    :param instance_name: the part of the client id after ``ip@``; unique by default.
     :param unit_name: appended to the client id.
-    :param address_map: other addresses for the ones brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
-    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
+    :param credentials: sign requests with these, for servers with access control.
+    :param timeout: seconds to wait for answers of name servers, and of brokers to heartbeats.
     :param settings: further options: see :class:`SimpleOptions`.
     :raises ConfigError: an illegal argument.
 
@@ -77,20 +77,20 @@ class SimpleConsumer(SimpleMember):
         self._run(self._aio.close())
 
     def health(self) -> SimpleHealth:
-        """ConsumerState and sources as they are now."""
+        """The current state of the consumer, and of its topics at each broker."""
         return self._call(self._aio.health)
 
     def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages of each queue that the group has not received yet, as the brokers count now.
+        """Ask the brokers how many messages of each queue the group has not received yet.
 
-        Messages that are received and not acked are not counted.
+        Messages that are received but not acked are not counted.
 
         :raises NetworkError: a broker cannot be reached.
         """
         return self._run(self._aio.lag())
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
-        """Subscribe to a topic, or change its filter. May be called at any time.
+        """Subscribe to a topic, or change its filter. May be called before and after :meth:`start`.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
@@ -101,46 +101,46 @@ class SimpleConsumer(SimpleMember):
         self._call(lambda: self._aio.subscribe(topic, tags, sql=sql))
 
     def unsubscribe(self, topic: str) -> None:
-        """Unsubscribe from a topic; messages that were received of it can still be acked."""
+        """Unsubscribe from a topic. Messages of it that were already received can still be acked."""
         self._call(lambda: self._aio.unsubscribe(topic))
 
     def receive(
         self, max_messages: int = 32, invisible_duration: float | None = None, timeout: float | None = 5.0
     ) -> list[MessageExt]:
-        """The next messages, from brokers and topics in turn.
+        """Return the next messages, from topics and brokers in turn.
 
-        :param max_messages: the most messages, 1 to 1024.
+        :param max_messages: maximum number of messages, 1 to 1024.
         :param invisible_duration: seconds to ack or :meth:`extend` the messages, at least 1; None: the consumer's
             ``invisible_duration``.
         :param timeout: seconds to wait for a message; None: without limit, 0: not at all.
-        :returns: an empty list if no message came in time.
+        :returns: the messages; an empty list if none came in time.
         :raises ConfigError: an argument is out of range, or nothing is subscribed.
-        :raises NoRouteError: none of the topics exists.
-        :raises NetworkError: no broker can be reached.
-        :raises BrokerError: all brokers refuse.
+        :raises NoRouteError: no message came in time, and none of the topics exists.
+        :raises NetworkError: no message came in time, and no broker can be reached.
+        :raises BrokerError: a broker refuses the request for good, or no message came in time and all brokers refuse.
         :raises ClosedError: the consumer is not started, or closed.
         """
         return self._run(self._aio.receive(max_messages, invisible_duration, timeout))
 
     def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
-        """Mark messages as done, so that they are not delivered again; sends one request per broker.
+        """Ack messages, so that they are not delivered again; sends one request per broker.
 
-        :raises InvalidReceipt: the invisible time of a message is over, and it is delivered again; ``messages`` of the
-            error are these messages, the others are acked.
+        :raises InvalidReceipt: the invisible time of some messages is over, and they are delivered again. ``messages``
+            of the error lists them; the others are acked.
         :raises NetworkError: a broker cannot be reached; messages of other brokers are acked.
-        :raises BrokerError: a broker refuses.
+        :raises BrokerError: a broker refuses the acks.
         :raises ConfigError: a message was not received by a simple consumer.
         :raises ClosedError: the consumer is not started, or closed.
         """
         self._run(self._aio.ack(messages))
 
     def extend(self, message: MessageExt, duration: float) -> str:
-        """Keep a received message invisible for ``duration`` seconds from now; 0 has it delivered again at once.
+        """Make a received message invisible for ``duration`` seconds from now; 0 makes it visible at once.
 
-        :returns: the new receipt, which also replaces the message's property ``POP_CK``.
+        :returns: the new receipt handle; it is also set as the message's property ``POP_CK``.
         :raises InvalidReceipt: the invisible time is over, and the message is delivered again.
         :raises NetworkError: the broker cannot be reached.
-        :raises BrokerError: the broker refuses.
+        :raises BrokerError: the broker refuses the request.
         :raises ConfigError: the duration is out of range, or the message was not received by a simple consumer.
         :raises ClosedError: the consumer is not started, or closed.
         """

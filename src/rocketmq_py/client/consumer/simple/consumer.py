@@ -1,7 +1,7 @@
-"""The simple consumer: the application receives messages and acks each of them within its invisible time.
+"""The asyncio simple consumer: the application receives messages and acks each of them within its invisible time.
 
-Uses POP, so members share no queues: a broker hands each message to the first member that asks. ``simple.blocking`` is
-the same for programs without an event loop.
+It uses POP, so members own no queues: a broker delivers each message to the first member that requests it.
+``simple.blocking`` has the class for programs without an event loop.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ MOST_TO_RECEIVE = 1024
 
 @dataclass(frozen=True, slots=True)
 class SourceHealth:
-    """A topic on one broker.
+    """State of the requests for one topic to one broker.
 
-    :ivar has_messages: True if it may have messages.
+    :ivar has_messages: True if the broker may have messages; False after it reported none.
     :ivar trouble: why the last request failed; None if it succeeded.
-    :ivar since_asked: seconds since the last request.
+    :ivar since_asked: seconds since the last request to the broker.
     """
 
     topic: str
@@ -56,7 +56,10 @@ class SourceHealth:
 
 @dataclass(frozen=True, slots=True)
 class SimpleHealth(Health):
-    """A simple consumer at one moment; it owns no queues."""
+    """A snapshot of the health of a simple consumer.
+
+    :ivar sources: one entry per subscribed topic and broker.
+    """
 
     sources: list[SourceHealth]
 
@@ -70,26 +73,26 @@ class SimpleHealth(Health):
 class SimpleConsumer(GroupMember):
     """A member of a consumer group that receives messages and acks each of them.
 
-    A received message is invisible to the other members for its invisible time. If it is not acked within that time,
-    it is delivered again, to any member, with ``reconsume_times`` increased by one. :meth:`extend` changes the time. No
+    A received message is invisible to all members for its invisible time. If it is not acked within that time, it is
+    delivered again, to any member, with ``reconsume_times`` increased by one. :meth:`extend` changes that time. No
     member owns queues: a slow member delays no other one, and there may be more members than queues. Delivery is at
-    least once, in no order unless ``orderly`` is set, and without a limit on redeliveries: the application handles
-    messages that fail again and again.
+    least once, in no order unless ``orderly`` is set. The number of redeliveries is not limited: the application must
+    handle messages that fail repeatedly.
 
     Iterating (``async for message in consumer``) receives message by message and ends when the consumer is closed; each
-    message must still be acked. As a context manager it starts at once.
+    message must still be acked. As a context manager it starts when the block is entered.
 
     :param group: the consumer group.
     :param namesrv: name servers: ``"host:9876;other:9876"``, a sequence, or None for the environment's NAMESRV_ADDR.
     :param instance: a client to share with other producers and consumers; by default a new one, made from the settings
         below.
-    :param hooks: called with the messages that are handed out, for instance to make spans.
-    :param instance_name: the part of the client id after ``ip@``.
+    :param hooks: called with the messages that are received, for example to make spans.
+    :param instance_name: the part of the client id after ``ip@``; unique by default.
     :param unit_name: appended to the client id.
-    :param address_map: other addresses for the ones brokers advertise.
-    :param tls: True, TlsOptions or an ssl.SSLContext reaches every server over TLS.
-    :param credentials: what requests are signed with, for servers with access control.
-    :param timeout: seconds to wait for name servers, and for brokers' answers to heartbeats.
+    :param address_map: connect elsewhere than brokers advertise: ``{"172.18.0.4:10911": "localhost:10911"}``.
+    :param tls: True, TlsOptions or an ssl.SSLContext: use TLS with every server.
+    :param credentials: sign requests with these, for servers with access control.
+    :param timeout: seconds to wait for answers of name servers, and of brokers to heartbeats.
     :param settings: further options: see :class:`SimpleOptions`.
     :raises ConfigError: an illegal argument.
     """
@@ -115,11 +118,11 @@ class SimpleConsumer(GroupMember):
             self._group, self._calls, poll=self._options.poll_time, order=self._options.orderly
         )  # fmt: skip
         self._clocks: dict[str, BrokerClock] = {}
-        self._spare: list[tuple[MessageExt, float]] = []  # received for a cancelled call; end of invisible time
+        self._spare: list[tuple[MessageExt, float]] = []  # messages of cancelled calls, and when they become visible
         self._background: set[asyncio.Task[Any]] = set()
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
-        """Subscribe to a topic, or change its filter. May be called at any time.
+        """Subscribe to a topic, or change its filter. May be called before and after :meth:`start`.
 
         :param tags: ``"*"`` for all messages, or tags separated by ``||``.
         :param sql: an SQL92 expression over message properties instead of tags; brokers need
@@ -133,7 +136,7 @@ class SimpleConsumer(GroupMember):
         self._sources.wake()
 
     def unsubscribe(self, topic: str) -> None:
-        """Unsubscribe from a topic; messages that were received of it can still be acked."""
+        """Unsubscribe from a topic. Messages of it that were already received can still be acked."""
         self._group.subscriptions.pop(self._group.named_topic(topic), None)
 
     # -- life
@@ -176,17 +179,17 @@ class SimpleConsumer(GroupMember):
     async def receive(
         self, max_messages: int = 32, invisible_duration: float | None = None, timeout: float | None = 5.0
     ) -> list[MessageExt]:
-        """The next messages, from brokers and topics in turn.
+        """Return the next messages, from topics and brokers in turn.
 
-        :param max_messages: the most messages, 1 to 1024.
+        :param max_messages: maximum number of messages, 1 to 1024.
         :param invisible_duration: seconds to ack or :meth:`extend` the messages, at least 1; None: the consumer's
             ``invisible_duration``.
         :param timeout: seconds to wait for a message; None: without limit, 0: not at all.
-        :returns: an empty list if no message came in time.
+        :returns: the messages; an empty list if none came in time.
         :raises ConfigError: an argument is out of range, or nothing is subscribed.
-        :raises NoRouteError: none of the topics exists.
-        :raises NetworkError: no broker can be reached.
-        :raises BrokerError: all brokers refuse.
+        :raises NoRouteError: no message came in time, and none of the topics exists.
+        :raises NetworkError: no message came in time, and no broker can be reached.
+        :raises BrokerError: a broker refuses the request for good, or no message came in time and all brokers refuse.
         :raises ClosedError: the consumer is not started, or closed.
         """
         if not 1 <= max_messages <= MOST_TO_RECEIVE:
@@ -214,7 +217,10 @@ class SimpleConsumer(GroupMember):
             await self._sources.wait(left)
 
     async def _collect(self, most: int, invisible: float) -> list[MessageExt]:
-        """Pop the sources in turn until there are ``most`` messages or all sources are empty."""
+        """Pop the sources in turn until there are ``most`` messages or all sources are empty.
+
+        :param invisible: the invisible time of the messages in seconds.
+        """
         now = self._group.now()
         found = [message for message, visible_at in self._spare if visible_at > now][:most]
         self._spare = [one for one in self._spare if one[0] not in found and one[1] > now]
@@ -264,7 +270,10 @@ class SimpleConsumer(GroupMember):
         return answer
 
     def _keep_invisible(self, call: asyncio.Task[PopAnswer | None], visible_at: float) -> None:
-        """Keep the messages of a pop whose call was cancelled, for the next call."""
+        """Save the messages of a pop whose ``receive`` was cancelled, so that the next ``receive`` returns them.
+
+        :param visible_at: when they become visible again: seconds of the group's monotonic clock.
+        """
 
         def over(done: asyncio.Task[PopAnswer | None]) -> None:
             if done.cancelled() or done.exception() is not None:
@@ -286,7 +295,7 @@ class SimpleConsumer(GroupMember):
         task.add_done_callback(self._background.discard)
 
     def _check_sources(self) -> None:
-        """Raise the error of the sources if there are no messages because all sources fail."""
+        """Raise the error of the first source if all sources fail, or why topics have no route if there are none."""
         sources = self._sources.all
         if not sources and self._sources.missing is not None:
             raise self._sources.missing.with_traceback(None)  # the same error may be raised many times
@@ -304,7 +313,7 @@ class SimpleConsumer(GroupMember):
         return message
 
     async def next(self) -> MessageExt | None:
-        """The next message, without a time limit; None when the consumer is closed."""
+        """Wait for the next message, without a time limit; returns None when the consumer is closed."""
         while True:
             try:
                 messages = await self.receive(1, timeout=None)
@@ -316,12 +325,12 @@ class SimpleConsumer(GroupMember):
                 return messages[0]
 
     async def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
-        """Mark messages as done, so that they are not delivered again; sends one request per broker.
+        """Ack messages, so that they are not delivered again; sends one request per broker.
 
-        :raises InvalidReceipt: the invisible time of a message is over, and it is delivered again; ``messages`` of the
-            error are these messages, the others are acked.
+        :raises InvalidReceipt: the invisible time of some messages is over, and they are delivered again. ``messages``
+            of the error lists them; the others are acked.
         :raises NetworkError: a broker cannot be reached; messages of other brokers are acked.
-        :raises BrokerError: a broker refuses.
+        :raises BrokerError: a broker refuses the acks.
         :raises ConfigError: a message was not received by a simple consumer.
         :raises ClosedError: the consumer is not started, or closed.
         """
@@ -338,12 +347,12 @@ class SimpleConsumer(GroupMember):
             raise error
 
     async def extend(self, message: MessageExt, duration: float) -> str:
-        """Keep a received message invisible for ``duration`` seconds from now; 0 has it delivered again at once.
+        """Make a received message invisible for ``duration`` seconds from now; 0 makes it visible at once.
 
-        :returns: the new receipt, which also replaces the message's property ``POP_CK``.
+        :returns: the new receipt handle; it is also set as the message's property ``POP_CK``.
         :raises InvalidReceipt: the invisible time is over, and the message is delivered again.
         :raises NetworkError: the broker cannot be reached.
-        :raises BrokerError: the broker refuses.
+        :raises BrokerError: the broker refuses the request.
         :raises ConfigError: the duration is out of range, or the message was not received by a simple consumer.
         :raises ClosedError: the consumer is not started, or closed.
         """
@@ -380,7 +389,7 @@ class SimpleConsumer(GroupMember):
     # -- state
 
     def health(self) -> SimpleHealth:
-        """ConsumerState and sources as they are now."""
+        """The current state of the consumer, and of its topics at each broker."""
         now = self._group.now()
         base = running_info.health(self._group)
         sources = [
@@ -394,9 +403,9 @@ class SimpleConsumer(GroupMember):
         return SimpleHealth(**values, sources=sources)
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """The number of messages of each queue that the group has not received yet, as the brokers count now.
+        """Ask the brokers how many messages of each queue the group has not received yet.
 
-        Messages that are received and not acked are not counted.
+        Messages that are received but not acked are not counted.
 
         :raises NetworkError: a broker cannot be reached.
         """
@@ -411,7 +420,7 @@ class SimpleConsumer(GroupMember):
     # -- a member of the client instance
 
     def heartbeat(self) -> ConsumerData:
-        """The entry of this member in heartbeats."""
+        """The entry of this consumer in heartbeats to brokers."""
         return ConsumerData(
             group_name=self.group,
             consume_type="CONSUME_POP",

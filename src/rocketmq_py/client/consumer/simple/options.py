@@ -1,4 +1,4 @@
-"""The options of a simple consumer, their defaults and what is allowed."""
+"""The options of a simple consumer, their defaults and ranges."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
 
 LONGEST_INVISIBLE = 3 * 86400
-"""Seconds a message can be kept invisible at most: brokers keep times for three days (timerMaxDelaySec)."""
+"""The longest invisible time in seconds: three days, the limit of brokers (timerMaxDelaySec)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleOptions(GroupOptions):
     """Options of a simple consumer, besides those of :class:`GroupOptions`. Times are in seconds.
 
-    :param consume_from: where a group without stored offsets starts, FIRST_OFFSET or LAST_OFFSET; the first member that
-        asks decides. While the first message of a queue is still in memory, brokers let a new group start there,
-        whatever this option says.
-    :param invisible_duration: how long received messages are invisible to other members; ``receive`` can override it.
-    :param orderly: receive the messages of a queue in order: the next one is delivered after the last one is acked or
-        visible again. Use the same value for all members of the group.
-    :param poll_time: how long a broker may hold a notification request until a message comes.
-    :param pull_delay_after_error: pause of a broker after a request that failed, 0 to 3600.
+    :param consume_from: where a group without stored offsets starts, FIRST_OFFSET or LAST_OFFSET; the value of the
+        first member that receives applies. Brokers ignore it and start at the first message of a queue while that
+        message is still in memory.
+    :param invisible_duration: how long received messages are invisible to all members; ``receive`` can override it.
+    :param orderly: receive the messages of a queue in order: further ones are delivered after the earlier ones are
+        acked or visible again. Use the same value for all members of the group.
+    :param poll_time: how long a broker may hold a notification request until a message arrives (long polling).
+    :param pull_delay_after_error: pause of requests to a broker after a failed one, 0 to 3600.
     """
 
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
@@ -42,9 +42,9 @@ class SimpleOptions(GroupOptions):
 
 
 def check_invisible(seconds: float) -> float:
-    """Check an invisible duration and return it.
+    """Check an invisible time in seconds and return it.
 
-    :raises ConfigError: it is out of range.
+    :raises ConfigError: it is not in 1 to :data:`LONGEST_INVISIBLE`.
     """
     if not 1 <= seconds <= LONGEST_INVISIBLE:
         raise ConfigError(

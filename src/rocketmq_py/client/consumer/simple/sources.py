@@ -1,7 +1,7 @@
-"""The sources of a simple consumer: every broker of every topic, popped in turn.
+"""The sources of a simple consumer: one per topic and broker, popped in turn.
 
-While a source may have messages, it is popped without waiting. When all are empty, all brokers hold a notification
-request until a message comes; that takes no message from other members.
+A source that may have messages is popped without long polling. When all sources are empty, each broker gets a
+notification request, which it holds until a message arrives; unlike a pop it makes no message invisible.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from rocketmq_py.model import MessageQueue
 _log = logging.getLogger(__name__)
 
 EMPTY_PAUSES = (0.005, 1.0)
-"""First and longest pause in seconds of a source that announced messages and had none; doubled each time."""
+"""First and longest pause in seconds after a notification of messages that a pop did not find; it doubles each time."""
 REFRESH_INTERVAL = 1.0
-"""Seconds until routes are checked again while no message comes: for new brokers, and topics created meanwhile."""
+"""Seconds between checks of routes while no message arrives, to find new brokers and topics."""
 
 
 class Source:
-    """All queues of a topic on one broker.
+    """All queues of a topic on one broker, and the state of the requests for them.
 
-    :ivar is_ready: True if it may have messages.
+    :ivar is_ready: True if there may be messages to pop.
     :ivar error: why the last request failed; None if it succeeded.
+    :param queue: topic and broker, with the queue id for all queues.
     :param delay: seconds to wait after a failed request.
+    :param order: pop in order.
     """
 
     def __init__(self, queue: MessageQueue, failures: FailureLog, now: float, delay: float, *, order: bool) -> None:
@@ -49,13 +51,13 @@ class Source:
         self._misses = 0
 
     def found(self, count: int) -> None:
-        """Note that a pop has returned ``count`` messages."""
+        """Record that a pop has returned ``count`` messages."""
         self.answered()
         self.is_ready = count > 0
         self._misses = 0 if count else self._misses + 1
 
     def failed(self, error: RocketMQError, now: float) -> None:
-        """Note a failed request; the source is tried again after a pause."""
+        """Log and record a failed request; the source is popped again after a pause. ``now``: monotonic seconds."""
         level, lasting = self._failures.failed(error), self._failures.duration
         topic, broker_name = self.queue.topic, self.queue.broker_name
         _log.log(level, "receiving from %s of broker %s failed%s: %s", topic, broker_name, lasting, error)
@@ -64,20 +66,25 @@ class Source:
         self.paused_until = now + failure_delay(error, self._delay)
 
     def answered(self) -> None:
-        """Note that a request has succeeded."""
+        """Record that a request has succeeded."""
         self.error = None
         level = self._failures.recovered()
         if level is not None:
             _log.log(level, "receiving from %s of broker %s works again", self.queue.topic, self.queue.broker_name)
 
     def close(self) -> None:
-        """Cancel the notification request, and clear failures."""
+        """Cancel the notification request, and remove the source's failure from the consumer's health."""
         self._failures.close()
         if self.watch is not None:
             self.watch.cancel()
 
     def notified(self, now: float) -> None:
-        """Note that the source may have messages."""
+        """Record that the broker has answered a notification request: there are messages to pop.
+
+        If two or more pops in a row have returned none all the same, the next pop waits for a pause.
+
+        :param now: current time in monotonic seconds.
+        """
         self.answered()
         self.is_ready = True
         first, longest = EMPTY_PAUSES
@@ -88,7 +95,8 @@ class Sources:
     """The sources of all subscribed topics of a consumer.
 
     :param poll: seconds a broker may hold a notification request.
-    :param order: the messages of a queue are received in order.
+    :param order: pop the messages of each queue in order.
+    :ivar missing: why a subscribed topic had no route at the last refresh; None if all have one.
     """
 
     def __init__(self, group: ConsumerGroup, calls: PopCalls, *, poll: float, order: bool) -> None:
@@ -105,11 +113,14 @@ class Sources:
 
     @property
     def all(self) -> list[Source]:
-        """The sources, sorted."""
+        """All sources, sorted by topic and broker name."""
         return [self._sources[queue] for queue in sorted(self._sources)]
 
     async def refresh(self) -> None:
-        """Bring the sources up to date with subscriptions and routes; :meth:`wait` returns on changes after that."""
+        """Add and remove sources by the current subscriptions and routes.
+
+        Call this before :meth:`ready` and :meth:`wait`: messages or changes reported after this call end that wait.
+        """
         self._arrived.clear()
         self.missing = None
         found: dict[str, TopicRoute] = {}
@@ -145,7 +156,7 @@ class Sources:
         _log.log(level, "topic %s is not consumed for now%s: %s", topic, failures.duration, error)
 
     def _note_found(self, found: Collection[str]) -> None:
-        """Note the topics that have a route; topics that are no longer subscribed are removed."""
+        """Clear the failures of topics that have a route again, or are no longer subscribed."""
         for topic in list(self._missing):
             if topic in found:
                 level = self._missing.pop(topic).recovered()
@@ -155,7 +166,7 @@ class Sources:
                 self._missing.pop(topic).close()
 
     def ready(self) -> list[Source]:
-        """The sources that may have messages, each time with another one first."""
+        """The sources to pop now, starting with a different one at each call."""
         sources = self.all
         if not sources:
             return []
@@ -165,7 +176,7 @@ class Sources:
         return [source for source in ordered if source.is_ready and source.paused_until <= now]
 
     async def wait(self, seconds: float | None) -> None:
-        """Return when a source may have messages, or it is time to refresh, at the latest after ``seconds``."""
+        """Wait until a source may have messages, :data:`REFRESH_INTERVAL` is over, or ``seconds`` (if not None)."""
         pauses = [REFRESH_INTERVAL]
         for source in self.all:
             if source.is_ready:
@@ -203,11 +214,11 @@ class Sources:
         return over
 
     def wake(self) -> None:
-        """Let all waiting calls check the sources again."""
+        """Make all calls of :meth:`wait` return."""
         self._arrived.set()
 
     async def close(self) -> None:
-        """End all notification requests."""
+        """Cancel all notification requests and wait for their end."""
         watches = [source.watch for source in self._sources.values() if source.watch is not None]
         for source in self._sources.values():
             source.close()

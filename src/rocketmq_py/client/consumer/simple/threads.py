@@ -1,4 +1,4 @@
-"""What the blocking simple consumer does in the calling thread."""
+"""The base class of the blocking simple consumer: iteration in the calling thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rocketmq_py.model import MessageExt
 
 
 class SimpleMember(BlockingMember[SimpleConsumer]):
-    """A simple consumer for threads."""
+    """Base of the blocking simple consumer."""
 
     def __iter__(self) -> Iterator[MessageExt]:
         while (message := self._run(self._aio.next())) is not None:
