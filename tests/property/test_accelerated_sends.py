@@ -26,7 +26,7 @@ QUEUE = MessageQueue("t", "brökér", 3)
 CREDENTIALS = Credentials("root", "sécret")
 
 
-class Word(str, enum.Enum):
+class Word(str, enum.Enum):  # noqa: UP042 - whose format differs from its text
     """Formatted otherwise than it is written."""
 
     TAG = "TAG"
@@ -34,7 +34,7 @@ class Word(str, enum.Enum):
 
 texts = st.one_of(
     st.text(max_size=8),
-    st.text("\x00\x01\x02\x1f\"\\/\b\n\r\t\f\x7fä漢😀\u2028", max_size=6),
+    st.text('\x00\x01\x02\x1f"\\/\b\n\r\t\f\x7fä漢😀\u2028', max_size=6),
     st.just("x" * 32_000),
     st.sampled_from(["\ud800", "1", "RECONSUME_TIME", "%RETRY%g"]),
 )
@@ -64,11 +64,11 @@ def messages(draw: st.DrawFn) -> Callable[[], Message]:
     return make
 
 
-def packer(signing: bool, native: Accelerator | None) -> Packer:  # noqa: FBT001
+def packer(signing: bool, native: Accelerator | None) -> Packer:
     return Packer(UniqueKeys(bytes(4), 1, 1), signing=signing, compress_over=30, accelerator=native)
 
 
-def outcome(pack: Callable[[Packer], OutgoingMessage], signing: bool, native: Accelerator | None) -> Any:  # noqa: FBT001
+def outcome(pack: Callable[[Packer], OutgoingMessage], signing: bool, native: Accelerator | None) -> Any:
     head = SendHead("gröup", QUEUE, "TBW102", 4, CREDENTIALS if signing else None, native)
     try:
         packed = pack(packer(signing, native))
@@ -79,14 +79,14 @@ def outcome(pack: Callable[[Packer], OutgoingMessage], signing: bool, native: Ac
 
 @given(messages(), st.booleans())
 @settings(max_examples=examples(500))
-def test_one_message(make: Callable[[], Message], signing: bool) -> None:  # noqa: FBT001
+def test_one_message(make: Callable[[], Message], signing: bool) -> None:
     plain, fast = (outcome(lambda p: p.pack(make(), NOW), signing, native) for native in (None, accelerator()))
     assert fast == plain
 
 
 @given(st.lists(messages(), max_size=4), st.booleans())
 @settings(max_examples=examples(300))
-def test_a_batch(make: list[Callable[[], Message]], signing: bool) -> None:  # noqa: FBT001
+def test_a_batch(make: list[Callable[[], Message]], signing: bool) -> None:
     plain, fast = (
         outcome(lambda p: p.pack_batch([one() for one in make], NOW), signing, native)
         for native in (None, accelerator())

@@ -212,15 +212,10 @@ def _decode_all(
 
     :raises CorruptRecord: a record is damaged; the messages before it have been appended.
     """
-    position, end, unpack = 0, len(body), HEAD_V4.unpack_from
+    end, unpack = len(body), HEAD_V4.unpack_from
+    position, lowest = _decode_plain(body, broker_name, rules, places, messages)
     reads, checks = rules.read, rules.read and rules.check_crc
-    queue_id, lowest, stop = places.queue_id, places.start, places.stop
-    if rules.accelerator is not None:
-        plain, position = rules.accelerator.plain_messages(body, places.origin, reads, checks, broker_name)
-        messages += [MessageExt(*message) for message in plain]
-        lowest = messages[-1].queue_offset + 1 if messages else lowest
-        if position == end:
-            return
+    queue_id, stop = places.queue_id, places.stop
     topic, prefixed = "", b""  # decoded only when it changes: a response rarely has several topics
     try:
         while position < end:
@@ -252,6 +247,21 @@ def _decode_all(
             position += head[0]
     except (StructError, IndexError, UnicodeDecodeError) as e:
         raise CorruptRecord(f"record at byte {position} of {end}: {e}") from e
+
+
+def _decode_plain(
+    body: bytes, broker_name: str, rules: BodyRules, places: _Places, messages: list[MessageExt]
+) -> tuple[int, int]:
+    """Append the messages at the beginning of ``body`` that the accelerator decodes, if there is one, to ``messages``.
+
+    :returns: the position after their records, and the lowest offset the next record may have.
+    """
+    if rules.accelerator is None:
+        return 0, places.start
+    checks = rules.read and rules.check_crc
+    plain, position = rules.accelerator.plain_messages(body, places.origin, rules.read, checks, broker_name)
+    messages += [MessageExt(*message) for message in plain]
+    return position, messages[-1].queue_offset + 1 if messages else places.start
 
 
 class _Misplaced(CorruptRecord):

@@ -34,8 +34,8 @@ _MAX_SCANNED = 16_000
 """Maximum number of entries that one read scans, for any number of messages: some 10 ms with a filter."""
 
 _LOOKED_AT = 4
-"""Entries that a read looks at together, for each message that is asked for, to find those that match a filter; it looks
-one by one if fewer match.
+"""Number of entries read together for each requested message, if a filter is given. If fewer than one in so many match,
+entries are read in turn.
 """
 
 _CHECKED, _CHECKED_BYTES = 512, 1024 * 1024
@@ -49,6 +49,14 @@ MessageFilter = Callable[[bytes], bool]
 
 If the filter has an attribute ``most_records``, a read tests at most that many records.
 """
+
+
+class _Chosen(NamedTuple):
+    """Commit log offsets and sizes of the records to read, and the number of entries that they were chosen from."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    seen: int
 
 
 class Reader:
@@ -119,31 +127,19 @@ class Reader:
         most = min(limit, config.max_transfer_bytes_on_message_in_memory)
         # A bulk read can request any number of entries; read no more than fit into the byte limit.
         count = min(max_count, most // MIN_SIZE + 1 if bulk else config.max_transfer_count_on_message_in_memory)
-        raw = queue.read(offset, count)
-        if not raw or count < 1:
+        chosen = self._chosen(queue, offset, count, most, max_count, accepts)
+        if chosen is None:
             return None
-        starts, sizes, codes = columns(raw)
-        total, seen = sum(sizes), len(sizes)
-        matching = len(codes) if accepts is None else sum(map(accepts, codes))
-        if accepts is not None and matching < len(codes):
-            if matching * _LOOKED_AT < len(codes):
-                return None
-            scanned = min(count * _LOOKED_AT, self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, None))
-            found = _matching(queue.read(offset, scanned), scanned, queue.max_offset - offset, accepts, count, most)
-            if found is None or found.starts[0] < log.hot_from:
-                return None
-            starts, sizes, seen = found
-            total = sum(sizes)
-        elif total > most:
-            seen = max(bisect_right(list(accumulate(sizes)), most), 1)
-            starts, sizes = starts[:seen], sizes[:seen]
-            total = sum(sizes)
+        starts, sizes, seen = chosen
+        total = sum(sizes)
         first, end = starts[0], starts[-1] + sizes[-1]
         base = first - first % log.file_size
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
         if first < log.hot_from:
+            if seen != len(sizes):
+                return None
             if residency is not None:
                 self._check(starts, sizes, residency)
             places_in_file = [at - base for at in starts]
@@ -157,6 +153,28 @@ class Reader:
         else:
             body = buffer[first - base : end - base]
         return GetResult(GetStatus.FOUND, body, len(sizes), offset + seen, queue.min_offset, queue.max_offset)
+
+    def _chosen(
+        self, queue: ConsumeQueue, offset: int, count: int, most: int, max_count: int, accepts: Accepts | None
+    ) -> _Chosen | None:
+        """Choose the first ``count`` records from ``offset`` on that match, of at most ``most`` bytes; at least one.
+
+        None if there is none, or if few match or they might have more bytes and therefore entries must be read in turn.
+        """
+        raw = queue.read(offset, count)
+        if not raw or count < 1:
+            return None
+        starts, sizes, codes = columns(raw)
+        matching = len(codes) if accepts is None else sum(map(accepts, codes))
+        if accepts is not None and matching < len(codes):
+            if matching * _LOOKED_AT < len(codes):
+                return None
+            scanned = min(count * _LOOKED_AT, self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, None))
+            return _matching(queue.read(offset, scanned), scanned, queue.max_offset - offset, accepts, count, most)
+        if sum(sizes) <= most:
+            return _Chosen(starts, sizes, len(sizes))
+        fitting = max(bisect_right(list(accumulate(sizes)), most), 1)
+        return _Chosen(starts[:fitting], sizes[:fitting], fitting)
 
     def _get_some(
         self,
@@ -424,21 +442,12 @@ class Reader:
         return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
 
 
-class _Matching(NamedTuple):
-    """Offsets in the log and sizes of records that match, and the number of entries that were looked at for them."""
+def _matching(raw: bytes, scanned: int, there: int, accepts: Accepts, count: int, most: int) -> _Chosen | None:
+    """Choose the first ``count`` records that match from raw entries.
 
-    starts: tuple[int, ...]
-    sizes: tuple[int, ...]
-    seen: int
+    None if fewer match and there are more entries, or if the records might have more than ``most`` bytes.
 
-
-def _matching(raw: bytes, scanned: int, there: int, accepts: Accepts, count: int, most: int) -> _Matching | None:
-    """The first ``count`` records that match, of raw entries.
-
-    None if there are fewer although there are more entries, or if their bytes may be more than ``most``.
-
-    :param scanned: the number of entries asked for.
-    :param there: the number of entries that the queue has.
+    :param scanned: number of entries requested. :param there: number of entries in the queue.
     """
     if len(raw) != min(scanned, there) * CONSUME_QUEUE_ENTRY:
         return None
@@ -450,14 +459,14 @@ def _matching(raw: bytes, scanned: int, there: int, accepts: Accepts, count: int
     chosen = tuple([sizes[at] for at in kept])
     if sum(chosen) + max(sizes[:seen]) > most:
         return None
-    return _Matching(tuple([starts[at] for at in kept]), chosen, seen)
+    return _Chosen(tuple([starts[at] for at in kept]), chosen, seen)
 
 
 def _gathered(buffer: Buffer, base: int, starts: Sequence[int], sizes: Sequence[int], total: int) -> bytes:
-    """The records at offsets of the log, out of the file that begins at ``base``, one after the other."""
+    """Return a copy of the records at ``starts``, one after the other, from the file that begins at ``base``."""
     if total < _WORTH_LENDING:
         return b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
-    with memoryview(buffer) as view:  # its slices are not copied, but each costs more than that of a buffer
+    with memoryview(buffer) as view:  # its slices copy nothing, but cost more time each
         return b"".join([view[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
 
 

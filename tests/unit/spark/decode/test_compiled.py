@@ -116,7 +116,7 @@ def outcome(choice: DecoderChoice, chunks: list[FetchedChunk]) -> Any:
 
 @given(runs(regular, V6_FLAGS, TOPICS), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())
 @settings(max_examples=examples(300))
-def test_checksums_are_compared_as_with_numpy(records: list[bytes], where: float, value: int, change: bool) -> None:  # noqa: FBT001
+def test_checksums_are_compared_as_with_numpy(records: list[bytes], where: float, value: int, change: bool) -> None:
     raw = bytearray(b"".join(records))
     if change:
         raw[int(where * len(raw))] = value

@@ -105,7 +105,9 @@ def test_fast_reads_equal_those_of_one_record_after_the_other(stores, sizes, ask
     store.commit_pending()
     accepts = None if wanted is None else wanted.__contains__
     whole = store.get("T", queue, begin, asked, max_bytes=most, bulk=bulk, accepts=accepts)
-    slow = store.get("T", queue, begin, asked, max_bytes=most, bulk=bulk, accepts=accepts, message_filter=lambda _: True)
+    slow = store.get(
+        "T", queue, begin, asked, max_bytes=most, bulk=bulk, accepts=accepts, message_filter=lambda _: True
+    )
     assert whole == slow
     store.close()
 
