@@ -129,17 +129,19 @@ def tls_fault(error: OSError, other: str = "server") -> str | None:
     :param other: how the text calls the peer.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
-        said = error.verify_message.rstrip(".")
+        refusal = error.verify_message.rstrip(".")
         trust = error.verify_code in _UNTRUSTED
         hint = "; name its authority with the option ca" if trust and other == "server" else ""
-        return f"TLS: the {other}'s certificate is not accepted: {said}{hint}"
+        return f"TLS: the {other}'s certificate is not accepted: {refusal}{hint}"
     if isinstance(error, ssl.SSLError):
-        reason = (error.reason or str(error)).upper().replace(" ", "_")
+        # Only OpenSSL's own errors have a reason; the text of others is that of a tuple.
+        said = getattr(error, "reason", None) or error.strerror or " ".join(map(str, error.args))
+        reason = said.upper().replace(" ", "_")
         if "UNEXPECTED_EOF" in reason:
             hint = "; it may not use TLS there" if other == "server" else ""
             return f"TLS: the {other} ended the handshake without a reason{hint}"
         known = next((words for part, words in _ALERTS.items() if part in reason), None)
-        return f"TLS: {known.format(other) if known else error.reason or error}"
+        return f"TLS: {known.format(other) if known else said}"
     return None
 
 

@@ -12,9 +12,9 @@ ROOT = Path(__file__).parent.parent.parent
 _SCHEDULES = 200
 _TWICE = """
 from tests.simulation.run import play
-traces = [[play(seed).trace for seed in seeds] for seeds in (range(14), range(13, -1, -1))]
+traces = [[play(seed).trace for seed in seeds] for seeds in (range(24), range(23, -1, -1))]
 assert traces[0] == traces[1][::-1], traces
-assert len(set(traces[0])) == 14
+assert len(set(traces[0])) == 24
 """
 
 

@@ -76,18 +76,20 @@ class Sending(Client):
     :param count: how many messages.
     :param queue: where they all go to, in this order; None: wherever there is a broker.
     :param pause: seconds between two, on average.
-    :param delayed: some of them have a delay.
+    :param delayed: the share of them that have a delay level.
+    :param timed: the share of them that have a delay of their own.
     """
 
     def __init__(
         self, world: World, ledger: Ledger, chance: random.Random, name: str, *, count: int,
-        queue: MessageQueue | None = None, pause: float = 0.02, delayed: bool = False,
+        queue: MessageQueue | None = None, pause: float = 0.02, delayed: float = 0.0, timed: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__(world, ledger, chance, name)
         self._count = count
         self._queue = queue
         self._pause = pause
         self._delayed = delayed
+        self._timed = timed
 
     async def run(self) -> None:
         instance = self.world.instance(self.process)
@@ -108,11 +110,11 @@ class Sending(Client):
         messages = []
         for key in keys:
             body = self.ledger.sent[key].body if key in self.ledger.sent else body_of(key, self.chance)
-            sent = self.ledger.send(key, body)
-            delay = 1 if self._delayed and len(keys) == 1 and self.chance.random() < 0.3 else None
-            messages.append(Message(TOPIC, body, delay_level=delay) if delay else Message(TOPIC, body))
-            if delay:
-                sent.due = self.world.loop.time() + 1.0
+            sent = self.ledger.send(key, body, self.world.loop.time())
+            options, seconds = self._delay() if len(keys) == 1 else ({}, 0.0)
+            messages.append(Message(TOPIC, body, **options))
+            if seconds and not sent.due:
+                sent.due = self.world.loop.time() + seconds
         try:
             if len(messages) > 1:
                 result = await producer.send_batch(messages)
@@ -124,6 +126,19 @@ class Sending(Client):
             return self._queue is None
         self._acknowledged(keys, result)
         return True
+
+    def _delay(self) -> tuple[dict[str, Any], float]:
+        """How a message asks for a delay, and its seconds."""
+        if not self._delayed and not self._timed:
+            return {}, 0.0
+        which = self.chance.random()
+        if which < self._delayed:
+            level = self.chance.choice([1, 1, 2])
+            return {"delay_level": level}, {1: 1.0, 2: 5.0}[level]
+        if which < self._delayed + self._timed:
+            seconds = self.chance.choice([0.2, 1.0, 2.5, 6.0])
+            return {"delay": seconds}, seconds
+        return {}, 0.0
 
     def _acknowledged(self, keys: list[str], result: SendResult) -> None:
         queue = result.queue.broker_name, result.queue.queue_id

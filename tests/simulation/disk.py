@@ -10,13 +10,15 @@ import asyncio
 import errno
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
 from rocketmq_py.store import Workers
+from rocketmq_py.store.fs.filesystem import InnerFolder
 from rocketmq_py.store.log.flusher import Flusher
+from tests.folders import inner_folders
 
 PAGE = 512
 
@@ -100,6 +102,9 @@ class Disk:
 
     def names(self, directory: Path) -> list[str]:
         return sorted(self._below.get(str(directory), ()))
+
+    def inner_folders(self, root: Path, length: int) -> Iterator[InnerFolder]:
+        yield from inner_folders(self, root, length)
 
     def size(self, path: Path) -> int | None:
         node = self.nodes.get(str(path))

@@ -11,6 +11,18 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.loop import Process
 from tests.simulation.world import Server, World
 
+_FRAME_DAMAGES = ((0, 0x80), (0, 0x40), (4, 0x7E), (5, 0x80), (8, 0x01))
+"""Byte of a frame and the bits of it that turn: a length below 0, a huge one, an unknown header format, a header longer
+than its frame, a header that is no JSON."""
+
+
+def _flipped(data: bytes, at: int, flips: int) -> bytes:
+    """The data with some bits turned; damage that the protocol can see, as it has no check sum."""
+    changed = bytearray(data)
+    if at < len(changed) and (at < 8 or data[at : at + 1] == b"{"):
+        changed[at] ^= flips
+    return bytes(changed)
+
 
 class Allowed(NamedTuple):
     """What may go wrong.
@@ -18,11 +30,13 @@ class Allowed(NamedTuple):
     :ivar power: machines of brokers may lose power: brokers flush before they answer.
     :ivar kills: brokers may be killed.
     :ivar consumers: consumers may be killed.
+    :ivar damage: bytes on the network may change, so that frames are no frames any more.
     """
 
     power: bool = False
     kills: bool = True
     consumers: bool = True
+    damage: bool = False
 
 
 class Faults:
@@ -50,6 +64,8 @@ class Faults:
             kinds += [self._kill, self._kill, self._stop]
         if self._allowed.consumers:
             kinds += [self._kill_consumer, self._pause_consumer, self._join]
+        if self._allowed.damage:
+            kinds += [self._damage] * 8
         return kinds
 
     async def play(self, count: int, span: float) -> None:
@@ -88,6 +104,15 @@ class Faults:
         if server is not None:
             number = self._world.network.reset(server.process, self._chance.choice([0.3, 1.0]))
             self._world.note("reset", number, "connections of", server.name)
+
+    async def _damage(self) -> None:
+        server = self._server(but_ns=False)
+        if server is not None:
+            at, flips = self._chance.choice(_FRAME_DAMAGES)
+            number = self._world.network.damage(
+                server.process, self._chance.choice([0.3, 1.0]), lambda data: _flipped(data, at, flips)
+            )
+            self._world.note("byte", at, "of a frame changes on", number, "connections of", server.name)
 
     async def _slow_network(self) -> None:
         seconds = self._chance.uniform(0.2, 2)
@@ -170,6 +195,8 @@ class Faults:
             return
         process = self._members.pop(name)
         self._world.note(name, "is killed")
+        if not self._world.network.is_whole:  # what it has sent arrives after what its successor sends
+            self._ledger.offsets_may_fall = True
         process.kill()
         self._world.network.process_died(process, machine_too=False)
         self._ledger.member_died(name)

@@ -42,6 +42,8 @@ class Sent:
     places: set[tuple[Queue, int]] = field(default_factory=set)
     is_visible: bool = True
     """False while nobody may receive it: its transaction is not committed."""
+    begun: float = 0.0
+    """When it was sent last."""
     due: float = 0.0
     """Before this time nobody may receive it."""
 
@@ -86,6 +88,11 @@ class Ledger:
         self.patience = 30.0
         """So many seconds after the last fault all must have been consumed."""
         self._stored: dict[tuple[Queue, int], str] = {}
+        self._doubtful: dict[Queue, range] = {}
+        self._lost_at: dict[Queue, float] = {}
+        """Offsets of messages that a broker lost, and that it gives to others: who had consumed the lost ones may skip
+        these.
+        """
 
     def find(self, what: str) -> None:
         """Note a rule that was broken, once."""
@@ -94,13 +101,17 @@ class Ledger:
 
     # -- producers
 
-    def send(self, key: str, body: bytes) -> Sent:
+    def send(self, key: str, body: bytes, at: float = 0.0) -> Sent:
         """A message is about to be sent."""
-        return self.sent.setdefault(key, Sent(key, body))
+        sent = self.sent.setdefault(key, Sent(key, body))
+        sent.begun = at
+        return sent
 
     def acknowledge(self, key: str, queue: Queue, offset: int) -> None:
         """A producer was told that a message is safe, and where."""
         sent = self.sent[key]
+        if sent.begun <= self._lost_at.get(queue, -1.0) and self.is_doubtful(queue, offset):
+            return  # the answer was on its way when its broker lost the message
         sent.is_acked = True
         if sent.end is None:
             sent.place = queue, offset
@@ -111,6 +122,26 @@ class Ledger:
         other = self._stored.setdefault((queue, offset), key)
         if other != key:
             self.find(f"{queue} at {offset} is {key}, and was {other}")
+
+    def lose(self, queue: Queue, begin: int, end: int, at: float) -> None:
+        """A broker may have lost the messages of a queue from an offset on: it had not flushed them."""
+        self._lost_at[queue] = at
+        ends = [end]
+        ends += [offset + 1 for (place, offset) in self._stored if place == queue]
+        for its in self.groups.values():
+            ends += [offset + 1 for offset in its.handled.get(queue, ())]
+            its.handled[queue] = {offset for offset in its.handled.get(queue, ()) if offset < begin}
+        before = self._doubtful.get(queue, range(begin, begin))
+        self._doubtful[queue] = range(min(begin, before.start), max(*ends, begin, before.stop))
+        for sent in self.sent.values():
+            if sent.place is not None and sent.place[0] == queue and sent.place[1] >= begin:
+                sent.is_acked, sent.place = False, None
+        for place in [place for place in self._stored if place[0] == queue and place[1] >= begin]:
+            del self._stored[place]
+
+    def is_doubtful(self, queue: Queue, offset: int) -> bool:
+        """True if another message may have been at an offset before its broker lost it."""
+        return offset in self._doubtful.get(queue, ())
 
     # -- consumers
 
@@ -164,7 +195,7 @@ class Ledger:
         """
         its = self.groups[group]
         before = its.committed.get((broker, incarnation, queue), -1)
-        if offset < before and not self.offsets_may_fall:
+        if offset < before and not self.offsets_may_fall and not self.is_doubtful(queue, offset):
             self.find(f"the offset of {group} for {queue} fell from {before} to {offset}")
         its.committed[broker, incarnation, queue] = offset
         if not its.commits or offset == before:
@@ -172,7 +203,7 @@ class Ledger:
         handled = its.handled.get(queue, set())
         for at in range(offset):
             key = self._stored.get((queue, at))
-            if key is not None and at not in handled:
+            if key is not None and at not in handled and not self.is_doubtful(queue, at):
                 self.find(f"{group} has committed {offset} for {queue}, but {key} at {at} was not consumed")
                 return
 
@@ -192,7 +223,9 @@ class Ledger:
         return [
             key
             for key, sent in self.sent.items()
-            if key not in group.done and (sent.end if sent.end is not None else sent.is_acked)
+            if key not in group.done
+            and (sent.end if sent.end is not None else sent.is_acked)
+            and not (sent.place is not None and self.is_doubtful(*sent.place))
         ]
 
     def is_complete(self) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import heapq
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -27,6 +28,34 @@ class Stuck(Exception):
     """Nothing can happen any more, or too much has happened."""
 
 
+class Handle:
+    """A callback that is to run; as ``asyncio.TimerHandle``, without what only debugging needs.
+
+    :ivar due: when, in seconds of the loop's clock.
+    """
+
+    __slots__ = ("args", "callback", "context", "due", "is_cancelled")
+
+    def __init__(
+        self, due: float, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> None:
+        self.due = due
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.context = contextvars.copy_context() if context is None else context
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self.callback, self.args = None, ()
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self.due
+
+
 class Process:
     """A simulated process of a machine.
 
@@ -39,14 +68,11 @@ class Process:
         self.ip = ip
         self.is_paused = False
         self.is_dead = False
-        self._held: list[asyncio.Handle] = []
+        self.is_idle = False
+        """True if it runs nothing for now."""
+        self._held: list[Handle] = []
         self.context = contextvars.copy_context()
         self.context.run(_current.set, self)
-
-    @property
-    def is_idle(self) -> bool:
-        """True if it runs nothing for now."""
-        return self.is_paused or self.is_dead
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine in this process."""
@@ -56,24 +82,25 @@ class Process:
         """Call a function in this process, now."""
         return self.context.copy().run(function)
 
-    def hold(self, handle: asyncio.Handle) -> None:
+    def hold(self, handle: Handle) -> None:
         """Keep a callback until the process goes on; nothing of it is left of a dead one."""
         if not self.is_dead:
             self._held.append(handle)
 
     def pause(self) -> None:
         """Stop it (SIGSTOP)."""
-        self.is_paused = True
+        self.is_paused = self.is_idle = True
 
     def resume(self) -> None:
         """Let it go on."""
         self.is_paused = False
+        self.is_idle = self.is_dead
         held, self._held = self._held, []
         self.loop.ready_again(held)
 
     def kill(self) -> None:
         """End it without a word (SIGKILL)."""
-        self.is_dead = True
+        self.is_dead = self.is_idle = True
         self._held.clear()
 
     def __repr__(self) -> str:
@@ -102,6 +129,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self.tasks: list[asyncio.Task[Any]] = []
         """All tasks there ever were. Kept until the end: what is collected when must not depend on chance."""
         self.callbacks = 0
+        self._waiting: deque[Handle] = deque()
+        self._timers: list[tuple[float, int, Handle]] = []
+        self._timer_number = 0
         self.faults: list[str] = []
         """What was raised in callbacks and tasks and caught by nobody."""
         self.set_exception_handler(self._note_fault)
@@ -112,37 +142,68 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def _run_once(self) -> None:
-        ready, scheduled = self._ready, self._scheduled
-        self._now += _TURN_SECONDS
-        if not ready and not self._stopping:
-            while scheduled and scheduled[0]._cancelled:
-                heapq.heappop(scheduled)._scheduled = False
-            if not scheduled:
-                raise Stuck("everything waits, and nothing is due")
-            self._now = max(self._now, scheduled[0]._when)
-        while scheduled and scheduled[0]._when <= self._now:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False
-            ready.append(handle)
-        self.callbacks += len(ready)
-        if self.callbacks > _MOST_CALLBACKS:
-            raise Stuck(f"{self.callbacks} callbacks in one schedule")
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            process = handle._context.get(_current)
-            if process is not None and (process.is_paused or process.is_dead):
-                process.hold(handle)
-            else:
-                handle._run()
+        """Run everything, turn by turn, until the loop is stopped."""
+        ready, timers = self._waiting, self._timers
+        while not self._stopping:
+            self._now += _TURN_SECONDS
+            if not ready:
+                self._skip_to_next_timer()
+            now = self._now
+            while timers and timers[0][0] <= now:
+                ready.append(heapq.heappop(timers)[2])
+            count = len(ready)
+            self.callbacks += count
+            if self.callbacks > _MOST_CALLBACKS:
+                raise Stuck(f"{self.callbacks} callbacks in one schedule")
+            for _ in range(count):
+                handle = ready.popleft()
+                callback = handle.callback
+                if callback is None:
+                    continue
+                process = handle.context.get(_current)
+                if process is not None and process.is_idle:
+                    process.hold(handle)
+                    continue
+                try:
+                    handle.context.run(callback, *handle.args)
+                except Exception as e:  # noqa: BLE001 - as any loop: told, and the others go on
+                    self.call_exception_handler({"message": f"Exception in callback {callback}", "exception": e})
 
-    def ready_again(self, handles: list[asyncio.Handle]) -> None:
+    def _skip_to_next_timer(self) -> None:
+        timers = self._timers
+        while timers and timers[0][2].is_cancelled:
+            heapq.heappop(timers)
+        if not timers:
+            raise Stuck("everything waits, and nothing is due")
+        self._now = max(self._now, timers[0][0])
+
+    def ready_again(self, handles: list[Handle]) -> None:
         """Run callbacks of a process that goes on, in their order."""
-        self._ready.extend(handles)
+        self._waiting.extend(handles)
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        pass  # cancelled ones leave the heap when they are due
+    # -- callbacks
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Handle:
+        handle = Handle(self._now, callback, args, context)
+        self._waiting.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Handle:
+        handle = Handle(when, callback, args, context)
+        self._timer_number += 1
+        heapq.heappush(self._timers, (when, self._timer_number, handle))
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Handle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def _write_to_self(self) -> None:
         pass
@@ -151,7 +212,7 @@ class SimLoop(asyncio.BaseEventLoop):
         pass
 
     def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> asyncio.Task[Any]:
-        task = super().create_task(coro, name=name, context=context)
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
         self.tasks.append(task)
         return task
 
@@ -201,12 +262,12 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end, with the clock of this loop."""
-        clock.virtual = self.time
+        clock.begin(self.time)
         asyncio.set_event_loop(self)
         try:
             return self.run_until_complete(work)
         finally:
-            clock.virtual = None
+            clock.end()
             asyncio.set_event_loop(None)
 
     def unretrieved(self) -> list[str]:
@@ -224,7 +285,7 @@ class SimLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             if task.done() and not task.cancelled():
                 task.exception()
-        self._ready.clear()
-        self._scheduled.clear()
+        self._waiting.clear()
+        self._timers.clear()
         self.tasks.clear()
         self.close()

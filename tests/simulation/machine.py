@@ -19,17 +19,40 @@ EPOCH = 1_700_000_000.0
 PID = 4242
 
 
+_WORK_SECONDS = 0.003
+
+
 class Clock:
     """The clock all of this process reads; ``virtual`` is None between schedules."""
 
     def __init__(self) -> None:
         self.virtual: Callable[[], float] | None = None
+        self._worked = 0.0
         self.real = time.monotonic
         self._wall = time.time
         self._processor = time.thread_time
 
     def monotonic(self) -> float:
         return self.real() if self.virtual is None else self.virtual()
+
+    def begin(self, virtual: Callable[[], float]) -> None:
+        """Show virtual time from now on."""
+        self.virtual = virtual
+        self._worked = 0.0
+
+    def end(self) -> None:
+        """Show the time of the machine again."""
+        self.virtual = None
+
+    def counter(self) -> float:
+        """The clock that work is measured with: some passes between two looks at it.
+
+        So long work is done in slices, and changes that follow the rewrite of a table closely go to its journal.
+        """
+        if self.virtual is None:
+            return self.real()
+        self._worked += _WORK_SECONDS
+        return self.virtual() + self._worked
 
     def wall(self) -> float:
         return self._wall() if self.virtual is None else EPOCH + self.virtual()
@@ -56,7 +79,8 @@ def install() -> None:
     """
     if any(name.startswith("rocketmq_py") for name in sys.modules):
         raise RuntimeError("rocketmq_py has been imported already: simulations need a process of their own")
-    time.monotonic = time.perf_counter = clock.monotonic
+    time.monotonic = clock.monotonic
+    time.perf_counter = clock.counter
     time.time = clock.wall
     time.time_ns = clock.wall_ns
     time.thread_time = clock.processor

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.loop import Process, SimLoop
+from tests.simulation.loop import Handle, Process, SimLoop
 
 Address = tuple[str, int]
 
@@ -27,16 +27,20 @@ class Trace:
     def __init__(self, loop: SimLoop, *, keep: bool = False) -> None:
         self._loop = loop
         self.hash = 0
-        self.events = 0
         self.lines: list[str] | None = [] if keep else None
 
     def note(self, *what: object) -> None:
         """Add an event."""
         text = f"{self._loop.time():.6f} {' '.join(map(str, what))}"
         self.hash = zlib.crc32(text.encode(), self.hash)
-        self.events += 1
         if self.lines is not None:
             self.lines.append(text)
+
+    def transfer(self, end: End, data: bytes) -> None:
+        """Add data that arrives at the other end of ``end``."""
+        self.hash = zlib.crc32(data, self.hash ^ int(self._loop.time() * 1e6))
+        if self.lines is not None:
+            self.lines.append(f"{self._loop.time():.6f} {end.process} > {end.peer.process} {len(data)} {data[:60]!r}")
 
 
 class SocketOptions:
@@ -83,12 +87,14 @@ class End(asyncio.Transport):
         self._protocol: asyncio.Protocol | None = None
         self._pipe: deque[tuple[float, bytes | str]] = deque()
         """What is on its way to the peer, and when it is there."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Handle | None = None
         self._unread = 0
         self._is_reading = False
         self._is_closing = self._is_closed = False
         self._is_paused = False
         self._high, self._low = _HIGH_WATER, _HIGH_WATER // 4
+        self.damages: Callable[[bytes], bytes] | None = None
+        """Changes the next bytes that are written, which begin a frame."""
         self.is_silent = False
         """The machine of the other end is gone, and nothing tells this one."""
 
@@ -121,6 +127,9 @@ class End(asyncio.Transport):
         if not piece:
             return
         self._unread += len(piece)
+        if self.damages is not None:
+            piece, self.damages = self.damages(piece), None
+            self._network.damaged.append(self.peer)
         self._network.send(self, piece)
         if self._unread > self._high and not self._is_paused:
             self._is_paused = True
@@ -206,7 +215,7 @@ class End(asyncio.Transport):
             protocol = self._protocol
             if protocol is not None:
                 self._loop.call_soon(lambda: self._is_closed or protocol.resume_writing(), context=self.context)
-        self._network.trace.note(self.process, ">", self.peer.process, len(data), zlib.crc32(data))
+        self._network.trace.transfer(self, data)
         assert self.peer._protocol is not None
         self.peer._protocol.data_received(data)
 
@@ -263,6 +272,8 @@ class Network:
         self.latency = (0.0001, 0.002)
         self.slow_until = 0.0
         self.stalled: list[End] = []
+        self.damaged: list[End] = []
+        """Who was sent a corrupt frame."""
         self._cuts: set[frozenset[str]] = set()
         self._healed = asyncio.Event()
         self._gone: set[str] = set()
@@ -333,6 +344,11 @@ class Network:
         """True if nothing passes between two machines."""
         return bool(self._cuts) and frozenset((one.ip, other.ip)) in self._cuts
 
+    @property
+    def is_whole(self) -> bool:
+        """True if everything passes, and soon."""
+        return not self._cuts and self.loop.time() >= self.slow_until
+
     def _is_away(self, process: Process, ip: str) -> bool:
         return ip in self._gone or frozenset((process.ip, ip)) in self._cuts
 
@@ -358,6 +374,13 @@ class Network:
         for end in chosen:
             end.cut(self.chance.random())
             end.peer.cut(self.chance.random())
+        return len(chosen)
+
+    def damage(self, process: Process, share: float, what: Callable[[bytes], bytes]) -> int:
+        """Let ``what`` change the next frame of some connections of a process, of one direction each."""
+        chosen = [end for end in self.ends if end.process is process and self.chance.random() < share]
+        for end in chosen:
+            self.chance.choice([end, end.peer]).damages = what
         return len(chosen)
 
     def process_died(self, process: Process, *, machine_too: bool) -> None:

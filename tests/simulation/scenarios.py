@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH
+from rocketmq_py.store import ASYNC_FLUSH, SYNC_FLUSH, MessageStore
 from rocketmq_py.wire.record import decode_records
 from tests.simulation.clients import Client, Consuming, Pulling, Pushed, Receiving, Sending, Transacting
+from tests.simulation.exactly import Driver, Query
 from tests.simulation.faults import Allowed, Faults
 from tests.simulation.ledger import Group, Ledger, Queue
 from tests.simulation.loop import Process
@@ -17,6 +18,8 @@ from tests.simulation.world import TOPIC, Server, World
 
 GROUP = "readers"
 _LOOK_SECONDS = 0.25
+_ACTS_AFTER_SECONDS = 10.0
+"""So long after its master has gone, a slave that acts for it has served everything."""
 _LIMIT_SECONDS = 150.0
 """So long after the last fault producers must have sent everything, in virtual time."""
 
@@ -28,6 +31,8 @@ class Scenario:
     """
 
     orderly = False
+    is_long = False
+    """True if it plays for long, or with many servers."""
     commits = True
     has_power_loss = True
     failures = (0.0, 0.0, 0.05)
@@ -61,12 +66,15 @@ class Scenario:
         count = self.chance.randint(5, 25)
         return [
             Sending(
-                self.world, self.ledger, self.chance, name, count=count, delayed=self.delayed, pause=self.span / count
+                self.world, self.ledger, self.chance, name, count=count, delayed=self.delayed, timed=self.timed,
+                pause=self.span / count,
             )
             for name in ("p", "q")[: self.chance.randint(1, 2)]
-        ]
+        ]  # fmt: skip
 
-    delayed = False
+    delayed = 0.0
+    timed = 0.0
+    """Shares of messages with a delay level, and with a delay of their own."""
 
     def consumer(self, name: str) -> Consuming:
         """A new member of the group."""
@@ -87,10 +95,9 @@ class Scenario:
         producers = self.producers()
         sending = [producer.start() for producer in producers]
         watch = asyncio.ensure_future(self._watch())
-        allowed = Allowed(power=self.has_power)
-        faults = Faults(world, ledger, self.chance, allowed, self.members, self._replace)
+        faults = Faults(world, ledger, self.chance, self.allowed, self.members, self._replace)
         if not self.is_calm:
-            await faults.play(self.chance.randint(1, 4), self.span)
+            await self.go_wrong(faults)
         await asyncio.gather(*joining)
         await self._until_sent(producers)
         await self._until_complete()
@@ -105,6 +112,15 @@ class Scenario:
             if task.done() and not task.cancelled() and task.exception() is not None:
                 ledger.find(f"a producer failed: {task.exception()!r}")
         ledger.judge()
+
+    @property
+    def allowed(self) -> Allowed:
+        """What may go wrong."""
+        return Allowed(power=self.has_power)
+
+    async def go_wrong(self, faults: Faults) -> None:
+        """Let things go wrong; returns when all of it is put right."""
+        await faults.play(self.chance.randint(1, 4), self.span)
 
     async def _until_sent(self, producers: list[Client]) -> None:
         _, late = await asyncio.wait(
@@ -153,7 +169,7 @@ class Scenario:
         """Tell the ledger what brokers say of offsets."""
         for server, name, queue_id, offset, end in self._offsets():
             self.ledger.offset(GROUP, name, server.incarnation, (name, queue_id), offset)
-            if offset > end:
+            if offset > end and not self.ledger.is_doubtful((name, queue_id), offset - 1):
                 self.ledger.find(f"the offset of {name}-{queue_id} is {offset}, and its queue ends at {end}")
             if at_end and self.commits and 0 <= offset < end:
                 self.ledger.find(f"the offset of {name}-{queue_id} stays at {offset} of {end}")
@@ -189,7 +205,7 @@ class Concurrent(Scenario):
 
     def __init__(self, world: World, chance: random.Random) -> None:
         super().__init__(world, chance)
-        self.delayed = chance.random() < 0.3
+        self.delayed = 0.3 if chance.random() < 0.3 else 0.0
 
     def consumer(self, name: str) -> Consuming:
         return Pushed(self.world, self.ledger, self.chance, name, group=GROUP, fails=self.fails)
@@ -264,7 +280,7 @@ class Transactions(Scenario):
 
     def add_servers(self) -> None:
         interval = self.chance.choice([0, 500])
-        self.ledger.commits_once = interval == 0 and not self.has_power
+        self.ledger.commits_once = True
         settings = {"transaction_time_out": 1_000, "transaction_check_interval": 1_000, "transaction_check_max": 1_000,
                     "transaction_op_batch_interval": interval}  # fmt: skip
         self.world.add_name_server()
@@ -289,6 +305,8 @@ class Pair(Concurrent):
     No machine loses power: the slave gets what is not yet on its master's disk, and a master that has lost it refuses
     a slave that has more than itself.
     """
+
+    is_long = True
 
     has_power_loss = False
 
@@ -338,7 +356,129 @@ class Pair(Concurrent):
             begin += len(views[0])
 
 
-SCENARIOS: dict[str, Callable[[World, random.Random], Scenario]] = {
+class Delayed(Concurrent):
+    """Messages with delay levels and with delays of their own, which a timer wheel keeps."""
+
+    is_long = True
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        super().__init__(world, chance)
+        self.delayed, self.timed = 0.3, 0.4
+        self.store |= {"timer_wheel_enable": True, "timer_precision_ms": 100, "timer_roll_window_slot": 20,
+                       "mapped_file_size_timer_log": 8 * 1024, "timer_flush_interval_ms": 200}  # fmt: skip
+        self.ledger.patience = 60.0
+
+
+class LosingPower(Concurrent):
+    """Brokers that answer before they flush, on machines that lose power: what was flushed stays."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        super().__init__(world, chance)
+        self.delayed = 0.0
+        self.has_power = True
+        self.store = {"flush_disk_type": ASYNC_FLUSH, "flush_interval_commit_log": chance.choice([50, 300]),
+                      "flush_commit_log_least_pages": chance.choice([0, 1]), "mapped_file_size_commit_log": 4096,
+                      "max_message_size": 2048}  # fmt: skip
+        world.on_power_loss = self._power_is_lost
+
+    def _power_is_lost(self, server: Server) -> None:
+        store, name = server.server.services.store, server.server.config.broker_name
+        for queue_id in range(self.queues):
+            first, end = store.queue_range(TOPIC, queue_id)
+            flushed = [offset for offset in range(first, end) if self._is_flushed(store, queue_id, offset)]
+            begin = flushed[-1] + 1 if flushed else first
+            self.ledger.lose((name, queue_id), begin, end, self.world.loop.time())
+
+    @staticmethod
+    def _is_flushed(store: MessageStore, queue_id: int, offset: int) -> bool:
+        place = store.physical_offset(TOPIC, queue_id, offset)
+        raw = None if place is None else store.message_at(place)
+        return place is not None and raw is not None and place + len(raw) <= store.flushed_offset
+
+
+class Damaged(Concurrent):
+    """Frames that are none: whoever gets one ends the connection, and no message is lost."""
+
+    @property
+    def allowed(self) -> Allowed:
+        return super().allowed._replace(damage=True)
+
+    def _judge_stores(self) -> None:
+        super()._judge_stores()
+        for end in self.world.network.damaged:
+            if not end.is_closing() and not end.process.is_dead:
+                self.ledger.find(f"{end} got a corrupt frame and stays open")
+
+
+class Acting(Pair):
+    """A master that is away for some time: its slave acts for it, and hands over when the master is back."""
+
+    def add_servers(self) -> None:
+        settings = {
+            "slave_read_enable": True, "slave_sync_interval": 500, "ha_send_heartbeat_interval": 500,
+            "ha_housekeeping_interval": 3_000, "enable_slave_acting_master": True, "enable_remote_escape": True,
+            "broker_heartbeat_interval": 500, "broker_not_active_timeout_millis": 2_000,
+            "sync_broker_member_group_period": 500,
+        }  # fmt: skip
+        self.world.add_name_server(support_acting_master=True, scan_not_active_broker_interval=500)
+        self.world.add_broker("a", "10.0.0.2", self.store, broker_role="SYNC_MASTER", in_sync_replicas=2, **settings)
+        self.world.add_broker("a-1", "10.0.0.3", self.store, broker_role="SLAVE", broker_id=1, **settings)
+        self.world.add_broker("b", "10.0.0.4", self.store)
+
+    async def go_wrong(self, faults: Faults) -> None:
+        await asyncio.sleep(self.chance.random() * self.span)
+        master, slave = self.world.servers["a"], self.world.servers["a-1"]
+        self.ledger.lives_overlap = self.ledger.offsets_may_fall = True
+        if self.chance.random() < 0.5:
+            master.kill(power=False)
+        else:
+            await master.stop()
+        stored = [key for key, sent in self.ledger.sent.items() if sent.is_acked]
+        seconds = self.chance.choice([1.0, 12.0])
+        await asyncio.sleep(seconds)
+        if seconds > _ACTS_AFTER_SECONDS and not self.fails:
+            missing = set(stored) & set(self.ledger.missing(self.ledger.groups[GROUP]))
+            if missing:
+                self.ledger.find(f"the slave did not serve {sorted(missing)} while its master was away")
+        before = slave.committed()
+        await master.restart()
+        self.ledger.restarted("a, whose slave acted for it,", before, master.committed())
+
+
+class ExactlyOnce(Transactions):
+    """Micro-batches of a Spark sink, whose driver is killed and started again."""
+
+    is_long = True
+
+    def producers(self) -> list[Client]:
+        batches = [
+            [f"b{batch}.{row}" for row in range(self.chance.randint(1, 6))]
+            for batch in range(self.chance.randint(2, 5))
+        ]  # fmt: skip
+        self.query = Query(batches)
+        self.drivers: list[Client] = []
+        return self._with_driver()
+
+    def _with_driver(self) -> list[Client]:
+        driver = Driver(self.world, self.ledger, self.chance, f"driver{len(self.drivers)}", self.query, GROUP)
+        self.drivers.append(driver)
+        return self.drivers
+
+    async def go_wrong(self, faults: Faults) -> None:
+        await asyncio.gather(super().go_wrong(faults), self._kill_drivers())
+
+    async def _kill_drivers(self) -> None:
+        for _ in range(self.chance.randint(0, 3)):
+            await asyncio.sleep(self.chance.random() * self.chance.choice([0.1, 0.5, 3.0]))
+            process = self.drivers[-1].process
+            self.world.note(process, "is killed")
+            process.kill()
+            self.world.network.process_died(process, machine_too=False)
+            await asyncio.sleep(self.chance.choice([0.01, 0.5, 2.0]))
+            self._with_driver()[-1].start()
+
+
+SCENARIOS: dict[str, type[Scenario]] = {
     "concurrent": Concurrent,
     "orderly": Orderly,
     "lite-pull": LitePull,
@@ -346,4 +486,9 @@ SCENARIOS: dict[str, Callable[[World, random.Random], Scenario]] = {
     "push-pop": PushPop,
     "transactions": Transactions,
     "pair": Pair,
+    "delayed": Delayed,
+    "losing-power": LosingPower,
+    "damaged": Damaged,
+    "acting": Acting,
+    "exactly-once": ExactlyOnce,
 }

@@ -11,10 +11,12 @@ from rocketmq_py.broker.broker import Broker
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job
+from rocketmq_py.broker.timer import timer_files
 from rocketmq_py.client import client_instance
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.push import listener_watch
 from rocketmq_py.client.send import sender
+from rocketmq_py.core.timer import timers
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.nameserver import NameServer
 from rocketmq_py.protocol.bodies.topic import TopicConfig
@@ -23,6 +25,7 @@ from rocketmq_py.server import loop_monitor
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.store import StoreConfig
+from rocketmq_py.store.config import config_journal
 from tests.simulation.disk import Disk, Steps
 from tests.simulation.loop import Process, SimLoop, current
 from tests.simulation.machine import SocketModule, clock
@@ -36,6 +39,7 @@ _SMALL: dict[str, Any] = {
     "mapper_file_size_batch_consume_queue": 60 * 46, "max_hash_slot_num": 64, "max_index_num": 256,
     "timer_wheel_enable": False, "max_message_size": 16 * 1024,
 }  # fmt: skip
+_WHEEL_SLOTS = 200
 _SLOWEST_TICK_MS = 300
 """Periodic jobs of brokers run at most this often, where a schedule needs nothing finer."""
 
@@ -54,6 +58,8 @@ def replace_threads_and_sockets() -> None:
     client_instance.local_ip = sender.local_ip = lambda: current().ip  # type: ignore[attr-defined]
     listener_watch.LoopGuard = NoGuard  # type: ignore[misc,assignment]
     loop_monitor._LOOK_SECONDS = 5.0
+    config_journal.JOURNAL_SIZE = 16 * 1024
+    timers.WHEEL_SLOTS = timer_files.WHEEL_SLOTS = _WHEEL_SLOTS
 
 
 replace_threads_and_sockets()
@@ -81,7 +87,7 @@ class Server:
         self.incarnation = 0
         self._make = make
         self.process = Process(world.loop, name, ip)
-        self.process.is_dead = True
+        self.process.kill()
         self.server: Any = None
         self.up = asyncio.Event()
 
@@ -109,6 +115,8 @@ class Server:
 
     def kill(self, *, power: bool) -> None:
         """Kill its process, or switch its machine off."""
+        if power:
+            self.world.on_power_loss(self)
         self.up.clear()
         self.world.note(self.name, "loses power" if power else "is killed")
         self.process.kill()
@@ -143,6 +151,8 @@ class World:
         self.servers: dict[str, Server] = {}
         self.clients: list[Process] = []
         self.notes: list[str] = []
+        self.on_power_loss: Callable[[Server], None] = lambda _: None
+        """Called with a server whose machine is about to lose power."""
 
     def note(self, *what: object) -> None:
         """Note an event, for the trace and for people."""
@@ -161,8 +171,8 @@ class World:
 
     # -- servers
 
-    def add_name_server(self) -> Server:
-        config = NamesrvConfig(listen_port=9876, bind_address="10.0.0.1")
+    def add_name_server(self, **settings: Any) -> Server:
+        config = NamesrvConfig(listen_port=9876, bind_address="10.0.0.1", **settings)
         return self._add("ns", "10.0.0.1", lambda _: NameServer(config, clock=_wall_ms))
 
     def add_broker(self, name: str, ip: str, store: dict[str, Any], **settings: Any) -> Server:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 
 import pytest
 
@@ -20,6 +21,7 @@ NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
         (OSError("Multiple exceptions: this, that"), "Multiple exceptions: this, that"),
         (TimeoutError(), "no answer in time"),
+        (ssl.SSLError("no shared cipher"), "TLS: no shared cipher"),
     ],
 )
 def test_connection_errors_are_described(error: OSError, words: str) -> None:

@@ -44,6 +44,7 @@ from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.offset_file import OffsetFile
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.metadata.request_modes import RequestModes
@@ -169,7 +170,8 @@ class Services:
         self.topics = TopicConfigs(topics, config, clock, self._topics_changed)
         self.groups = SubscriptionGroups(JournaledFile(self._path("subscriptionGroup.json"), self._fs), config, clock)
         step = config.consumer_offset_update_version_step
-        self.offsets = ConsumerOffsets(self._file("consumerOffset.json"), step, clock, save, self._offset_reset)
+        offsets = OffsetFile(self._file("consumerOffset.json"))
+        self.offsets = ConsumerOffsets(offsets, step, clock, save, self._offset_reset)
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
         self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
@@ -283,7 +285,9 @@ class Services:
                 QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,
             ),
-            StaticOffsetHandlers(config, store, self.topics, self.groups, self.offsets, self.mappings, self.forwarder),
+            StaticOffsetHandlers(
+                config, store, self.topics, self.groups, self.offsets, self.slices, self.mappings, self.forwarder
+            ),
             ClientHandlers(config, self.clients, self.locks, self._clock),
             self._topic_handlers(),
             GroupHandlers(
@@ -364,7 +368,7 @@ class Services:
             raise
 
     async def take_back(self) -> None:
-        """On the start of a master, take over the progress of the slave that acted as master meanwhile, if any."""
+        """At the start of a master, copy the delivery progress and offsets of a slave that acted as master, if any."""
         if self.role.is_slave or not self._config.enable_slave_acting_master:
             return
         if await take_back(self.membership, self.route_client, self.offsets, self.delay, self.timers):
@@ -399,7 +403,7 @@ class Services:
             self.mapping_clean_up.start_if_due()
 
     def catch_up(self) -> None:
-        """Write the complete files of topics and groups if changes postponed it; called every second."""
+        """Write the complete files of topics and groups if these lack changes; called every second."""
         self.topics.catch_up()
         self.groups.catch_up()
 

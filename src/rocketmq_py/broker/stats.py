@@ -171,7 +171,11 @@ class Stats:
         return flow
 
     def item(self, name: str, key: str) -> StatsItem:
-        """Return the counter of a name and key; create it if it does not exist."""
+        """Return a counter; create it if it does not exist.
+
+        :param name: what it counts, such as ``TOPIC_PUT_NUMS``.
+        :param key: for which topic, ``topic@group`` or cluster.
+        """
         found = self._items.get((name, key))
         if found is None:
             found = self._items[name, key] = StatsItem(self._clock)
@@ -181,7 +185,7 @@ class Stats:
         return found
 
     def find(self, name: str, key: str) -> StatsItem | None:
-        """Return the counter of a name and key; None if nothing was counted."""
+        """Return a counter, see :meth:`item`; None if it has not counted anything."""
         return self._items.get((name, key))
 
     # -- time

@@ -34,6 +34,7 @@ class Ticker:
 
     def __init__(self, jobs: Sequence[Job], slow_turns: SlowTurns | None = None) -> None:
         self._jobs = jobs
+        self._activities = [f"the periodic job {getattr(job.run, '__qualname__', job.run)}" for job in jobs]
         self._slow_turns = slow_turns or SlowTurns()
         self._work = Background()
         self._failing: set[int] = set()
@@ -61,7 +62,6 @@ class Ticker:
 
     def _run_guarded(self, index: int, job: Job) -> bool:
         """Run a job and log if it fails; return True if it has more to do."""
-        name = getattr(job.run, "__qualname__", str(job.run))
         has_more = False
         begin = time.monotonic()
         try:
@@ -70,10 +70,10 @@ class Ticker:
             if index not in self._failing:
                 self._failing.add(index)
                 fault = None if isinstance(e, OSError | RocketMQError) else e  # a failing disk needs no traceback
-                _log.error("the periodic job %s failed and is tried again: %s", name, e, exc_info=fault)
+                _log.error("%s failed and is tried again: %s", self._activities[index], e, exc_info=fault)
         else:
             if index in self._failing:
                 self._failing.discard(index)
-                _log.warning("the periodic job %s works again", name)
-        self._slow_turns.note(f"the periodic job {name}", time.monotonic() - begin)
+                _log.warning("%s works again", self._activities[index])
+        self._slow_turns.note(self._activities[index], time.monotonic() - begin)
         return has_more

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TextIO
 
 from rocketmq_py.core.backoff import Backoff
@@ -32,20 +32,34 @@ _REMINDER_SECONDS = 10.0
 """Interval of log lines about a process that takes long to stop."""
 
 
+async def _launch(command: Sequence[str]) -> asyncio.subprocess.Process:
+    """Start a process with pipes as standard input and output, in a session of its own, which no Ctrl-C reaches."""
+    return await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+
+
 class ChildProcess:
     """A child process, which prints a line that begins with READY once it has started up.
 
     :param name: name of the process in log lines and errors.
     :param command: returns the command line; called for each start.
     :param on_ready: called with the READY line after each start.
+    :param launch: starts a command line, with pipes as standard input and output.
     """
 
     def __init__(
-        self, name: str, command: Callable[[], Sequence[str]], on_ready: Callable[[str], None] = lambda _: None
+        self,
+        name: str,
+        command: Callable[[], Sequence[str]],
+        on_ready: Callable[[str], None] = lambda _: None,
+        *,
+        launch: Callable[[Sequence[str]], Awaitable[asyncio.subprocess.Process]] = _launch,
     ) -> None:
         self.name = name
         self._command = command
         self._on_ready = on_ready
+        self._launch = launch
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -53,9 +67,7 @@ class ChildProcess:
 
         :raises ConfigError: it ended before; it prints its own error to standard error.
         """
-        self._process = process = await asyncio.create_subprocess_exec(
-            *self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
+        self._process = process = await self._launch(self._command())
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
         if not line.startswith("READY"):
@@ -98,9 +110,9 @@ class ChildProcess:
 
     @staticmethod
     async def _end(process: asyncio.subprocess.Process) -> int:
-        if process.stdin is not None:
-            process.stdin.close()
+        assert process.stdin is not None
         assert process.stdout is not None
+        process.stdin.close()
         while await process.stdout.readline():
             pass
         return await process.wait()

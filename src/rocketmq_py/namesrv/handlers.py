@@ -50,7 +50,7 @@ Clock = Callable[[], int]
 class RouteHandlers:
     """Requests of clients: the routes of topics.
 
-    :param clock: returns the current time; the constructor takes the start time of the name server from it.
+    :param clock: returns the time in milliseconds since the epoch; its first value is the name server's start time.
     """
 
     def __init__(self, registry: Registry, kv: KvConfig, settings: NamesrvSettings, clock: Clock) -> None:

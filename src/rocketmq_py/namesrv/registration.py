@@ -14,7 +14,7 @@ import msgspec
 
 from rocketmq_py.errors import BadHeader, shortened
 from rocketmq_py.protocol.bodies.base import DataVersion
-from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable, decode_topic
 from rocketmq_py.protocol.codes import Version
 from rocketmq_py.wire import fastjson
 
@@ -85,7 +85,7 @@ def _decode_large(body: bytes, *, is_old: bool) -> Steps:
         rest = RegisterBrokerBody.convert(_values(outer) | {"topicConfigSerializeWrapper": _values(table)})
         wrapper = rest.topic_config_serialize_wrapper
         for name, config in configs.items():
-            wrapper.topic_config_table[name] = TopicConfig.convert(msgspec.json.decode(config))
+            wrapper.topic_config_table[name] = decode_topic(config)
             yield
         if mappings:
             wrapper.topic_queue_mapping_info_map = {}

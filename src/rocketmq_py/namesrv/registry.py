@@ -288,7 +288,7 @@ class Registry:
                 self._on_min_id_change(change)
 
     def _make_read_only(self, broker_names: Iterable[str]) -> None:
-        """Remove the write permission of names whose master is missing and whose slave acts as master."""
+        """Remove the write permission of the queues of each broker name whose slave acts as its missing master."""
         for name in broker_names:
             broker = self._brokers[name]
             if broker.enable_acting_master and MASTER_ID not in broker.broker_addrs:
@@ -364,11 +364,11 @@ class Registry:
             self._remove_queues(broker_name, {topic})
 
     def wipe_write_permission(self, broker_name: str) -> int:
-        """Remove the write permission of all queues of a broker; return the number of topics."""
+        """Remove the write permission of all queues of a broker; return the number of its topics."""
         return self._set_permissions(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_permission(self, broker_name: str) -> int:
-        """Make all queues of a broker readable and writable; return the number of topics."""
+        """Make all queues of a broker readable and writable; return the number of its topics."""
         return self._set_permissions(broker_name, lambda _: PERM_READ_WRITE)
 
     def _set_permissions(self, broker_name: str, change: Callable[[int], int]) -> int:
@@ -449,7 +449,10 @@ def _remove_other_ids(broker: BrokerData, broker_id: int, address: str) -> None:
 
 
 def _newcomer(broker: BrokerData, header: RegisterBroker) -> MinIdChanged:
-    """Return the change after registration of a broker with the smallest id; the other brokers are notified."""
+    """Describe, for the listener, that the broker with the smallest id of its name has registered.
+
+    The other brokers of the name are to be notified; if there is none, the broker itself.
+    """
     others = tuple(address for number, address in broker.broker_addrs.items() if number != header.broker_id)
     return MinIdChanged(
         broker.broker_name, header.broker_id, header.broker_addr, others or (header.broker_addr,),
@@ -458,7 +461,12 @@ def _newcomer(broker: BrokerData, header: RegisterBroker) -> MinIdChanged:
 
 
 def _successor(broker: BrokerData, gone: str) -> MinIdChanged:
-    """Return the change after removal of the broker with the smallest id; the remaining brokers are notified."""
+    """Describe, for the listener, that the broker with the smallest id of its name was removed.
+
+    All remaining brokers of the name are to be notified.
+
+    :param gone: the address of the removed broker.
+    """
     smallest = min(broker.broker_addrs)
     return MinIdChanged(
         broker.broker_name, smallest, broker.broker_addrs[smallest], tuple(broker.broker_addrs.values()), gone

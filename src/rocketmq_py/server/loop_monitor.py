@@ -116,5 +116,10 @@ class LoopMonitor:
 
 
 def _remark(what: str, waited_ms: int) -> str:
-    """Return Java's remark, with 0 as size of the queue: the number of requests that wait in sockets is unknown."""
+    """Return Java's remark for a request refused because of overload.
+
+    Its queue size is always 0, because the number of requests that wait in sockets is unknown.
+
+    :param what: Java's name of the reason.
+    """
     return f"[{what}]broker busy, start flow control for a while, period in queue: {waited_ms}ms, size of queue: 0"

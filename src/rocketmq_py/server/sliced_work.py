@@ -43,12 +43,13 @@ async def in_slices(steps: Generator[None, None, T], clock: Callable[[], float] 
 
 
 class SpareTime:
-    """Processing time that work of one kind may take at once, without a place in a queue.
+    """A budget of processing time that work of one kind may use at once, instead of waiting in a queue.
 
-    It fills up while time passes, so that such work takes half of the time at most.
+    It is True while time is left. Work takes half of the time at most: the budget regains half of the time that passes,
+    up to its limit.
 
-    :param seconds: the limit.
-    :param clock: the time in seconds, from any start.
+    :param seconds: the limit, with which the budget begins.
+    :param clock: returns the time in seconds; only differences matter.
     """
 
     def __init__(self, seconds: float = BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -57,7 +58,7 @@ class SpareTime:
         self._counted_at = clock()
 
     def use(self, work: Callable[[], T]) -> T:
-        """Do the work, and subtract the time it takes."""
+        """Do the work, subtract the time it takes from the budget, and return its result."""
         begin = self._clock()
         try:
             return work()

@@ -127,7 +127,11 @@ class Cleaner:
             return 0  # another program removed it: counts as the oldest, so it is dropped first
 
     def _warn_once(self, disk: str, removable: str) -> None:
-        """Warn once that the disk is too full and no file can be removed."""
+        """Warn that the disk is too full and no file can be removed, once until that is over.
+
+        :param disk: the disk usage, as text; empty if the disk is not too full.
+        :param removable: what the removable files would be, as text.
+        """
         if disk and not self._has_warned:
             _log.warning("%s, and %s has no commit log file %s: free space", disk, self._layout.root, removable)
         self._has_warned = bool(disk)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
@@ -321,6 +321,7 @@ class MessageStore:
         writer = self._writer
         touched = writer.touched
         if not touched and not writer.has_chunks:
+            writer.end_turn()
             if self._unconfirmed:
                 self._confirm()
             return None
@@ -352,7 +353,10 @@ class MessageStore:
         return [Arrival(q.topic, q.queue_id, q.max_offset, q.next_offset, now, q.pending) for q in touched]
 
     def _hold_back(self, unconfirmed: ConfirmOffset, touched: list[ConsumeQueue]) -> None:
-        """Keep written messages unreadable until they are flushed."""
+        """Keep messages that were just written unreadable until they are flushed.
+
+        :param touched: the queues of these messages.
+        """
         end = self._whole_end()
         unconfirmed.add(end, self._writer.last_timestamp, touched)
         try:
@@ -395,10 +399,17 @@ class MessageStore:
     # -- reading
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        self._make_readable()
+        return self._queues.by_key.get((topic, queue_id))
+
+    def _make_readable(self) -> None:
+        """Make everything that was appended readable.
+
+        :raises ClosedError: the store is closed.
+        """
         if not self._is_open:
             raise ClosedError(f"the store {self.layout.root} is closed")
         self._commit_pending()
-        return self._queues.by_key.get((topic, queue_id))
 
     def get(  # noqa: PLR0913 - what a pull says
         self,
@@ -439,6 +450,12 @@ class MessageStore:
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""
         return self._queue(topic, queue_id) is not None
+
+    def queue_ids(self, topic: str, wanted: Iterable[int]) -> set[int]:
+        """Of the ids of queues of a topic those that have or had messages."""
+        self._make_readable()
+        known = self._queues.by_key
+        return {queue_id for queue_id in wanted if (topic, queue_id) in known}
 
     def queues(self) -> list[tuple[str, int]]:
         """Topic and id of every queue that has or had messages."""

@@ -89,9 +89,10 @@ class Recovery:
     # -- where to begin
 
     def _begin_clean(self) -> int:
-        """Load the queues; return the end of their newest message, after which only records without an entry follow.
+        """Load the queues; return the offset of the log at which the scan begins.
 
-        If no record begins there, the start of the newest file before it that begins with a record.
+        That is the end of the newest message that has a queue entry. If no record begins there, it is the start of the
+        newest file before it that begins with a record.
         """
         end = self._queue_end = self._queues.load(self._log.min_offset, ends=self._ends)
         if self._log.min_offset <= end and self._is_boundary(end):
@@ -115,10 +116,11 @@ class Recovery:
         return self._log.min_offset
 
     def _begin_after_crash(self, *, trust_end: bool) -> int:
-        """Load the queues; return the offset up to which queue entries and index keys are on disk by the checkpoint.
+        """Load the queues; return the offset of the log at which the scan begins.
 
-        If the checkpoint has no such offset, or an index file must be removed, the start of the newest file that the
-        checkpoint's timestamps confirm. The begin of the log if there are no queues.
+        That is the offset up to which queue entries and index keys are on disk, by the checkpoint. If it has none, or
+        an index file must be removed (``trust_end`` is False), it is the start of the newest file that the
+        checkpoint's timestamps confirm; if there are no queues, the begin of the log.
         """
         begin = self._checkpoint.end
         if begin < self._log.min_offset or not trust_end or not self._is_boundary(begin):
@@ -225,7 +227,10 @@ class Recovery:
         self._write(self._index.commit_pending)
 
     def _write(self, write: Callable[[], None]) -> None:
-        """Call ``write`` for entries or keys, and keep an error in ``failure``: they are readable even so."""
+        """Call ``write``, which writes queue entries or index keys to disk.
+
+        An ``OSError`` is not raised but stored in ``failure``, because the entries and keys can be read from memory.
+        """
         try:
             write()
         except OSError as e:

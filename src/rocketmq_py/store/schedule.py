@@ -68,6 +68,7 @@ class FlushSchedule:
     def tick(self, now: int, readable: Readable) -> None:
         """Request the flushes that are due.
 
+        :param now: milliseconds since the epoch.
         :raises OSError: queues or index cannot be written; the next tick tries again.
         """
         if self._round is None and self._is_round_due(now, readable.end):
@@ -138,7 +139,7 @@ class FlushSchedule:
         self._flusher.request(self._log.end, sync_and_save)
 
     def _save_ends(self, ends: tuple[int, QueueEnds]) -> None:
-        """Write the file ``queueends``. If that fails, the previous one stays, with lower ends."""
+        """Write the file ``queueends``. If that fails, the previous one stays, which lacks the newest entries."""
         try:
             self._ends.save(ends)
         except OSError as e:

@@ -7,6 +7,7 @@ text of the object with sorted members (see :func:`object_key`).
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,8 @@ _SPACE = re.compile(r"(?:\s+|/\*.*?\*/|//[^\n]*(?:\n|$))*", re.DOTALL)
 """White space and comments."""
 _HEXADECIMAL = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
+_PRETTY_KEY = re.compile(rb"\n(\t+)(-?\d+):")
+"""A bare integer key in PrettyFormat, at the begin of a line: no string of JSON has a line break."""
 _SCALAR = re.compile(r"[^\s,:{}\[\]\"'/]+")
 _MAX_DEPTH = 64
 
@@ -38,8 +41,15 @@ def loads(data: bytes | str) -> Any:
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeError, RecursionError):
+            return _decode(_quoted(data))
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
         return _Reader(text).document()
+
+
+def _quoted(data: bytes | str) -> bytes:
+    """Quote the integer keys of a text in PrettyFormat, which makes it strict; the reader of the dialect takes long."""
+    return _PRETTY_KEY.sub(rb'\n\1"\2":', data.encode() if isinstance(data, str) else data)
 
 
 def is_strict(data: bytes) -> bool:
@@ -164,6 +174,7 @@ class _Reader:
         return ValueError(f"not JSON at character {self._at}: {why}, near {around!r}")
 
 
+_SCALARS = (str, int, float, bool, type(None))
 _CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
 
 
@@ -179,6 +190,8 @@ def dumps_java(value: Any) -> bytes:
 
 
 def _compact(value: Any) -> str:
+    if isinstance(value, _SCALARS):  # most values: to ask whether they are mappings takes longer than to encode them
+        return _encode(value).decode()
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_key(k)}:{_compact(v)}" for k, v in value.items() if v is not None) + "}"
     if isinstance(value, list | tuple):
@@ -205,14 +218,20 @@ def dumps_pretty(value: Any) -> bytes:
 
 
 def _pretty(value: Any, depth: int) -> str:
-    if isinstance(value, str | int):  # most values: asking whether they are mappings takes longer than to encode them
+    if isinstance(value, _SCALARS):
         return _encode(value).decode()
     if isinstance(value, Mapping):
-        members = [f"{_pretty_key(k, depth + 1)}:{_pretty(v, depth + 1)}" for k, v in value.items() if v is not None]
-        return _pretty_items("{", members, "}", depth)
+        return _pretty_items(
+            "{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth
+        )
     if isinstance(value, list | tuple):
         return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
     return _encode(value).decode()
+
+
+def _pretty_member(key: Any, value: Any, depth: int) -> str:
+    name = _encode(key).decode() if isinstance(key, str) else _pretty_key(key, depth)
+    return f"{name}:{_encode(value).decode() if isinstance(value, _SCALARS) else _pretty(value, depth)}"
 
 
 def _pretty_key(key: Any, depth: int) -> str:
@@ -224,3 +243,16 @@ def _pretty_items(opening: str, items: list[str], closing: str, depth: int) -> s
         return opening + closing
     pad = "\n" + "\t" * (depth + 1)
     return opening + pad + ("," + pad).join(items) + "\n" + "\t" * depth + closing
+
+
+def pretty(value: Any, depth: int) -> str:
+    """Encode a part of a text in PrettyFormat, as :func:`dumps_pretty` does.
+
+    :param depth: number of objects and arrays around it.
+    """
+    return _pretty(value, depth)
+
+
+def pretty_object(members: Mapping[str, str], depth: int) -> str:
+    """Join members, whose values are encoded already with ``depth + 1``, to an object in PrettyFormat."""
+    return _pretty_items("{", [f"{_encode(name).decode()}:{text}" for name, text in members.items()], "}", depth)

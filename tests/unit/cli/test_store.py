@@ -1,5 +1,6 @@
 """``rocketmq store`` on the store of a Java broker and on damaged copies of it."""
 
+import datetime
 import json
 import shutil
 
@@ -128,7 +129,11 @@ def test_inspect_shows_a_record():
     assert result.exit_code == 0
     assert "\noffset                     1\n" in result.output
     assert "\n                           city = Zürich\n" in result.output
-    assert json.loads(run("inspect", GOLDEN, "--physical", 332, "-o", "jsonl").output)["bornHost"] == "127.0.0.1:44430"
+    row = json.loads(run("inspect", GOLDEN, "--physical", 332, "-o", "jsonl").output)
+    assert row["bornHost"] == "127.0.0.1:44430"
+    local = datetime.datetime.fromtimestamp(row["stored"] / 1000).astimezone()
+    assert local.isoformat(sep=" ", timespec="milliseconds") in result.output
+    assert str(row["stored"]) not in result.output
 
 
 @pytest.mark.parametrize(

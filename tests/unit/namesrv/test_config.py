@@ -104,3 +104,34 @@ def test_every_key_of_java_is_known_and_defaults_are_java_s():
 def test_an_unknown_key_is_named_with_the_nearest():
     with pytest.raises(ConfigError, match=r"unknown setting 'listenprt'; did you mean 'listenPort'\?"):
         NamesrvConfig.checked({"listenprt": "1", "orderMessageEnable": "true"})
+
+
+@pytest.mark.parametrize(
+    ("key", "least"),
+    [("scanNotActiveBrokerInterval", 1), ("serverChannelMaxIdleTimeSeconds", 1), ("waitSecondsForService", 0)],
+)
+def test_times_have_a_least_value(key, least):
+    NamesrvConfig().updated({key: str(least)})
+    with pytest.raises(ConfigError, match=f"{key} is {least - 1}: at least {least} is expected"):
+        NamesrvConfig().updated({key: str(least - 1)})
+
+
+@pytest.mark.parametrize(("port", "valid"), [(-1, False), (0, True), (65535, True), (65536, False)])
+def test_ports_have_bounds(port, valid):
+    if valid:
+        assert NamesrvConfig(listen_port=port).listen_port == port
+    else:
+        with pytest.raises(ConfigError, match=f"listenPort is {port}: 0 to 65535 is expected"):
+            NamesrvConfig(listen_port=port)
+
+
+def test_the_defaults_are_java_s():
+    config = NamesrvConfig()
+    assert (config.listen_port, config.bind_address, config.wait_seconds_for_service) == (9876, "0.0.0.0", 45)
+    assert (config.scan_not_active_broker_interval, config.server_channel_max_idle_time_seconds) == (5_000, 120)
+    flags = (
+        config.order_message_enable, config.return_order_topic_config_to_broker, config.enable_all_topic_list,
+        config.enable_topic_list, config.support_acting_master, config.delete_topic_with_broker_registration,
+        config.notify_min_broker_id_changed, config.need_wait_for_service,
+    )  # fmt: skip
+    assert flags == (False, True, True, True, False, False, False, False)

@@ -263,3 +263,105 @@ def test_a_large_registration_does_not_hold_the_loop(desk):
     assert len(desk.topics._registry.all_topics().topic_list) > count
     assert len(gaps) > 5
     assert max(gaps) < 0.1
+
+
+# -- every request has an answer
+
+
+def test_requests_without_a_result_are_answered(desk, site):
+    queue = QueueData(broker_name="broker-a", read_queue_nums=1, write_queue_nums=1, perm=6)
+    key = {"namespace": "N", "key": "k"}
+    for method, header, body in (
+        (desk.topics.register_topic, TopicName(topic="V"), TopicRouteData(queue_datas=[queue]).encode()),
+        (desk.topics.register_topic, TopicName(topic="V"), b""),
+        (desk.topics.delete_topic, DeleteTopicInNamesrv(topic="V"), b""),
+        (desk.config.put, PutKvConfig(**key, value="v"), b""),
+        (desk.config.delete, KvConfigKey(**key), b""),
+        (desk.config.delete, KvConfigKey(**key), b""),
+        (desk.config.update_settings, None, b"enableTopicList=true"),
+    ):
+        answer = desk.ask(method, header, body)
+        assert (answer.code, answer.body) == (0, b"")
+
+
+BROKER_A = {"broker_name": "broker-a", "broker_addr": "10.0.0.1:10911", "cluster_name": "C"}
+
+
+@pytest.mark.parametrize(
+    ("method", "header", "body"),
+    [
+        ("heartbeat", BrokerHeartbeat(**BROKER_A), b""),
+        ("query_data_version", QueryDataVersion(**BROKER_A, broker_id=0), DataVersion(counter=1).encode()),
+    ],
+)
+def test_a_heartbeat_and_a_query_of_the_version_keep_a_broker_alive(desk, site, method, header, body):
+    desk.clock.advance(100)
+    assert desk.ask(getattr(desk.brokers, method), header, body).code == 0
+    desk.clock.advance(120)
+    assert site.registry.expire(desk.clock()) == []
+    desk.clock.advance(0.001)
+    assert len(site.registry.expire(desk.clock())) == 1
+
+
+def test_a_registration_on_a_closed_connection_is_removed(desk, site):
+    desk.peer.closed = True
+    desk.ask(desk.brokers.register, REGISTER, BODY)
+    assert "broker-b" not in site.registry.cluster_info().broker_addr_table
+    assert "broker-a" in site.registry.cluster_info().broker_addr_table
+
+
+def test_order_topics_are_not_sent_to_brokers_if_configured(site):
+    site.register()
+    desk = Desk(site, return_order_topic_config_to_broker=False)
+    desk.kv.put(ORDER_TOPICS, "V", "broker-b:4")
+    assert desk.ask(desk.brokers.register, REGISTER, BODY).body == b""
+
+
+def test_without_the_setting_a_route_has_no_order(desk):
+    desk.kv.put(ORDER_TOPICS, "T", "broker-a:4")
+    assert json.loads(desk.ask(desk.routes.route, ROUTE).body).get("orderTopicConf") is None
+
+
+def test_changes_of_permissions_are_logged_and_made(desk, site, caplog):
+    caplog.set_level("INFO")
+    name = BrokerNameHeader(broker_name="broker-a")
+    desk.ask(desk.topics.wipe_write_permission, name)
+    assert site.queues()["broker-a"].perm == 4
+    desk.ask(desk.topics.add_write_permission, name)
+    assert site.queues()["broker-a"].perm == 6
+    assert [message.partition(" ")[2] for message in caplog.messages] == [
+        "took the write permission of broker broker-a, 2 topics", "gave broker broker-a write permission, 2 topics"
+    ]  # fmt: skip
+
+
+def test_a_topic_is_deleted_in_the_named_cluster_only(desk, site):
+    site.register("broker-d", address="10.0.0.4:1", cluster="D")
+    desk.ask(desk.topics.delete_topic, DeleteTopicInNamesrv(topic="T", cluster_name="D"))
+    assert site.queues("T").keys() == {"broker-a"}
+
+
+@pytest.mark.parametrize("setting", ["enable_all_topic_list", "enable_topic_list"])
+def test_lists_of_topics_have_switches_of_their_own(site, setting):
+    site.register(sys_flag=3)
+    desk = Desk(site, **{setting: False})
+    of_cluster = (desk.topics.topics_of_cluster, ClusterName(cluster="C"))
+    all_topics = (desk.topics.all_topics, None)
+    refused, answered = (all_topics, of_cluster) if setting == "enable_all_topic_list" else (of_cluster, all_topics)
+    with pytest.raises(BrokerError) as error:
+        desk.ask(*refused)
+    assert error.value.code == 1
+    assert desk.ask(*answered).body
+    assert desk.ask(desk.topics.system_topics).body
+
+
+def test_the_settings_are_listed_in_order_one_on_a_line(desk):
+    lines = desk.ask(desk.config.settings).body.decode().splitlines()
+    assert lines == sorted(lines)
+    assert "listenPort=9876" in lines
+    assert all("=" in line for line in lines)
+
+
+def test_keys_of_the_black_list_are_not_changed(desk):
+    with pytest.raises(BrokerError, match="Can not update config in black list") as refused:
+        desk.ask(desk.config.update_settings, body=b"kvConfigPath=/x")
+    assert refused.value.code == 16

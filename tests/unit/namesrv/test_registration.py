@@ -154,3 +154,14 @@ def test_a_body_that_decompresses_to_more_than_the_limit_is_refused():
     steps = registration.decode_registration(bomb, NEW)
     with pytest.raises(BadHeader, match=f"larger than {MAX_INFLATED}"):
         result_of(steps)
+
+
+def test_a_body_above_the_limit_is_not_decompressed_to_its_end(monkeypatch):
+    assert MAX_INFLATED == 33_554_432
+    monkeypatch.setattr(registration, "MAX_INFLATED", 2 << 20)
+    steps = registration.decode_registration(zlib.compress(bytes(16 << 20), 1), NEW)
+    taken = 0
+    with pytest.raises(BadHeader, match="larger than 2097152 decompressed"):  # noqa: PT012 - the steps are counted
+        for _ in steps:
+            taken += 1
+    assert taken <= 3

@@ -10,6 +10,8 @@ from rocketmq_py.namesrv import registry as registry_module
 from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, MinIdChanged
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.route import QueueData
+from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.headers.namesrv import RegisterBroker
 from tests.unit.namesrv.conftest import result_of
 
 
@@ -371,3 +373,329 @@ def test_a_broker_that_leaves_while_it_registers_leaves_nothing_behind(site):
     assert result_of(steps) is None
     assert site.registry.all_topics().topic_list == []
     assert site.register(topics=("T", "U")) is not None
+
+
+def test_at_the_limit_one_more_broker_is_refused_and_the_text_is_java_s_code(site, monkeypatch):
+    monkeypatch.setattr(registry_module, "MAX_BROKERS", 1)
+    site.register("b-0", address="10.0.1.0:1")
+    with pytest.raises(BrokerError) as refused:
+        site.register("b-1", address="10.0.1.1:1")
+    assert refused.value.code == 1
+    assert set(site.registry.cluster_info().cluster_addr_table) == {"C"}
+
+
+def test_the_limits_hold_what_a_cluster_needs():
+    assert (registry_module.MAX_BROKERS, registry_module.MAX_BROKERS_OF_CONNECTION) == (10_000, 128)
+
+
+# -- what a registration changes, and what it leaves alone
+
+
+def test_a_registration_leaves_other_brokers_and_clusters_alone(site):
+    site.register("broker-a")
+    site.register("broker-b", address="10.0.1.1:1", cluster="D", topics=("T", "V"), queues=2)
+    site.register("broker-a", topics=("T", "W"), counter=2, queues=8)
+    assert {name: queue.read_queue_nums for name, queue in site.queues("T").items()} == {"broker-a": 8, "broker-b": 2}
+    assert site.registry.cluster_info().cluster_addr_table == {"C": ["broker-a"], "D": ["broker-b"]}
+
+
+def test_a_zone_and_the_mode_of_a_slave_are_those_of_the_last_registration(site):
+    site.register(zone_name="z", enable_acting_master=True)
+    broker = site.registry.cluster_info().broker_addr_table["broker-a"]
+    assert (broker.cluster, broker.zone_name, broker.enable_acting_master) == ("C", "z", True)
+    site.register()
+    broker = site.registry.cluster_info().broker_addr_table["broker-a"]
+    assert (broker.zone_name, broker.enable_acting_master) == (None, False)
+
+
+def test_a_first_registration_may_have_no_topic_or_two_but_not_one(site):
+    for topics, accepted in (((), True), (("T",), False), (("T", "U"), True)):
+        registered = site.register("broker-x", address="10.9.9.9:1", topics=topics)
+        assert (registered is not None) is accepted
+        if accepted:
+            site.leave("broker-x", address="10.9.9.9:1")
+
+
+def test_a_refused_first_registration_keeps_the_other_ids_of_its_name(site):
+    site.register(broker_id=0)
+    assert site.register(broker_id=1, topics=("T",)) is None
+    assert site.addresses() == {"broker-a": {0: "10.0.0.1:10911"}}
+    assert site.registry.cluster_info().cluster_addr_table == {"C": ["broker-a"]}
+
+
+def test_a_single_topic_of_a_known_broker_is_taken(site):
+    site.register()
+    assert site.register(topics=("V",), counter=2) is not None
+    assert set(site.registry.all_topics().topic_list) == {"T", "U", "V"}
+
+
+@pytest.mark.parametrize(("ours", "theirs", "replaces"), [(1, 0, False), (1, 1, True), (1, 2, True)])
+def test_the_newer_state_holds_an_id(site, ours, theirs, replaces):
+    site.register(state=ours)
+    assert site.register(address="10.0.0.9:10911", state=theirs) == (None, None)
+    held = "10.0.0.9:10911" if replaces else "10.0.0.1:10911"
+    assert site.addresses() == {"broker-a": {0: held}}
+
+
+def test_an_outdated_broker_is_not_alive(site):
+    site.register(address="10.0.0.9:10911", broker_id=1, state=0)
+    site.register(state=5)
+    site.register(address="10.0.0.9:10911", broker_id=0, state=0)
+    assert site.registry.data_version(BrokerKey("C", "10.0.0.9:10911")) is None
+    assert site.registry.data_version(BrokerKey("C", "10.0.0.1:10911")) is not None
+
+
+def test_the_same_address_may_go_back_to_an_older_state(site):
+    site.register(state=5)
+    site.register(state=1, counter=7, topics=("T", "W"))
+    assert "W" in site.registry.all_topics().topic_list
+
+
+def test_a_held_id_is_free_when_its_holder_is_gone(site):
+    site.register(state=5)
+    site.registry.disconnected(["10.0.0.1:10911"])
+    assert site.register(address="10.0.0.9:10911", state=0) is not None
+    assert site.addresses() == {"broker-a": {0: "10.0.0.9:10911"}}
+
+
+def test_the_timeout_of_a_registration_is_its_own(site):
+    site.register("broker-a", heartbeat_timeout_millis=1000)
+    site.register("broker-b", address="10.0.1.1:1", heartbeat_timeout_millis=0)
+    site.register("broker-c", address="10.0.1.2:1")
+    assert site.registry.expire(site.now + 1000) == []
+    assert site.registry.expire(site.now + 1001) == ["10.0.0.1:10911"]
+    assert site.registry.expire(site.now + 120_000) == []
+    assert sorted(site.registry.expire(site.now + 120_001)) == ["10.0.1.1:1", "10.0.1.2:1"]
+
+
+def test_filter_servers_are_those_of_the_last_registration(site):
+    site.register(filters=("f:1",))
+    assert site.registry.route("T").filter_server_table == {"10.0.0.1:10911": ["f:1"]}
+    site.register("broker-b", address="10.0.1.1:1", filters=("f:2",))
+    site.register()
+    assert site.registry.route("T").filter_server_table == {"10.0.1.1:1": ["f:2"]}
+    site.leave("broker-b", address="10.0.1.1:1")
+    site.register("broker-b", address="10.0.1.1:1")
+    assert site.registry.route("T").filter_server_table == {}
+
+
+def test_the_address_of_a_lost_master_is_not_given_to_slaves(site):
+    site.register(broker_id=0)
+    assert site.register(broker_id=1) == ("10.0.0.1:10911", "ha-of-10.0.0.1:10911")
+    assert site.register(broker_id=0) == (None, None)
+    site.leave(broker_id=0)
+    assert site.register(broker_id=1) == (None, None)
+
+
+def test_a_master_of_another_cluster_is_not_given_to_slaves(site):
+    site.register(broker_id=0)
+    assert site.register(broker_id=1, cluster="D") == (None, None)
+
+
+# -- topics that a broker sends
+
+
+MAPPED = {"V": {"bname": "other", "epoch": 1}, "W": {"epoch": 2}}
+
+
+def with_mappings(site, mappings, counter=1, topics=("V", "W")):
+    head = RegisterBroker(
+        broker_name="broker-a", broker_addr="10.0.0.1:1", cluster_name="C", ha_server_addr="h", broker_id=0
+    )
+    wrapper = TopicConfigTable(
+        topic_config_table={topic: TopicConfig(topic_name=topic) for topic in topics},
+        data_version=DataVersion(counter=counter), topic_queue_mapping_info_map=mappings,
+    )  # fmt: skip
+    return result_of(
+        site.registry.register(head, RegisterBrokerBody(topic_config_serialize_wrapper=wrapper), "owner", site.now)
+    )
+
+
+def test_mappings_of_static_topics_belong_to_the_broker_that_they_name(site):
+    with_mappings(site, MAPPED)
+    assert site.registry.route("V").topic_queue_mapping_by_broker == {"other": MAPPED["V"]}
+    assert site.registry.route("W").topic_queue_mapping_by_broker == {"broker-a": MAPPED["W"]}
+    with_mappings(site, {"V": {"bname": "other", "epoch": 9}})
+    assert site.registry.route("V").topic_queue_mapping_by_broker == {"other": MAPPED["V"]}, "the version is the same"
+    with_mappings(site, {"V": {"bname": "other", "epoch": 9}}, counter=2)
+    assert site.registry.route("V").topic_queue_mapping_by_broker["other"]["epoch"] == 9
+    site.registry.delete_topic("V")
+    with_mappings(site, None, counter=3)
+    assert site.registry.route("V").topic_queue_mapping_by_broker is None
+
+
+def test_a_registration_with_mappings_deletes_no_topic(make_site):
+    site = make_site(delete_missing_topics=True)
+    with_mappings(site, {}, topics=("T", "U", "V"))
+    with_mappings(site, MAPPED, counter=2, topics=("T", "U"))
+    assert site.queues("V") is not None
+    with_mappings(site, {}, counter=3, topics=("T", "U"))
+    assert site.queues("V") is None
+
+
+def test_a_topic_that_a_broker_stops_to_send_stays_at_the_others(make_site):
+    site = make_site(delete_missing_topics=True)
+    for name, address in (("broker-a", "10.0.0.1:1"), ("broker-b", "10.0.0.2:1")):
+        site.register(name, address=address, topics=("T", "U", "V"))
+    site.register("broker-a", address="10.0.0.1:1", topics=("T", "U"), counter=2)
+    assert set(site.queues("V")) == {"broker-b"}
+    assert set(site.queues("T")) == {"broker-a", "broker-b"}
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "acting", "perm"), [(0, None, 6), (0, False, 6), (0, True, 6), (1, True, 4), (1, False, 6)]
+)
+def test_queues_of_a_slave_that_may_act_are_read_only(site, broker_id, acting, perm):
+    site.register(broker_id=broker_id, enable_acting_master=acting)
+    assert site.queues()["broker-a"].perm == perm
+
+
+def test_a_slave_defines_topics_only_with_the_smallest_id(site):
+    site.register(broker_id=1, enable_acting_master=True)
+    site.register(broker_id=2, enable_acting_master=True, topics=("X", "Y"))
+    assert set(site.registry.all_topics().topic_list) == {"T", "U"}
+
+
+def test_queues_and_flags_are_those_of_the_topic(site):
+    site.register(topics=("T", "U"), queues=3, perm=4, sys_flag=5)
+    queue = site.queues()["broker-a"]
+    assert (queue.read_queue_nums, queue.write_queue_nums, queue.perm, queue.topic_sys_flag) == (3, 3, 4, 5)
+
+
+# -- leaving
+
+
+def test_a_connection_owns_its_latest_registrations(site):
+    site.register("broker-a", owner="one")
+    site.register("broker-b", address="10.0.1.1:1", owner="one")
+    site.register("broker-a", owner="two")
+    site.registry.disconnected(["one"])
+    assert set(site.registry.cluster_info().broker_addr_table) == {"broker-a"}
+    site.registry.disconnected(["one", "two"])
+    assert site.registry.cluster_info().broker_addr_table == {}
+    assert (site.registry._owned, site.registry._live, site.registry._filters) == ({}, {}, {})
+
+
+def test_a_slave_that_leaves_changes_no_queue(site):
+    for broker_id in (0, 1):
+        site.register(broker_id=broker_id, **ACTING)
+    site.leave(broker_id=1)
+    assert site.queues()["broker-a"].perm == 6
+    assert site.addresses() == {"broker-a": {0: "10.0.0.1:10911"}}
+
+
+def test_the_cluster_stays_while_it_has_a_broker(site):
+    site.register("broker-a")
+    site.register("broker-b", address="10.0.1.1:1")
+    site.leave("broker-a")
+    assert site.registry.cluster_info().cluster_addr_table == {"C": ["broker-b"]}
+    site.leave("broker-b", address="10.0.1.1:1")
+    assert site.registry.cluster_info().cluster_addr_table == {}
+
+
+def test_a_master_that_leaves_makes_only_its_own_queues_read_only(site):
+    for name, subnet in (("broker-a", 0), ("broker-b", 1)):
+        for broker_id in (0, 1):
+            site.register(name, broker_id, f"10.0.{subnet}.{broker_id}:1", **ACTING)
+    site.leave("broker-a", 0, "10.0.0.0:1")
+    assert {name: queue.perm for name, queue in site.queues().items()} == {"broker-a": 4, "broker-b": 6}
+
+
+def test_why_a_broker_left_is_logged(site, caplog):
+    caplog.set_level("INFO", logger="rocketmq_py.namesrv.registry")
+    site.register()
+    assert caplog.messages == ["broker broker-a (id 0) at 10.0.0.1:10911 registered"]
+    site.register(counter=2)
+    assert len(caplog.messages) == 1
+    site.leave()
+    site.register()
+    site.registry.disconnected(["10.0.0.1:10911"])
+    site.register()
+    site.registry.expire(site.now + 120_001)
+    ends = [(record.levelname, record.getMessage()) for record in caplog.records if "registered" not in record.msg]
+    lost = "broker broker-a (id 0) at 10.0.0.1:10911 is lost:"
+    assert ends == [
+        ("WARNING", f"{lost} its connection was lost: check whether it is running"),
+        ("WARNING", f"{lost} no heartbeat in time: check whether it hangs"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("steps_done", [1, 5, 10])
+def test_a_broker_that_comes_back_while_it_registers_ends_the_first_registration(site, steps_done):
+    steps = site.steps(topics=[f"T{number}" for number in range(10)])
+    for _ in range(steps_done):
+        next(steps)
+    site.leave()
+    site.register(topics=("U", "V"))
+    assert result_of(steps) is None
+    assert set(site.registry.all_topics().topic_list) == {"U", "V"}
+
+
+# -- topics by administrators
+
+
+def test_a_topic_is_replaced_at_its_broker_and_kept_at_the_others(site):
+    site.register("broker-a")
+    site.register("broker-b", address="10.0.1.1:1")
+    queue = QueueData(broker_name="broker-a", read_queue_nums=9, write_queue_nums=9, perm=6)
+    site.registry.add_topic("T", [queue])
+    assert {name: found.read_queue_nums for name, found in site.queues().items()} == {"broker-a": 9, "broker-b": 4}
+    site.registry.add_topic("none", [])
+    assert "none" not in site.registry.all_topics().topic_list
+
+
+def test_a_topic_deleted_in_one_cluster_stays_in_another(site):
+    site.register("broker-a")
+    site.register("broker-b", address="10.0.1.1:1", cluster="D")
+    site.registry.delete_topic("T", "nix")
+    site.registry.delete_topic("T", "C")
+    assert set(site.queues("T")) == {"broker-b"}
+    assert set(site.queues("U")) == {"broker-a", "broker-b"}
+    site.registry.delete_topic("U", "")
+    assert site.queues("U") is None
+
+
+def test_permissions_of_one_broker_change(site):
+    site.register("broker-a", perm=4)
+    site.register("broker-b", address="10.0.1.1:1")
+    assert site.registry.wipe_write_permission("broker-b") == 2
+    assert {name: queue.perm for name, queue in site.queues().items()} == {"broker-a": 4, "broker-b": 4}
+    assert site.registry.add_write_permission("broker-b") == 2
+    assert {name: queue.perm for name, queue in site.queues("U").items()} == {"broker-a": 4, "broker-b": 6}
+    assert site.registry.wipe_write_permission("nix") == 0
+
+
+# -- acting masters
+
+
+def acting_site(make_site, **options):
+    site = make_site(support_acting_master=True, **options)
+    for broker_id in (0, 1, 2):
+        site.register(broker_id=broker_id, **ACTING, topics=("T", "rmq_sys_SYNC_BROKER_MEMBER_broker-a"))
+    return site
+
+
+def test_the_smallest_id_acts_in_routes_and_nowhere_else(make_site):
+    site = acting_site(make_site)
+    assert sorted(site.addresses()["broker-a"]) == [0, 1, 2]
+    site.leave(broker_id=0)
+    assert site.addresses() == {"broker-a": {0: "10.0.0.2:10911", 2: "10.0.0.3:10911"}}
+    assert sorted(site.registry.members("C", "broker-a").broker_addrs) == [1, 2]
+    assert sorted(site.addresses("rmq_sys_SYNC_BROKER_MEMBER_broker-a")["broker-a"]) == [1, 2]
+
+
+def test_a_slave_of_writable_queues_does_not_act(make_site):
+    site = acting_site(make_site)
+    site.leave(broker_id=0)
+    site.registry.add_write_permission("broker-a")
+    assert sorted(site.addresses()["broker-a"]) == [1, 2]
+
+
+def test_lists_are_in_order(site):
+    for number, cluster in ((2, "D"), (1, "C"), (0, "C")):
+        site.register(f"b-{number}", address=f"10.0.1.{number}:1", cluster=cluster, topics=("b", "a"))
+    assert site.registry.topics_of_cluster("C").topic_list == ["a", "b"]
+    assert site.registry.topics_of_cluster("nix").topic_list == []
+    system = site.registry.system_topics()
+    assert (system.topic_list, system.broker_addr) == (["D", "b-2", "C", "b-0", "b-1"], "10.0.1.2:1")
+    assert site.registry.cluster_info().cluster_addr_table == {"D": ["b-2"], "C": ["b-0", "b-1"]}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+from rocketmq_py.store.fs.filesystem import InnerFolder
+from tests.folders import inner_folders
 
 PAGE = 512
 """What a disk writes as a whole; smaller than a page of memory, so that small tests tear records too."""
@@ -144,6 +147,9 @@ class MemoryFileSystem:
         return sorted(
             {path.parts[depth] for path in self.nodes if path.is_relative_to(directory) and path != directory}
         )
+
+    def inner_folders(self, root: Path, length: int) -> Iterator[InnerFolder]:
+        yield from inner_folders(self, root, length)
 
     def size(self, path: Path) -> int | None:
         return len(self.nodes[path].content) if self.inside(path) in self.nodes else None

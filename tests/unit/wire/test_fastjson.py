@@ -119,3 +119,18 @@ def test_text_encoded_for_java_decodes_to_the_same_value(tree: object) -> None:
 
     assert fastjson.loads(fastjson.dumps_java(tree)) == without_null_members(tree)
     assert fastjson.loads(fastjson.dumps_pretty(tree)) == without_null_members(tree)
+
+
+def test_files_of_java_with_integer_keys_need_no_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"t@g": {BareKey(0): 5, BareKey(-1): 6}, 'a\n\t1:"': {}}
+    data = fastjson.dumps_pretty({"offsetTable": table})
+    monkeypatch.setattr(fastjson, "_Reader", None)
+    assert (
+        fastjson.loads(data)
+        == fastjson.loads(data.decode())
+        == {"offsetTable": {"t@g": {"0": 5, "-1": 6}, 'a\n\t1:"': {}}}
+    )
+
+
+def test_a_line_break_in_a_string_is_left_to_the_reader_of_the_dialect() -> None:
+    assert fastjson.loads(b'{\n\t0:"a\n\t1:b"}') == {"0": "a\n\t1:b"}

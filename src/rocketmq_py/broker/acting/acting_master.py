@@ -34,7 +34,7 @@ class ActingMaster:
     them, it delivers messages again that were delivered here.
 
     :param timers: sends the timed messages; None for a broker that never acts as master.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -82,7 +82,13 @@ class ActingMaster:
                 await asyncio.sleep(_TICK_SECONDS)
 
     async def _try(self, what: str, part: Part) -> int | None:
-        """Run one part and return its result; None if it failed, which is logged once."""
+        """Send one kind of messages to other masters; return the number sent, 0 or more, or None if that failed.
+
+        The first failure of each kind is logged, the next one only after a success.
+
+        :param what: the kind of messages, for the log.
+        :param part: sends the due messages of this kind (see :data:`Part`).
+        """
         try:
             sent = await part(self._clock())
         except RocketMQError as e:
@@ -98,9 +104,14 @@ class ActingMaster:
     # -- messages to send
 
     async def _delayed(self, now: int) -> int:
-        """Send delayed messages; a level whose topic no other master has does not delay the other levels."""
+        """Send the delayed messages that are due at ``now`` (ms since the epoch); return how many were processed.
+
+        If no other master has the topic of a message, its delay level waits; the other levels are sent.
+
+        :raises NoRouteError: at least one level waits.
+        """
         sent, failure = 0, None
-        for level in self._delay.levels:
+        for level in self._delay.used_levels():
             for offset, record in list(self._delay.due(level, now)):
                 if record is not None:
                     try:
@@ -129,9 +140,9 @@ class ActingMaster:
         return sent
 
     async def _bring_back(self, one: InflightPop) -> int:
-        """Send the unacked messages of a pop to retry topics at other masters; return 1, for the pop.
+        """Send the unacked messages of a pop to retry topics at other masters; return 1, the number of processed pops.
 
-        A crash sends them again, because the revive log has no ack of them.
+        A slave cannot record this in the revive log, so after a crash the messages are sent again.
         """
         ck = one.check_point
         found, failure = await self._pop.remote_fetcher.read(one)
@@ -145,7 +156,12 @@ class ActingMaster:
         return 1
 
     async def _halves(self, now: int) -> int:
-        """Send open half messages, once every transactionCheckInterval; the receiver checks their transactions."""
+        """Send all open half messages to other masters, which then check their transactions; return their number.
+
+        Does nothing and returns 0 until transactionCheckInterval has passed since they were last sent.
+
+        :param now: milliseconds since the epoch.
+        """
         if now - self._round_ms < self._config.transaction_check_interval:
             return 0
         sent = 0

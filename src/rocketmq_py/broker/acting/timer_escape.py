@@ -26,7 +26,7 @@ class TimerEscape:
     A message that no master accepts is sent again every second; a Java slave tries three times and drops it.
 
     :param revive_log: receives the check-points and acks that a Java master stored in its timer.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -53,7 +53,10 @@ class TimerEscape:
             self._timers.stop_acting()
 
     async def send_due(self, now: int) -> bool:
-        """Send up to 64 due messages, and once a second those not accepted before; return True if more may be due."""
+        """Send up to 64 due messages, and once a second those not accepted before; return True if more may be due.
+
+        :param now: milliseconds since the epoch.
+        """
         entries = self._timers.due(now, _AT_ONCE)
         has_more = len(entries) == _AT_ONCE
         if now >= self._retry_at_ms:
@@ -81,7 +84,10 @@ class TimerEscape:
         return topics
 
     def _apply_revive_entry(self, entry: TimerEntry, message: EscapedMessage) -> None:
-        """Apply an entry of the revive log instead of sending it: messages not acked in time are revived."""
+        """Apply a due check-point or ack, which a Java master had stored in its timer, to the pops of this slave.
+
+        Neither is sent to another master. A check-point stays due until its messages are acked or revived.
+        """
         record = message.record
         tag = decode_properties(record.properties).get(Property.TAGS, "")
         if self._revive_log.apply_timer_entry(tag, record.body, message.queue_offset):

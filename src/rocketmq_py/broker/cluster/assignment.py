@@ -45,7 +45,7 @@ class _CachedQueues(NamedTuple):
 class QueueAssignments:
     """Assigns queues to the clients of groups.
 
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(

@@ -39,8 +39,8 @@ MAX_SUBSCRIPTIONS = 5_000
 class Clients:
     """The connected consumers and producers.
 
-    :param clock: returns the time in milliseconds.
-    :param slices: runs the notifications.
+    :param clock: returns the time in milliseconds since the epoch.
+    :param slices: runs the notifications of many members in short steps, so that they do not block the event loop.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ _DONE = ("DELAY", Property.REAL_TOPIC, Property.REAL_QUEUE_ID)
 class EscapeBridge:
     """Sends messages to masters of other names, and reads messages there.
 
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:

@@ -21,7 +21,7 @@ INTERVAL_MS = 100
 class MemberNotifier:
     """Notifies the members of changed groups.
 
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(self, consumers: ConsumerRegistry, slices: SlicedWork, clock: Callable[[], int]) -> None:
@@ -34,7 +34,10 @@ class MemberNotifier:
         """Groups of ``_notified_ms`` that have changed since their notification."""
 
     def changed(self, group: str) -> None:
-        """Notify the members of a group soon; at the end of the interval if they were notified within it."""
+        """Notify the members of a group that its members changed.
+
+        If the group was notified in the last 100 ms, that happens at the end of these 100 ms (see :meth:`tick`).
+        """
         if group in self._notified_ms:
             self._changed[group] = None
         else:

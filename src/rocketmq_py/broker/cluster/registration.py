@@ -38,7 +38,7 @@ _AT_ONCE = 32
 class Registration:
     """Registers this broker and its topics at the name servers.
 
-    :param mappings: returns the queue mappings of the static ones among some topics.
+    :param mappings: takes names of topics; returns the queue mapping of each one that is a static topic.
     :param address: this broker's address for clients.
     :param role: receives the master's address from the responses.
     """
@@ -249,9 +249,10 @@ class Registration:
 
 
 def masked(topic: TopicConfig, permission: int) -> TopicConfig:
-    """Return a topic with its permission limited to the broker's ``permission``.
+    """Return a topic as it is registered: with its permission limited to the broker's ``permission``.
 
-    If the broker lacks one, the result has only the topic's name, numbers of queues and limited permission.
+    A broker that may both read and write registers the topic unchanged. Otherwise the result has only the topic's name,
+    numbers of queues and limited permission.
     """
     if permission & PERM_RW == PERM_RW:
         return topic

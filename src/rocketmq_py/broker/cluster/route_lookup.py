@@ -62,7 +62,7 @@ async def query_route(config: BrokerConfig, rpc_client: RpcClient, topic: str) -
 class RouteCache:
     """A cache of routes by topic, each valid for five seconds.
 
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:

@@ -10,7 +10,10 @@ from rocketmq_py.server import LaneLimit
 
 
 def lane_limits(config: BrokerConfig) -> dict[str, LaneLimit]:
-    """Return the limits by lane. Without ``brokerFastFailureEnable`` the waiting time is unlimited."""
+    """Return the limits of each lane, by its name.
+
+    Without ``brokerFastFailureEnable`` requests of every lane may wait for any time.
+    """
     limits = {
         "send": LaneLimit(config.send_thread_pool_queue_capacity, config.wait_time_mills_in_send_queue),
         "pull": LaneLimit(config.pull_thread_pool_queue_capacity, config.wait_time_mills_in_pull_queue),

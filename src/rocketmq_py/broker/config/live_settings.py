@@ -144,7 +144,10 @@ class LiveSettings:
 
     @staticmethod
     def _take_over(target: msgspec.Struct, source: msgspec.Struct, changes: Mapping[str, str]) -> set[str]:
-        """Copy changed fields to ``target``, except fields of ``AT_START``; return the keys of these."""
+        """Copy the fields whose keys are in ``changes`` from ``source`` to ``target``, except fields of ``AT_START``.
+
+        Returns the broker.conf keys of the fields that were left out: they take effect at the next start.
+        """
         later = set()
         for name in target.__struct_fields__:
             if java_key(name) not in changes:

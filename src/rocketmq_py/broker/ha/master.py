@@ -146,6 +146,8 @@ class SlaveLink(asyncio.Protocol):
         """Send bytes that flow control has delayed, send heartbeats, and close the connection if the slave is silent.
 
         Called several times a second.
+
+        :param now: milliseconds since the epoch.
         """
         config = self._config
         if now - self._read_ms > config.ha_housekeeping_interval:
@@ -174,7 +176,7 @@ class SlaveLink(asyncio.Protocol):
 class HaMaster:
     """Listens for slaves and sends the log to those that are connected.
 
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :param tls: the broker's TLS settings. With a certificate, slaves may connect with TLS; in enforcing mode they must.
     """
 

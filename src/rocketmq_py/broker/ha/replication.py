@@ -27,7 +27,7 @@ class Replication:
     """Sends the log to slaves; a slave also fetches the log of its master.
 
     :param address: this broker's address for clients.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :param tls: the broker's TLS settings; None for a broker without TLS.
     """
 
@@ -101,12 +101,10 @@ class Replication:
             self.slave.tick()
 
     def slaves_wanted(self) -> int | None:
-        """Return the number of slaves that must have a message before its send is answered.
+        """Return the number of slaves that must have a message before its send is answered; None to refuse the send.
 
-        None if too few slaves are in sync.
-
-        It is 0 unless this is a SYNC_MASTER. Without ``enableSlaveActingMaster`` the number of live brokers is unknown:
-        it is ``inSyncReplicas`` - 1 then, never None.
+        It is 0 unless this is a SYNC_MASTER. With ``enableSlaveActingMaster`` it depends on the number of live brokers,
+        and is None if too few slaves are in sync; otherwise it is always ``inSyncReplicas`` - 1.
         """
         config = self._config
         if config.broker_role != SYNC_MASTER:
@@ -127,7 +125,11 @@ class Replication:
     # -- status
 
     def exchange(self, info: ExchangeHaInfo) -> ExchangeHaInfo:
-        """Answer EXCHANGE_BROKER_HA_INFO (906): a broker of the same name reports the master, or requests it."""
+        """Answer EXCHANGE_BROKER_HA_INFO (906), which another broker of this name sends.
+
+        If ``info`` has a replication address of the master, store it and return an empty answer. Otherwise a master
+        returns its own addresses, and a slave an empty answer.
+        """
         if info.master_ha_address is not None:
             self._role.update_master("a broker of its name", info.master_address, info.master_ha_address)
             return ExchangeHaInfo()
@@ -166,7 +168,10 @@ class Replication:
         }  # fmt: skip
 
     def _link_status(self, link: SlaveLink, end: int) -> dict[str, object]:
-        """Return the status of one slave of this master."""
+        """Return the status of one slave of this master.
+
+        :param end: end offset of this master's log.
+        """
         return {
             "addr": link.address, "diff": end - link.acknowledged, "inSync": self.master.is_in_sync(link, end),
             "slaveAckOffset": link.acknowledged, "transferFromWhere": link.next,

@@ -77,7 +77,10 @@ class MasterLink(asyncio.Protocol):
         self._transport.write(pack_report(self._reported))
 
     def tick(self, now: int) -> None:
-        """Send heartbeats, and close a silent connection; called several times a second."""
+        """Send heartbeats, and close a silent connection; called several times a second.
+
+        :param now: milliseconds since the epoch.
+        """
         config, slave = self._slave.config, self._slave
         if now - slave.read_ms > config.ha_housekeeping_interval:
             self.end(f"nothing was received for {now - slave.read_ms} ms (haHousekeepingInterval)")
@@ -94,7 +97,7 @@ class HaSlave:
     """Fetches the log of a master, which may change.
 
     :param store: the slave's store.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :param tls: the broker's TLS settings. If it uses TLS for outgoing connections (tls.enable), it does so here. A
         master without TLS on its HA port, such as Java's, is then reached without TLS, except in enforcing mode.
     """

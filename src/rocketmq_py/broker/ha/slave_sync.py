@@ -140,7 +140,12 @@ class SlaveSync:
     # -- one turn
 
     async def _turn(self, master: str, *, is_full: bool) -> bool:
-        """Fetch the tables that are due; return True if all of them were copied."""
+        """Fetch tables from the master: all if ``is_full``, otherwise the timer checkpoint only.
+
+        Returns True if all of them were copied.
+
+        :param master: the master's address.
+        """
         parts: list[Callable[[str], Awaitable[None]]] = []
         if is_full:
             parts += [self._topics, self._offsets, self._delay, self._groups, self._modes]

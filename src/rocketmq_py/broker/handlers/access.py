@@ -107,7 +107,13 @@ class AccessHandlers:
         return Reply(body=_all(self._access.acls(header.subject_filter or "", header.resource_filter or "")))
 
     def _super_only(self, header: UserHeader, why: str) -> None:
-        """Refuse the request of a user that is not a super user. Unsigned requests pass: access control is off then."""
+        """Refuse the request of a user that is not a super user.
+
+        A request without a user passes, because access control is off then.
+
+        :param why: the remark of the refusal.
+        :raises BrokerError: SYSTEM_ERROR.
+        """
         asker = self._access.user(header.access_key) if header.access_key else None
         if header.access_key and (asker is None or not asker.is_super):
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, why)

@@ -51,7 +51,10 @@ class SendHandlers:
 
     @handles_runs(Code.SEND_MESSAGE_V2)
     def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
-        """Store consecutive plain sends of a run from index ``begin`` on; None if that one needs :meth:`send`."""
+        """Store the sends of a run from index ``begin`` on, up to the first that must be handled by :meth:`send`.
+
+        Returns None, without storing anything, if that is already the send at ``begin``.
+        """
         return self._send_run(peer, run, begin)
 
     @handles(Code.SEND_BATCH_MESSAGE, lane="send")
@@ -142,7 +145,7 @@ class TransactionHandlers:
 
     @handles(Code.END_TRANSACTIONS, lane="transaction")
     def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Commit or roll back up to ``MOST_ENDS`` transactions."""
+        """Commit or roll back many transactions, at most ``MOST_ENDS`` (2048)."""
         try:
             places, offsets = decode_half_positions(body)
         except CorruptRecord as e:

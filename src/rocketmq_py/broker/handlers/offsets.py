@@ -8,7 +8,9 @@ from typing import Any
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.handlers.long_answers import assemble, members
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.broker.client_registry import RegisteredClient
@@ -28,6 +30,7 @@ from rocketmq_py.protocol.headers.offset import (
 )
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Boundary, MessageStore
 from rocketmq_py.wire.command import Command, language_name
 from rocketmq_py.wire.fastjson import BareKey, dumps_java, loads
@@ -52,8 +55,10 @@ class OffsetHandlers:
         topics: TopicConfigs,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
+        slices: SlicedWork,
     ) -> None:
         self._config = config
+        self._slices = slices
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -61,7 +66,10 @@ class OffsetHandlers:
 
     @handles(Code.QUERY_CONSUMER_OFFSET, lane="consumer")
     def query(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return a group's committed offset in a queue; 0 for a new group if message 0 is still in memory."""
+        """Return a group's committed offset in a queue.
+
+        Without one the answer is 0 if the group can begin at message 0 (see :meth:`_first`), otherwise QUERY_NOT_FOUND.
+        """
         del peer, body
         header: QueryConsumerOffset = request.header
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
@@ -115,7 +123,10 @@ class OffsetHandlers:
 
     @handles(Code.SEARCH_OFFSET_BY_TIMESTAMP)
     def search(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return the offset of the first message stored at a time or later; ``upper``: of the last not after it."""
+        """Return the offset of the first message stored at the header's time or later.
+
+        If the header's ``boundaryType`` is ``upper``: of the last message stored at this time or earlier.
+        """
         del peer, body
         header: SearchOffset = request.header
         boundary = Boundary.UPPER if (header.boundary_type or "").lower() == "upper" else Boundary.LOWER
@@ -130,17 +141,22 @@ class OffsetHandlers:
         return Reply(header=TimestampResponse(timestamp=self._store.earliest_store_time(header.topic, header.queue_id)))
 
     @handles(Code.GET_ALL_CONSUMER_OFFSET)
-    def all_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def all_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return all offsets, for slaves."""
         del peer, request, body
-        return Reply(body=dumps_java(self._offsets.tree()))
+        offsets = self._offsets
+        # The version before the offsets: a slave that gets newer offsets with it asks again.
+        version, topics = dumps_java(bean(offsets.version)), members(offsets.topics_by_group().items())
+        parts = (b'{"dataVersion":', version, b',"groupTopicMap":{', topics, b'},"offsetTable":{')
+        return Reply(body=await assemble(self._slices, *parts, members(offsets.entries()), b"}}"))
 
     @handles(Code.QUERY_CORRECTION_OFFSET)
     def corrections(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Return the smallest offset that groups have committed in each queue of a topic.
+        """Return the smallest offset that a group has committed in each queue of a topic, as JSON by queue id.
 
-        Instead, it is Long.MAX_VALUE in a queue in which the compared group has committed a smaller one. Unlike Java's
-        broker, this one does not delete the offsets of the filtered groups, but only leaves them out.
+        Groups in the header's ``filterGroups`` are not counted; unlike Java's broker, this one does not delete their
+        offsets. If the header's ``compareGroup`` has committed a smaller offset in a queue, the queue's value is
+        Long.MAX_VALUE.
         """
         del peer, body
         header: QueryCorrectionOffset = request.header

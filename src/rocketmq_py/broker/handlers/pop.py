@@ -73,7 +73,10 @@ class PopHandlers:
 
 
 def _answered(nothing: Header, answer: Callable[[], Reply | Hold]) -> Reply | Hold:
-    """Return the result of ``answer()``; if it raises BrokerError, a refusal with header ``nothing``, as in Java."""
+    """Return the result of ``answer()``; if it raises BrokerError, a reply with the error's code and remark.
+
+    :param nothing: the header of that reply, whose fields are empty or 0, as in Java.
+    """
     try:
         return answer()
     except BrokerError as e:

@@ -79,7 +79,7 @@ class QueryHandlers:
         return Reply(body=dumps_java(answer))
 
     def _filter(self, header: QueryConsumeQueue) -> dict[str, object]:
-        """Return the fields of the answer about a group's subscription; none if the header names no group.
+        """Return the members that describe the subscription of the header's group; an empty dict if it names no group.
 
         Queues have no bit maps of SQL filters here, so none are returned.
         """

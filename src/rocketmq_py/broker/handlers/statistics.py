@@ -103,7 +103,10 @@ class StatisticsHandlers:
         return Reply(body=body + dumps_java(totals)[1:])
 
     def _groups_progress(self, is_order: bool, totals: dict[str, int]) -> Iterator[bytes]:
-        """Encode the items of ``consumeStatsList`` in parts; add the lags of all queues to ``totals``."""
+        """Encode the items of ``consumeStatsList``, in pieces to be joined; add the lags of all queues to ``totals``.
+
+        :param is_order: True to include order topics only.
+        """
         for number, group in enumerate(sorted(self._groups.table)):
             yield (b"," if number else b"") + b"{" + dumps_java(group) + b":["
             for index, topic in enumerate(self._topics_of(group, is_order)):

@@ -5,11 +5,18 @@ from __future__ import annotations
 import logging
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any
-
-from rocketmq_py.store.config.config_files import ConfigFile
+from typing import Any, Protocol
 
 _log = logging.getLogger(__name__)
+
+
+class SavedFile(Protocol):
+    """A file to save, such as :class:`~rocketmq_py.store.config.config_files.ConfigFile`."""
+
+    path: Path
+
+    def save(self, value: Any, /) -> None:
+        """Write a value; ``OSError`` if the disk is full or fails."""
 
 
 class ConfigFileSaver:
@@ -26,7 +33,7 @@ class ConfigFileSaver:
         self._failing: set[Path] = set()
         """Files that could not be written; used by the thread only."""
 
-    def save(self, file: ConfigFile, value: Any) -> None:
+    def save(self, file: SavedFile, value: Any) -> None:
         """Write ``value`` to a file in the thread, and return at once. The caller must not change ``value`` later."""
         self._last = self._thread.submit(self._save, file, value)
 
@@ -39,7 +46,7 @@ class ConfigFileSaver:
         """Block until all files are written, then stop the thread."""
         self._thread.shutdown(wait=True)
 
-    def _save(self, file: ConfigFile, value: Any) -> None:
+    def _save(self, file: SavedFile, value: Any) -> None:
         try:
             file.save(value)
         except OSError as e:

@@ -175,12 +175,17 @@ class ConsumerFilters:
             return None
 
     def highest_cost(self, group: str) -> int:
-        """Return the highest cost of a group's expressions over all topics, estimated from their lengths; 1 without."""
+        """Return the highest estimated cost of evaluating one of a group's expressions, 2 per character of its text.
+
+        Returns 1 if the group has no expression.
+        """
         found = (self.table[topic][group] for topic in self._topics.get(group, ()))
         return max((_COST_OF_A_CHARACTER * len(data.expression) for data in found), default=1)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Register the expressions in a group's subscriptions; those of its other topics are marked as dead.
+        """Register the expressions in a group's subscriptions.
+
+        Expressions of the group for topics that are not among these are marked as dead: dropped after ``keep_ms``.
 
         :param subscriptions: all subscriptions of the group, from a heartbeat.
         """
@@ -192,7 +197,7 @@ class ConsumerFilters:
         self._mark_dead(group, but=topics)
 
     def unregister(self, group: str) -> None:
-        """Mark all expressions of a group as dead, because its last member has left."""
+        """Mark all expressions of a group as dead (dropped after ``keep_ms``), because its last member has left."""
         self._mark_dead(group, but=set())
 
     def _register(self, group: str, wanted: SubscriptionData) -> None:

@@ -6,22 +6,14 @@ from typing import Any
 
 import msgspec
 
-from rocketmq_py.protocol.bodies.base import Body, DataVersion
+from rocketmq_py.protocol.bodies.base import Body, DataVersion, without_nulls
 
 
 def bean(body: Body) -> dict[str, Any]:
     """Convert a body to a dict with members sorted by name and without nulls, as fastjson writes a bean."""
-    tree = _sorted(msgspec.to_builtins(body, str_keys=True))
+    tree = without_nulls(msgspec.to_builtins(body, str_keys=True, order="sorted"))
     assert isinstance(tree, dict)
     return tree
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _sorted(value[name]) for name in sorted(value) if value[name] is not None}
-    if isinstance(value, list):
-        return [_sorted(item) for item in value]
-    return value
 
 
 def version_of(tree: Any, otherwise: DataVersion) -> DataVersion:

@@ -47,7 +47,7 @@ def folder_fault(topic: str) -> str | None:
 
 
 def without_unsafe(names_of: str, table: dict[str, T]) -> dict[str, T]:
-    """Return the entries of a table whose names can be folder names; one warning has the number of the others.
+    """Return the entries of a table whose names can be folder names; log the number of the others, if any.
 
     :param names_of: a description of the names, for the warning.
     """

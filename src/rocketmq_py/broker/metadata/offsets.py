@@ -7,13 +7,13 @@ A committed offset is not checked against its queue: a client may commit any num
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
+from rocketmq_py.broker.metadata.offset_file import OffsetChanges, OffsetFile, topics_by_group
 from rocketmq_py.core.broker.topic_group_index import TopicGroupIndex
 from rocketmq_py.protocol.bodies.base import DataVersion
-from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.fastjson import BareKey
 
 _log = logging.getLogger(__name__)
@@ -36,10 +36,10 @@ class ConsumerOffsets:
 
     def __init__(
         self,
-        file: ConfigFile,
+        file: OffsetFile,
         version_step: int,
         clock: Callable[[], int],
-        save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
+        save: Callable[[OffsetFile, OffsetChanges], None] = OffsetFile.save,
         on_reset: Callable[[str, str, int], None] = lambda *_: None,
     ) -> None:
         self._file = file
@@ -48,7 +48,8 @@ class ConsumerOffsets:
         self._version_step = version_step
         self._clock = clock
         self._commits = 0
-        self._changed = False
+        self._changed: dict[str, None] = {}
+        """Keys in :attr:`table` whose offsets the file does not have yet."""
         self.version = DataVersion(timestamp=clock())
         self.table: Table = {}
         self._pulled: Table = {}
@@ -58,17 +59,18 @@ class ConsumerOffsets:
 
     def load(self) -> None:
         """Load the file."""
-        tree = self._file.load() or {}
+        tree = self._file.load()
         self.version = version_of(tree, self.version)
         self.table = {key: int_keys(queues) for key, queues in (tree.get("offsetTable") or {}).items()}
         for key in self.table:
             self._index(key)
 
     def persist(self) -> None:
-        """Write the file if anything changed since the last write."""
+        """Write the file if anything changed since the last write; the work here is that of what has changed."""
         if self._changed:
-            self._changed = False
-            self._save(self._file, self.tree())
+            changed, self._changed = self._changed, {}
+            queues = {key: dict(self.table[key]) if key in self.table else None for key in changed}
+            self._save(self._file, OffsetChanges(bean(self.version), queues))
 
     def take_over(self, tree: Any, *, keeps_larger: bool) -> None:
         """Replace the offsets of the topics and groups that the master has; others stay.
@@ -83,25 +85,19 @@ class ConsumerOffsets:
             if queues != known:
                 self.table[key] = queues
                 self._index(key)
-                self._changed = True
+                self._changed[key] = None
         self.version = version_of(tree, self.version)
 
-    def tree(self) -> dict[str, object]:
-        """Return the content of the file, which is also the answer to a slave."""
-        return {
-            "dataVersion": bean(self.version),
-            "groupTopicMap": self._topics_by_group(),
-            "offsetTable": {
-                key: {BareKey(queue): queues[queue] for queue in sorted(queues)} for key, queues in self.table.items()
-            },
-        }
+    def entries(self) -> Iterator[tuple[str, dict[BareKey, int]]]:
+        """Iterate over the table in the form of an answer to a slave; changes meanwhile are allowed."""
+        for key in list(self.table):
+            queues = self.table.get(key)
+            if queues is not None:
+                yield key, {BareKey(queue): queues[queue] for queue in sorted(queues)}
 
-    def _topics_by_group(self) -> dict[str, list[str]]:
-        groups: dict[str, list[str]] = {}
-        for key in self.table:
-            topic, _, group = key.partition("@")
-            groups.setdefault(group, []).append(topic)
-        return groups
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """Return the topics for which each group has committed offsets."""
+        return topics_by_group(self.table)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str) -> None:
         """Set the committed offset of a group in a queue, even to a smaller one.
@@ -125,7 +121,7 @@ class ConsumerOffsets:
                     offset,
                 )
             queues[queue_id] = offset
-            self._changed = True
+            self._changed[key] = None
         self._commits += 1
         if not self._commits % self._version_step:
             self.version = self.version.bump(self._clock())
@@ -193,7 +189,7 @@ class ConsumerOffsets:
         if queues is not None:
             self.table[f"{topic}@{target}"] = dict(queues)
             self._keys.add(f"{topic}@{target}", topic, target)
-            self._changed = True
+            self._changed[f"{topic}@{target}"] = None
 
     def remove_group(self, group: str) -> None:
         self._forget(self._keys.take_group(group))
@@ -204,7 +200,8 @@ class ConsumerOffsets:
     def _forget(self, keys: Iterable[str]) -> None:
         for key in keys:
             for table in (self.table, self._pulled, self._resets):
-                self._changed |= table.pop(key, None) is not None
+                if table.pop(key, None) is not None:
+                    self._changed[key] = None
 
     def _index(self, key: str) -> None:
         topic, _, group = key.partition("@")

@@ -113,7 +113,7 @@ class TopicQueueMappings:
         self.persist()
 
     def infos(self, topics: set[str]) -> dict[str, MappingInfo]:
-        """Return the registration of the static ones among these topics for name servers, by topic."""
+        """Return the queue mapping, in its form for name servers, of each of these topics that is static."""
         return {topic: as_info(self.table[topic]) for topic in topics & self.table.keys()}
 
 

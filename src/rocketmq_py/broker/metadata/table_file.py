@@ -47,14 +47,21 @@ class TableFile:
         self._try(lambda: self._file.save(self._tree))
 
     def catch_up(self) -> None:
-        """Write the complete file if it lacks changes and the last complete write is long enough ago."""
+        """Write the complete file if it lacks changes; call it every second.
+
+        To limit the load, it waits after each complete write for 20 times the duration of that write.
+        """
         if self.fault is None:
             self._try(lambda: self._file.catch_up(self._tree))
         elif self._clock() >= self._retry_at:
             self.save()
 
     def change(self, version: Mapping[str, Any], step: Step) -> None:
-        """Append a change to the journal; after a failed write do nothing: :meth:`catch_up` will write all changes."""
+        """Append a change to the journal; after a failed write do nothing: :meth:`catch_up` will write all changes.
+
+        :param version: the table's version after the change.
+        :param step: the changed entries by member of the file and name; None for a removed entry.
+        """
         if self.fault is None:
             self._try(lambda: self._file.change(version, step, self._tree))
 
@@ -89,7 +96,7 @@ class SavedTable:
         self._file.save()
 
     def catch_up(self) -> None:
-        """Write the complete file if it lacks changes and the last complete write is long enough ago."""
+        """Write the complete file if it lacks changes; call it every second, see :meth:`TableFile.catch_up`."""
         self._file.catch_up()
 
 

@@ -6,6 +6,7 @@ store are refused with remarks of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from rocketmq_py.errors import BrokerError
@@ -30,6 +31,7 @@ _BATCH_QUEUE = "BatchCQ"
 _RESERVE_TIME = "reserve.time"
 _FIXED = ("queue.type", "cleanup.policy")
 _LARGEST = 2**63 - 1
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 Changes = Mapping[str, str]
 """Values by attribute name, prefixed with ``+`` (set) or ``-`` (remove)."""
@@ -105,7 +107,7 @@ def _check_keys(keys: Iterable[str]) -> None:
 
 def _checked(name: str, value: str) -> str:
     if name == _RESERVE_TIME:
-        if not value.lstrip("-").isdecimal() or not -1 <= int(value) <= _LARGEST:
+        if _NUMBER.fullmatch(value) is None or not -1 <= int(value) <= _LARGEST:
             raise _refused(f"value is not in range(-1, {_LARGEST})")
         return value
     if value not in _VALUES[name]:

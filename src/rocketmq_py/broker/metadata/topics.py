@@ -17,7 +17,7 @@ from rocketmq_py.broker.metadata.topic_attributes import has_batch_queues
 from rocketmq_py.core.queue_limits import clamp_queue_number, topic_queues_fault
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.base import DataVersion
-from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable
+from rocketmq_py.protocol.bodies.topic import TopicConfig, convert_topics
 from rocketmq_py.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
 from rocketmq_py.store.config.config_journal import JournaledFile
 
@@ -44,7 +44,8 @@ class TopicConfigs(SavedTable):
 
     :param file: ``topics.json``.
     :param clock: returns the time in milliseconds, for the version of the table.
-    :param on_change: called with created, changed and re-announced topics.
+    :param on_change: called with topics to register at the name servers: created and changed ones, or all of them
+        after :meth:`announce_all`.
     """
 
     def __init__(
@@ -60,12 +61,16 @@ class TopicConfigs(SavedTable):
         self.version = DataVersion(timestamp=clock())
         self.table: dict[str, TopicConfig] = {topic.topic_name: topic for topic in initial_topics(config)}
         self._on_change = on_change
+        self._is_read = False
         self.reserved = frozenset(self.table)
         """Names of the topics that the broker creates itself."""
 
     def load(self) -> None:
-        """Load the file, and write it if there is none. Its entries replace the initial topics of the same names."""
-        if not self.read_file():
+        """Load the file unless :meth:`read_file` has, and write it if there is none.
+
+        Its entries replace the initial topics of the same names.
+        """
+        if not self._is_read and not self.read_file():
             self.persist()
             return
         self.catch_up()
@@ -76,9 +81,9 @@ class TopicConfigs(SavedTable):
         if tree is None:
             return False
         self.version = version_of(tree, self.version)
-        stored = TopicConfigTable.convert({_TABLE: tree.get(_TABLE)}).topic_config_table
-        table = without_unsafe(f"topics of {self._file.path}", stored)
+        table = without_unsafe(f"topics of {self._file.path}", convert_topics(tree.get(_TABLE) or {}))
         self.table |= _within_limits(table, "its file")
+        self._is_read = True
         return True
 
     def has_batch_queues(self, topic: str) -> bool:
@@ -100,7 +105,13 @@ class TopicConfigs(SavedTable):
         return topic in self.reserved or names.is_system_topic(topic)
 
     def create_by_send(self, topic: str, default_topic: str, queues: int, sys_flag: int) -> TopicConfig | None:
-        """Create the topic of a send with settings of a default topic; None if the default topic does not allow it."""
+        """Create the topic of a send with permission and filter type of a default topic, and write it to disk.
+
+        Returns None if the default topic does not exist or does not allow that.
+
+        :param queues: the number of queues that the producer wants; at most that of the default topic is created.
+        :param sys_flag: the new topic's system flag.
+        """
         model = self.table.get(default_topic)
         if model is None or not model.perm & PERM_INHERIT:
             return None
@@ -117,6 +128,7 @@ class TopicConfigs(SavedTable):
     def create_for_group(self, topic: str, queues: int, sys_flag: int = 0, *, order: bool | None = None) -> TopicConfig:
         """Return the retry or dead-letter topic of a group; create it if it does not exist.
 
+        :param queues: the number of queues of a new topic; ``sys_flag`` is its system flag.
         :param order: True if the group consumes in order; None leaves an existing topic unchanged.
         """
         self.create_for_groups([GroupTopic(topic, queues, sys_flag, order)])

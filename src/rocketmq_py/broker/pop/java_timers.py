@@ -26,9 +26,10 @@ _BATCH = 1024
 
 
 def move_java_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveLog, timer_check: Path) -> None:
-    """Append the check-points and acks that Java's timer has not delivered to the revive topic, once.
+    """Append the check-points and acks that Java's timer has not delivered to the revive topic, each one once.
 
-    The progress is stored as the revive group's offset in the timer topic, which Java does not use.
+    The next call continues behind the last one moved; that offset is stored as the revive group's offset in the timer
+    topic, which Java does not use.
 
     :param timer_check: Java's ``config/timercheck``.
     """

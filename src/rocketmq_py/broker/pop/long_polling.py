@@ -238,10 +238,10 @@ def _run(held: HeldPop) -> Reply | Hold:
 
 
 def _polled_queue(arrival: Arrival) -> tuple[str, int]:
-    """Return the topic and queue whose held pops an arrival wakes.
+    """Return the topic and queue id for which held pops wait that this arrival of a message wakes.
 
-    Pops wait for the topic they subscribe to. The name of a retry topic of version 2 contains that topic, which is
-    returned with ``ANY_QUEUE``; for any other topic these are the topic and queue of the arrival.
+    These are the arrival's own, with one exception: pops of a topic also read its retry topic. For a retry topic of
+    version 2, the result is the original topic, which its name contains, and ``ANY_QUEUE``.
     """
     topic = arrival.topic
     if is_retry_topic(topic) and retry_flag(topic) == RETRY_V2:

@@ -55,8 +55,9 @@ _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL, GetSt
 class _PopState(msgspec.Struct):
     """State of a pop while it reads queues: the request, and the messages for its answer.
 
+    :ivar pop_time: when the pop began, in milliseconds since the epoch.
     :ivar count: the number of messages for the answer.
-    :ivar end: commit log offset up to which the log must be safe before the answer is sent; 0: it need not be.
+    :ivar end: offset up to which the commit log must be on disk and on slaves before the answer is sent; 0 for none.
     :ivar rest: the number of messages left in the queues.
     :ivar passed_over: True if messages did not match the filter, or it has reached its limit of evaluated records.
     """
@@ -199,8 +200,11 @@ class PopService:
     def _retry_topic(self, header: PopMessage, chance: int) -> TopicConfig | None:
         """Return the retry topic to read, None if it does not exist.
 
-        With ``enableRetryTopicV2`` half of the pops read the one of version 1, unless
-        ``retrieveMessageFromPopRetryTopicV1`` is off.
+        With ``enableRetryTopicV2`` that is the one of version 2 for an odd ``chance``, the one of version 1 for an even
+        ``chance``; always version 2 if ``retrieveMessageFromPopRetryTopicV1`` is off.
+        Without ``enableRetryTopicV2`` it is version 1.
+
+        :param chance: a random number from 0 to 99, drawn once per pop.
         """
         config = self._config
         v2 = config.enable_retry_topic_v2
@@ -253,7 +257,12 @@ class PopService:
         return self._reader.start(group, topic, queue_id, state.header.init_mode)
 
     def _take(self, state: _PopState, topic: str, queue_id: int, start: int, found: GetResult) -> None:
-        """Store the check-point of the found messages, then add them to the answer; an orderly pop has none."""
+        """Record that the messages in ``found`` are popped, and add them to the answer.
+
+        A pop in order is recorded in the order info table, any other one by a check-point in the revive log.
+
+        :param start: the queue offset from which ``found`` was read.
+        """
         header = state.header
         group = header.consumer_group
         offsets = offsets_of(start, found)

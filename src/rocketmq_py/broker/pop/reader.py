@@ -96,7 +96,12 @@ class PopReader:
         accepts: TagsCodeFilter | None,
         wants: RecordFilter | None,
     ) -> tuple[int, GetResult]:
-        """Read messages from ``offset`` on, or from the nearest offset that the queue has; return that offset, too."""
+        """Read at most ``count`` messages from ``offset`` on, or from the nearest offset that the queue has.
+
+        :param accepts: the tag filter; None for none.
+        :param wants: the SQL filter; None for none.
+        :returns: the offset at which the read began, and the messages.
+        """
         found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)
         if found.status in _MOVED:
             offset = found.next_offset

@@ -55,7 +55,7 @@ class RemoteFetcher:
         self._work.start(self._run(name))
 
     async def _run(self, name: str) -> None:
-        """Fetch one pop after the other; if the broker cannot be reached, all pops that wait for it are postponed."""
+        """Fetch the waiting pops of broker ``name`` one after the other; postpone all if it cannot be reached."""
         waiting = self._waiting[name]
         try:
             while waiting:

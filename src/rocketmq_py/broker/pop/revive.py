@@ -75,7 +75,12 @@ class RetryMessages:
             self._store.append(record)
 
     def retry_record(self, ck: CheckPoint, offset: int, raw: bytes | None) -> NewRecord | None:
-        """Build the record of a popped message for the retry topic; None if the message is deleted or damaged."""
+        """Build the record of a popped message for the retry topic; None if the message is deleted or damaged.
+
+        :param ck: the check-point of the pop.
+        :param offset: the message's queue offset, for the log.
+        :param raw: the message's record; None if it was deleted.
+        """
         if raw is None:
             _log.warning("message %d of topic %s queue %d is gone and cannot be revived", offset, ck.topic, ck.queue_id)
             return None
@@ -113,7 +118,7 @@ class Reviver:
     """Stores messages again whose invisible time is over.
 
     :param polling: notified of messages that are visible again.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -175,9 +180,12 @@ class Reviver:
         return True
 
     def bring_back(self, one: InflightPop, offsets: Iterable[int], read: Read) -> bool:
-        """Append messages of a pop to the retry topic; return False if the store refuses writes: it is postponed then.
+        """Append the messages of a pop at these queue offsets to the retry topic.
 
         The caller must call ``commit_pending`` of the store.
+
+        :param read: returns the record at a queue offset.
+        :returns: False if the store refuses writes; then the pop is postponed, see :meth:`postpone`.
         """
         try:
             self._bring_back(one, offsets, read)

@@ -83,6 +83,7 @@ class ReviveLog:
     def check_point(self, check_point: CheckPoint, revive_queue: int) -> Appended | None:
         """Store a check-point, so that its messages are revived unless they are acked.
 
+        :param revive_queue: id of the queue of the revive topic to store it in, see :func:`revive_queue`.
         :returns: where it was stored; None at a slave, which writes nothing.
 
         :raises StoreNotWritable: the store refuses writes.
@@ -124,6 +125,8 @@ class ReviveLog:
     def append(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> Appended:
         """Append an encoded check-point or ack to the log; the table of pops in flight is not changed.
 
+        :param revive_queue: id of the queue of the revive topic.
+        :param tag: the kind of entry: check-point, ack or acks of several messages.
         :raises StoreNotWritable: the store refuses writes.
         """
         now = self._clock()
@@ -143,7 +146,7 @@ class ReviveLog:
     def move_here(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> None:
         """Append an entry of a Java broker's timer to the log, and apply it to the table of pops in flight.
 
-        :raises StoreNotWritable: the store refuses writes.
+        Parameters and errors are those of :meth:`append`.
         """
         appended = self.append(revive_queue, tag, unique_key, body)
         self._apply(revive_queue, appended.queue_offset, tag, body)

@@ -124,13 +124,13 @@ class SlaveReviveLog(ReviveLog):
         self.load(self._clock() - self._config.slave_sync_interval - _LAG_MS)
 
     def apply_timer_entry(self, tag: str, body: bytes, timer_offset: int) -> bool:
-        """Apply an entry that is due in a Java master's timer; return True if it is done.
+        """Apply a due entry of a Java master's timer to the pops in flight; return False if it must be repeated.
 
-        An ack is done at once; a check-point when none of its messages is in flight any more. Until then the caller
-        applies it again.
+        An ack is applied completely. A check-point must be applied again as long as one of its messages is in flight.
 
+        :param tag: the kind of entry: check-point, ack or acks of several messages.
         :param timer_offset: the entry's offset in the timer topic. Entries before the revive group's committed offset
-            are done, because a master of this project has moved them (``java_timers``).
+            are skipped, because a master of this project has moved them (``java_timers``).
         """
         if timer_offset < self._committed.query(REVIVE_GROUP, TIMER_TOPIC, 0):
             return True

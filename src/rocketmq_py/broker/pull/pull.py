@@ -89,7 +89,8 @@ COLD = "cold-pull"
 class ColdPull(NamedTuple):
     """A pull that waits for the disk because its messages are not in main memory.
 
-    It has the parts of files to load first, and the arguments to run the pull again.
+    :ivar parts: the parts of files to load before the pull runs again.
+    :ivar residency: to be passed to :meth:`PullService.pull` when the pull runs again.
     """
 
     peer: Peer
@@ -129,12 +130,12 @@ class PullService:
     def pull(
         self, peer: Peer, request: Request, *, may_hold: bool = True, residency: Residency | None = None
     ) -> Reply | Hold:
-        """Return the answer to a pull, or a hold: until a message arrives, or until messages are loaded from disk.
+        """Answer a pull, or return a hold: until a message arrives, or until messages are loaded from disk.
 
         A pull waits for a message only if the client allows it (PULL_SUSPEND).
 
         :param may_hold: False: answer in any case, and block on the disk if necessary.
-        :param residency: for a pull that was on hold with the key :data:`COLD`, the one of its :class:`ColdPull`.
+        :param residency: that of the :class:`ColdPull` if this pull runs again after a load from disk, otherwise None.
         """
         header: PullMessage = request.header
         try:
@@ -266,6 +267,7 @@ class PullService:
     def _compiled(self, header: PullMessage, expression: str, kind: str) -> SqlFilter:
         """Compile the pull's own expression, or return the compiled one that its group registered.
 
+        :param kind: the type of the expression, such as ``SQL92``.
         :raises Refused: the expression is invalid, or the group has registered none.
         """
         if header.sys_flag & PULL_SUBSCRIPTION:

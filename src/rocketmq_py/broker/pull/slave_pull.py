@@ -34,7 +34,10 @@ class SlavePullService(PullService):
     def pull(
         self, peer: Peer, request: Request, *, may_hold: bool = True, residency: Residency | None = None
     ) -> Reply | Hold:
-        """Answer as a master does; refuse with SYSTEM_BUSY while ``slaveReadEnable`` is off."""
+        """Answer as a master does; refuse with SYSTEM_BUSY while ``slaveReadEnable`` is off.
+
+        Parameters are those of :meth:`PullService.pull`.
+        """
         if not self._config.slave_read_enable:
             return rejected()
         return super().pull(peer, request, may_hold=may_hold, residency=residency)

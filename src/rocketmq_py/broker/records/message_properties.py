@@ -38,7 +38,7 @@ class WrittenProperties(NamedTuple):
 class _Others(NamedTuple):
     """Result of the analysis of a message's properties except unique key and keys.
 
-    ``are_common``: they need not be parsed.
+    ``are_common`` is True if they need not be parsed, see :class:`PropertyWriter`.
     """
 
     are_common: bool
@@ -50,6 +50,8 @@ class _Others(NamedTuple):
 class PropertyWriter:
     """Adds the broker's properties to those of messages.
 
+    Most messages have common properties: none that the broker replaces, none with a special meaning such as a delay, a
+    transaction or a POP receipt handle. These are not parsed: the broker's properties are appended to their text.
     Unique key and keys differ in every message; the other properties often do not, so the result of their analysis is
     cached.
 
@@ -67,9 +69,11 @@ class PropertyWriter:
         self._seen: dict[str, _Others] = {}
 
     def write_common(self, properties: str, *, is_half: bool = False) -> WrittenProperties | None:
-        """Append the broker's properties to common properties without parsing; None if they need :meth:`parse`.
+        """Append the broker's properties to common ones (see :class:`PropertyWriter`) without parsing.
 
-        :param is_half: also accept properties of a half message that are common otherwise.
+        Returns None if the properties are not common, or have no unique key: the caller then uses :meth:`parse`.
+
+        :param is_half: also accept a half message whose properties are common apart from TRAN_MSG.
         """
         before, _, rest = properties.partition(_UNIQ_KEY)
         uniq_key, end, after = rest.partition(_ENTRY_END)
@@ -91,7 +95,7 @@ class PropertyWriter:
         return WrittenProperties(properties + self.suffix, seen.tags_code, keys, uniq_key)
 
     def common_tags_code(self, others: str) -> int | None:
-        """Return the tags code of common properties, 0 without tags; None if they need :meth:`parse`.
+        """Return the tags code of common properties (see :class:`PropertyWriter`), 0 without tags; None if not common.
 
         :param others: the properties except unique key and keys.
         """

@@ -43,10 +43,12 @@ class WaitingSend(NamedTuple):
 
 
 class AckWaiter:
-    """Decides which answers wait, and refuses messages for lack of replicas.
+    """Decides which answers wait until the log is safe, and refuses messages for lack of replicas.
+
+    Safe means on disk, under SYNC_FLUSH, and on enough slaves, at a SYNC_MASTER.
 
     :param slaves_wanted: returns the number of slaves that must have a message; None if too few are in sync.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -83,9 +85,9 @@ class AckWaiter:
         return reply if _skips_wait(properties) else self._hold(reply, end, None)
 
     def answer_regardless(self, reply: Reply, end: int) -> Reply | Hold:
-        """Return a hold until the log is safe up to ``end``, for records that the broker itself stored.
+        """As :meth:`answer`, for records that the broker itself stored, so that no property can prevent the wait.
 
-        After a timeout the answer is ``reply``, too. No hold, but ``reply``, if no flush and no slaves are required.
+        If the log is not safe up to ``end`` before the timeout, the answer is ``reply`` nevertheless.
         """
         return self._hold(reply, end, reply)
 
@@ -112,9 +114,9 @@ _Waiter = tuple[Responder, WaitingSend]
 
 
 class WaitingSends:
-    """Holds the answers of sends until their messages are safe or a timeout passes.
+    """Holds the answers of sends until their messages are safe (see :class:`AckWaiter`) or a timeout passes.
 
-    :param acknowledged: returns the log offset that at least the given number of slaves have reached.
+    :param acknowledged: takes a number of slaves; returns the log offset that at least so many have reached.
     """
 
     def __init__(
@@ -186,10 +188,10 @@ class WaitingSends:
     # -- time
 
     def _deadline(self, wait: ReplicaWait[_Waiter]) -> int:
-        """Return the time (ms) at which a send times out.
+        """Return the time (ms since the epoch) at which a send times out.
 
-        Once the message is on disk, that is the slave timeout; before, the flush timeout, or the later of both if
-        slaves are required.
+        Under SYNC_FLUSH, while the message is not on disk, the flush timeout counts, or the later of both timeouts if
+        slaves must have the message; otherwise the slave timeout counts.
         """
         config = self._config
         slaves, disk = wait.since_ms + config.slave_timeout, wait.since_ms + config.sync_flush_timeout

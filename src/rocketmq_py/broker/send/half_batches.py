@@ -28,9 +28,12 @@ _TIMER = "TIMER_"
 def half_batch(
     shape: UniformMessages, property_writer: PropertyWriter, target: SendTarget, header: SendHeader, born_host: bytes
 ) -> UniformBatch | None:
-    """Build the half messages of a batch; None if the messages must be stored one by one.
+    """Build the half messages of a batch, to be stored together; None if they must be stored one by one.
 
-    They must if they have properties of other special kinds of messages, lack unique keys, or differ in producer group.
+    That is so if a property other than those of a half message needs individual treatment (such as a delay level), if
+    unique keys are missing, or if the messages differ in producer group.
+
+    :param shape: the messages.
     """
     marked = property_writer.write_common(shape.properties.decode("utf-8", "replace"), is_half=True)
     if marked is None or marked.group is None or shape.uniq_keys is None:

@@ -44,7 +44,10 @@ def _added(topic: str, queue_id: int, uniq_key: str | None) -> dict[str, str]:
 
 
 def real_place(topic: str, queue_id: str) -> bytes:
-    """Encode the real topic and queue of a half message as properties; they are its last ones."""
+    """Encode the properties REAL_TOPIC and REAL_QID, which are appended to a half message's own properties.
+
+    :param topic: the topic in which the message is stored when its transaction is committed; ``queue_id`` likewise.
+    """
     return f"{Property.REAL_TOPIC}\x01{topic}\x02{Property.REAL_QUEUE_ID}\x01{queue_id}\x02".encode()
 
 
@@ -70,7 +73,12 @@ class CachedHalfMessage(msgspec.Struct, gc=False):
 def make_half_message(
     marked: WrittenProperties, target: SendTarget, header: SendHeader, body: bytes, born_host: bytes
 ) -> CachedHalfMessage | None:
-    """Build the half message of a transactional message; None if its properties do not make it transactional."""
+    """Build the half message of a transactional message; None if its properties do not make it transactional.
+
+    :param marked: the properties, as :meth:`~.PropertyWriter.write_common` returns them.
+    :param target: the topic and queue in which it is stored when its transaction is committed.
+    :param born_host: the producer's packed address.
+    """
     if marked.group is None:
         return None
     own = f"{marked.text}{Property.TRANSACTION_ID}\x01{marked.uniq_key}\x02".encode()

@@ -84,7 +84,10 @@ class SendService:
         self._known = self.targets.known.get
 
     def apply_settings(self) -> None:
-        """Read the maximum message size again and clear the cached targets, because settings may have changed."""
+        """Read the maximum message size again, and clear the cached checks of topics and queues.
+
+        Called when settings may have changed.
+        """
         self._max_body = self._store.config.max_message_size
         self.targets.known.clear()
 
@@ -100,7 +103,11 @@ class SendService:
     # -- one message
 
     def send(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message: on a fast path if it has no special properties, otherwise after all checks."""
+        """Store one message and answer its send.
+
+        A fast path stores messages without special properties (delay, priority and so on), and half messages, if an
+        earlier send to the same topic and queue was accepted. All others pass all checks.
+        """
         header: SendHeader = request.header
         target = self._known((header.topic, header.queue_id))
         if target is None or header.sys_flag & UNCOMMON_FLAGS or not 0 < len(body) <= self._max_body:
@@ -122,7 +129,10 @@ class SendService:
         return self._append(record, target.queue_text, header.properties)
 
     def _half(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> CachedHalfMessage | None:
-        """Build the half message of a transactional message without other special properties; None for any other."""
+        """Build the half message of a transactional message on the fast path; None if it needs :meth:`_send_checked`.
+
+        None also for a message that is not transactional, and for one with another special property, such as a delay.
+        """
         is_prepared = header.sys_flag & UNCOMMON_FLAGS == TRANSACTION_PREPARED
         if not is_prepared or target.is_retry or not 0 < len(body) <= self._max_body:
             return None
@@ -136,7 +146,14 @@ class SendService:
         self, record: NewRecord, queue_text: str, sent_properties: str | None, handle: str | None = None,
         inner: int = 0, half: CachedHalfMessage | None = None,
     ) -> Reply | Hold:  # fmt: skip
-        """Store a record; with ``inner`` above 0 it is an inner batch of that many messages."""
+        """Store a record and return the answer of its send, or a hold until the record is on disk and on slaves.
+
+        :param queue_text: the queue id for the answer.
+        :param sent_properties: the properties as the producer sent them; WAIT=false in them means an immediate answer.
+        :param handle: the recall handle for the answer; None for none.
+        :param inner: the number of messages if the record is a batch stored as one record, otherwise 0.
+        :param half: the half message to cache, if the record is one.
+        """
         if self._ack_waiter is not None:
             self._ack_waiter.check(sent_properties)
         appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
@@ -154,7 +171,10 @@ class SendService:
         return self._ack_waiter.answer(reply, appended.physical_offset + appended.size, sent_properties)
 
     def _send_checked(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Store one message after all checks, in Java's order; a refusal has the fields ``extra``, as in Java."""
+        """Store one message after all checks, in Java's order.
+
+        A refusal has the header fields that answers to accepted sends have (``extra``), as in Java.
+        """
         try:
             target = self.target(request.header, peer)
             if not 0 < len(body) <= self._max_body:
@@ -344,7 +364,9 @@ class SendService:
     ) -> tuple[CachedHalfMessage | None, NewRecord]:
         """Build one message of a batch of half messages.
 
-        :returns: its cache entry, None if it has other special properties; and its record.
+        :param flag: the message's flag; ``body`` and ``own``, its encoded properties, are also from the batch.
+        :returns: its cache entry, None if it has other special properties, such as a delay; and its record.
+        :raises BrokerError: the message is too large, or is no half message.
         """
         header = msgspec.structs.replace(request.header, properties=own.decode("utf-8", "replace"), flag=flag)
         half = self._half(peer, header, target, body)
@@ -372,7 +394,10 @@ class SendService:
 
 
 def _by_priority(target: SendTarget, header: SendHeader) -> SendTarget:
-    """Return the queue of a message's priority; ``target`` if it has none, or is also of another special type."""
+    """Return the queue to which a message's priority leads, in the topic of ``target``.
+
+    Returns ``target`` itself if the message has no valid priority, or its type is another one, such as DELAY.
+    """
     if Property.PRIORITY not in (header.properties or ""):
         return target
     properties = decode(header.properties or "")

@@ -22,6 +22,9 @@ UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
 class SendRuns:
     """Stores the plain sends of runs.
 
+    A send is plain if its topic and queue have been checked by an earlier send, and it is neither transactional nor a
+    batch, goes to no retry topic and has common properties (see :class:`~.PropertyWriter`).
+
     :param host_hex: this broker's address in hexadecimal digits, the beginning of every message id.
     :param extra: fields of every answer to a send.
     """
@@ -38,7 +41,10 @@ class SendRuns:
         self._pieces = answer_pieces(extra)
 
     def send(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
-        """Store sends from index ``begin`` on, up to the first that isn't plain; None if the one at ``begin`` isn't."""
+        """Store the sends of a run from index ``begin`` on, up to the first one that is not plain.
+
+        Returns None, without storing anything, if that is already the send at ``begin``.
+        """
         kinds = [self._target(kind) for kind in run.kinds()]
         found = self._append(run, begin, kinds, peer.host, self._suffix)
         if found is None:

@@ -1,4 +1,4 @@
-"""Targets of sends: checks that depend only on topic and queue, cached until topics change.
+"""Checks of sends that depend only on topic and queue; their results are cached until topics or settings change.
 
 Order and remarks of the checks are Java's (AbstractSendMessageProcessor.msgCheck).
 """
@@ -28,7 +28,7 @@ SendHeader = SendMessage | SendMessageV2
 
 
 class SendTarget(msgspec.Struct, frozen=True, gc=False):
-    """A queue that messages may be sent to.
+    """The topic and queue in which a send is stored, and what the send path must know of that topic.
 
     ``queue_text`` is the queue id as text for answers, ``sys_flag`` the flags that the topic adds to a message,
     ``is_retry`` marks a retry topic, ``is_batched`` a topic with batch consume queues, ``write_queues`` is the
@@ -50,7 +50,10 @@ class SendTarget(msgspec.Struct, frozen=True, gc=False):
 
 
 class SendTargets:
-    """Checks sends, and caches the targets of accepted ones by topic and queue.
+    """Checks topic and queue of sends, and caches the result (:class:`SendTarget`) of accepted ones.
+
+    The key of the cache is the topic and the queue id of the request; a send that lets the broker choose the queue
+    (negative queue id) is not cached.
 
     :param clock: returns the time in milliseconds since the epoch.
     """
@@ -63,7 +66,9 @@ class SendTargets:
         """Cached targets; cleared when topics or settings change."""
 
     def find(self, header: SendHeader, address: str) -> SendTarget:
-        """Check a send and return its target; create the topic if it does not exist and may be created.
+        """Check a send, without using the cache, and return the topic and queue to store it in.
+
+        The topic is created if it does not exist and may be created; for a negative queue id a random queue is chosen.
 
         :param address: the client's address, for the remark of a refusal.
         :raises BrokerError: the send is refused.

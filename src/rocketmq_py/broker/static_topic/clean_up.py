@@ -32,7 +32,7 @@ Extents = dict[tuple[str, int], tuple[int, int]]
 class MappingCleanUp:
     """Cleans up the mappings of a master.
 
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :ivar runs: the number of runs that have begun.
     """
 

@@ -52,7 +52,7 @@ class TranslatingResponder(Responder):
 class Forwarder:
     """Sends requests to the brokers of physical queues.
 
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(self, config: BrokerConfig, rpc_client: RpcClient, clock: Callable[[], int]) -> None:

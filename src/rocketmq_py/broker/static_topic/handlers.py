@@ -143,10 +143,11 @@ class StaticOffsetHandlers(OffsetHandlers):
         topics: TopicConfigs,
         groups: SubscriptionGroups,
         offsets: ConsumerOffsets,
+        slices: SlicedWork,
         mappings: TopicQueueMappings,
         forwarder: Forwarder,
     ) -> None:
-        super().__init__(config, store, topics, groups, offsets)
+        super().__init__(config, store, topics, groups, offsets, slices)
         self._mappings = mappings
         self._forwarder = forwarder
 
@@ -262,7 +263,10 @@ class StaticOffsetHandlers(OffsetHandlers):
 
     @handles(Code.SEARCH_OFFSET_BY_TIMESTAMP)
     def search(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
-        """Return the offset of the first message stored at a time or later; ``upper``: of the last not after it."""
+        """Return the offset of the first message stored at the header's time or later.
+
+        If the header's ``boundaryType`` is ``upper``: of the last message stored at this time or earlier.
+        """
         header: SearchOffset = request.header
         queue = self._logical(header)
         if queue is None:

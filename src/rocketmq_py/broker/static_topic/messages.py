@@ -122,7 +122,7 @@ def _chosen(detail: MappingDetail, queue_id: int) -> int:
 class StaticTopicPuller:
     """Answers pulls from logical queues; passes all other pulls on unchanged.
 
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(

@@ -123,15 +123,16 @@ class DelayService:
     # -- delivery
 
     def deliver(self, now_ms: int) -> bool:
-        """Deliver at most ``_AT_ONCE`` due messages of each level; return True if there may be more."""
-        delivered = [
-            self._deliver_level(level, now_ms)
-            for level in self._levels.levels
-            if self._store.has_queue(names.SCHEDULE_TOPIC, queue_of(level))
-        ]
+        """Deliver due messages, at most 100 of each level; return True if there may be more."""
+        delivered = [self._deliver_level(level, now_ms) for level in self.used_levels()]
         if any(delivered):
             self._store.commit_pending()
         return _AT_ONCE in delivered
+
+    def used_levels(self) -> list[int]:
+        """The levels that have or had messages, ascending."""
+        used = self._store.queue_ids(names.SCHEDULE_TOPIC, map(queue_of, self._levels.levels))
+        return [level for level in self._levels.levels if queue_of(level) in used]
 
     @property
     def levels(self) -> range:

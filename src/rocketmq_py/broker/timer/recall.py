@@ -27,7 +27,7 @@ class RecallService:
     """Recalls timed messages.
 
     :param redirect: changes the topic of a record with a delivery time to the timer topic.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(

@@ -47,8 +47,9 @@ class EscapedMessage(NamedTuple):
 class SlaveTimers(Timers):
     """The timers of a slave.
 
-    While it acts, every entry returned by :meth:`due` is then passed to :meth:`mark_taken`, :meth:`mark_untaken` or
-    :meth:`put_back`.
+    While it acts as master, the caller sends the messages of the entries that :meth:`due` returns to other masters, and
+    reports each entry by :meth:`mark_taken` (another master has stored it), :meth:`mark_untaken` (no master accepts it
+    now) or :meth:`put_back` (unknown).
     """
 
     _is_acting = False
@@ -75,8 +76,12 @@ class SlaveTimers(Timers):
     # -- following the master
 
     def tick(self, now: int) -> bool:
-        """Write entries up to the master's progress; while acting, write all of them and load those due soon.
+        """Write entries for new messages; return True if there may be more to do.
 
+        While this slave acts as master, that is done for all messages, and entries due soon are loaded. Otherwise it is
+        done only for messages that the master also has an entry for, and the result is False.
+
+        :param now: milliseconds since the epoch.
         :raises OSError: the files cannot be written.
         """
         files = self._files
@@ -191,7 +196,7 @@ class SlaveTimers(Timers):
     # -- messages for other masters
 
     def due(self, now: int, most: int) -> list[TimerEntry]:
-        """Remove and return the next due entries, at most ``most``; none while ``timerStopDequeue`` is on."""
+        """Remove and return at most ``most`` entries that are due at ``now`` (ms); none with ``timerStopDequeue``."""
         return [] if self._config.timer_stop_dequeue else self._agenda.take(now, most)
 
     def untaken(self) -> list[TimerEntry]:
@@ -227,9 +232,10 @@ class SlaveTimers(Timers):
         self._to_mark.append(entry.position)
 
     def mark_untaken(self, entry: TimerEntry, retry_ms: int) -> None:
-        """Record that no other master accepts the message of an entry for now; :meth:`untaken` returns it then.
+        """Record that no other master accepts the message of an entry for now; :meth:`untaken` returns it from then on.
 
-        :param retry_ms: when the entry becomes due again if :meth:`untaken` has too many entries already.
+        :param retry_ms: when the entry becomes due again instead, in milliseconds since the epoch, if :meth:`untaken`
+            has too many entries already.
         """
         if entry in self._untaken:
             return

@@ -75,7 +75,7 @@ class TimedMessage(msgspec.Struct, gc=False):
         return self._record(self.real_topic, self.real_queue_id, text[1:])
 
     def next_round(self, written_ms: int, now_ms: int) -> NewRecord:
-        """Return the record for the timer topic that keeps the message for the wheel's next round.
+        """Return the record to store in the timer topic again, if the delivery time is too far ahead for the wheel.
 
         :param written_ms: time at which its timer entry was written, in milliseconds.
         """

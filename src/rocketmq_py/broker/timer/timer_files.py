@@ -84,9 +84,12 @@ class TimerFiles:
             self._fs.sync(self._paths())
 
     def _valid_entries(self, found: list[tuple[int, TimerUnit]]) -> list[tuple[int, TimerUnit]]:
-        """Remove rewritten slots from the log if the shutdown that rewrote them did not finish; return valid entries.
+        """Return those entries of the timer log that are valid, and truncate the others.
 
-        Also sets ``newest`` to the entries before rewritten slots.
+        A shutdown rewrites half-delivered slots at the end of the log; if it did not finish, the rewritten ones are
+        invalid. Also sets ``newest`` to the entries before the rewritten ones.
+
+        :param found: the entries after the checkpoint, with their positions.
         """
         marks = [number for number, (_, unit) in enumerate(found) if unit.is_of_no_message]
         before = found[: marks[0]] if marks else found
@@ -102,7 +105,7 @@ class TimerFiles:
         return found
 
     def _relink(self, times: set[int]) -> None:
-        """Rebuild slots from the log, because their positions in the wheel are behind the end of the log."""
+        """Rebuild the slots of these times (ms) from the log; in the wheel they point behind the end of the log."""
         slots: dict[int, Slot] = {}
         for position, unit in self.log.units():
             if unit.slot in times:
@@ -117,8 +120,12 @@ class TimerFiles:
                 self.wheel.clear(time)
 
     def write(self, slot: int, magic: int, written: int, physical: int, size: int, topic_hash: int) -> int:
-        """Append an entry to a slot and return its position.
+        """Append an entry to a slot and return its position in the timer log.
 
+        :param slot: time of the slot in milliseconds since the epoch; ``written`` is the time for the entry's field.
+        :param magic: the flags of the entry, such as ``DELETE`` for a recall.
+        :param physical: commit log offset of the message in the timer topic; ``size`` is its size in bytes.
+        :param topic_hash: hash of its real topic.
         :raises OSError: the disk is full or fails.
         """
         known = self.wheel.get(slot)

@@ -14,7 +14,7 @@ class TimerMetrics:
     """Counts undelivered timed messages by topic.
 
     :param save: writes the file; it is called often and should not block on the disk.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ class Timers:
     :param delay: stores messages with a delay level.
     :param revive_topic: the topic of the revive log, whose entries are not delayed. Those that a Java broker has
         delayed are moved at the start (``java_timers``).
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Timers:
 
     @property
     def _horizon(self) -> int:
-        """The part of the wheel that has past slots, in milliseconds; slots that were due earlier are not read."""
+        """The time span before now whose slots are still in the wheel, in milliseconds; older slots are not read."""
         return (rules.WHEEL_SLOTS - rules.BLANK_SLOTS) * self._precision
 
     def _first_offset(self, files: TimerFiles) -> int:
@@ -216,6 +216,7 @@ class Timers:
 
         Call it many times a second, and again at once if it returns True.
 
+        :param now: milliseconds since the epoch.
         :raises OSError: the timer files cannot be written.
         :raises StoreError: the commit log cannot be written.
         """
@@ -274,7 +275,7 @@ class Timers:
         return False
 
     def _placement_time(self, message: TimedMessage, now: int) -> int:
-        """Return the time relative to which a message's slot is chosen, in milliseconds."""
+        """Return the time (ms) from which a message's delay is counted when its slot is chosen: here ``now``."""
         del message
         return now
 
@@ -293,7 +294,10 @@ class Timers:
             self._schedule(message, TimerEntry(0, position, slot, physical, size, magic, written))
 
     def _schedule(self, message: TimedMessage, entry: TimerEntry) -> None:
-        """Add an entry to the agenda; if it is a recall, cancel the entry of the recalled message."""
+        """Add an entry to the agenda (the entries in memory that are due soon).
+
+        If it is a recall, remove the entry of the recalled message from the agenda instead.
+        """
         if entry.magic & DELETE and not entry.magic & ROLL:
             self._agenda.cancel(message.real_topic, message.get(Property.TIMER_DEL_UNIQKEY) or "", entry)
             return
@@ -304,7 +308,7 @@ class Timers:
         self._agenda.add(entry._replace(due=due))
 
     def _load_due_slots(self, files: TimerFiles, now: int) -> bool:
-        """Load entries due soon onto the agenda; True if there may be more."""
+        """Load entries due soon from the timer log onto the agenda; True if a limit stopped it before it was done."""
         left = AT_ONCE
         for _ in range(_SLOTS_AT_ONCE):
             if self._reading is None:
@@ -431,7 +435,7 @@ class Timers:
         return places
 
     def _put(self, entry: TimerEntry, now: int) -> int:
-        """Store an entry's message in its real topic, or again in the timer topic for the wheel's next round.
+        """Store an entry's message in its real topic, or again in the timer topic if it is due too far ahead.
 
         :returns: its commit log offset; 0 if it is not stored, because it is deleted, invalid or recalled.
         """

@@ -43,7 +43,7 @@ class TransactionCheck:
     """Checks open half messages in rounds, every transactionCheckInterval.
 
     :param store_host: this broker's packed address, part of every message id.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
@@ -111,7 +111,10 @@ class TransactionCheck:
         return Rules(config.transaction_time_out, config.transaction_check_max, reserved_ms)
 
     def _check_some(self, began: int, now_ms: int) -> bool:
-        """Check up to 200 half messages; return True if this round may have more."""
+        """Check up to 200 half messages; return True if this round may have more.
+
+        :param began: when the round began, in milliseconds since the epoch.
+        """
         table = self._transactions.table
         end = self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]
         for _ in range(_STEPS_PER_TICK):
@@ -126,7 +129,11 @@ class TransactionCheck:
         return True
 
     def _check_half_message(self, offset: int, began: int, now_ms: int) -> int | None:
-        """Check an open half message; return the offset of the half topic to continue at, None to end the round."""
+        """Check an open half message; return the offset of the half topic to continue at, None to end the round.
+
+        :param offset: its offset in the half topic.
+        :param began: when the round began, in milliseconds since the epoch.
+        """
         found = self._store.get(names.HALF_TOPIC, QUEUE, offset, 1)
         if not found.count or offset in found.damaged:
             return _behind(found, offset)

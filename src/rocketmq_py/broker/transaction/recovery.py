@@ -1,4 +1,8 @@
-"""Recovery of commits whose op message was lost in a crash.
+"""What a crash leaves of transactions: copies that checks have stored, and commits whose op message was lost.
+
+A check stores an open half message again, and the progress of checks is persisted later. After a crash in between, both
+are in the half topic; Java's broker asks for each of them, so a transaction can be committed twice. A copy is known by
+its properties and is in everything else like its original; so :func:`join_copies` makes one transaction of them again.
 
 A commit stores the real message at once, and the op message, together with those of other transactions, up to
 transactionOpBatchInterval later. After a crash in between, the real message is delivered but its half message looks
@@ -51,8 +55,40 @@ def committed(store: MessageStore, table: TransactionTable) -> list[int]:
     return ends
 
 
+def join_copies(store: MessageStore, table: TransactionTable) -> None:
+    """Let the latest copy of each half message stand for all earlier ones that look open."""
+    end = store.queue_range(names.HALF_TOPIC, _QUEUE)[1]
+    known: dict[_Identity, int] = {}
+    for offset in range(table.next_open(end), end):
+        raw = store.record_at_queue(names.HALF_TOPIC, _QUEUE, offset)
+        if raw is None:
+            continue
+        is_copy = any(name in raw for name in _COPIED_BYTES)
+        if not is_copy and table.outcome(offset) != OPEN:
+            continue
+        half = _read(raw)
+        if half is None:
+            continue
+        identity, is_copy = _identity(half)
+        earlier = known.get(identity) if is_copy else None
+        if earlier is not None:
+            table.replace(earlier, offset)
+        known[identity] = offset
+
+
+_Identity = tuple[str, int, bytes, bytes]
+
+
+def _identity(half: StoredRecord) -> tuple[_Identity, bool]:
+    """What a half message has in common with its copies only, and whether it is a copy."""
+    properties = decode_properties(half.properties)
+    head = half.head
+    key = properties.get(Property.UNIQUE_KEY, "")
+    return (key, head.born_timestamp, head.born_host, half.body), not _COPIED.isdisjoint(properties)
+
+
 def _finals(store: MessageStore, start: int) -> Iterable[int]:
-    """Iterate over the real messages in the log from ``start`` on; yield the log offsets of their half messages."""
+    """Yield the log offsets of the half messages of all real messages (committed ones) in the log from ``start`` on."""
     for found in store.scan(start):
         if found.sys_flag & TRANSACTION_MASK != TRANSACTION_COMMIT:
             continue
@@ -64,11 +100,17 @@ def _finals(store: MessageStore, start: int) -> Iterable[int]:
 def _half(store: MessageStore, place: int) -> StoredRecord | None:
     """Read the half message at a commit log offset; None if there is none."""
     raw = store.message_at(place)
-    try:
-        half = read_stored(raw) if raw is not None else None
-    except CorruptRecord:
-        return None  # its file was deleted, or the message that refers to it is no real message
+    # None: its file was deleted, or the message that refers to it is no real message
+    half = None if raw is None else _read(raw)
     return half if half is not None and half.topic == names.HALF_TOPIC else None
+
+
+def _read(raw: bytes) -> StoredRecord | None:
+    """A stored half message; None for one that is damaged."""
+    try:
+        return read_stored(raw)
+    except CorruptRecord:
+        return None
 
 
 def _copies(store: MessageStore, table: TransactionTable, committed: dict[str, int], halves: range) -> Iterable[int]:
@@ -90,3 +132,4 @@ def _copies(store: MessageStore, table: TransactionTable, committed: dict[str, i
 
 _COPIED = frozenset({Property.TRANSACTION_CHECK_TIMES, Property.TRANSACTION_PREPARED_OFFSET})
 """Properties that only a copy stored by a check has."""
+_COPIED_BYTES = [name.encode() for name in _COPIED]

@@ -18,7 +18,7 @@ from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.send.half_batches import real_batch
 from rocketmq_py.broker.send.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
-from rocketmq_py.broker.transaction.recovery import committed
+from rocketmq_py.broker.transaction.recovery import committed, join_copies
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import is_too_late
@@ -76,7 +76,7 @@ class Transactions:
     :param cache: recently stored half messages.
     :param redirect: changes the topic of a record with a delay level or a delivery time, so that it is delivered later.
     :param store_host: this broker's packed address, the born host of op messages.
-    :param clock: returns the time in milliseconds.
+    :param clock: returns the time in milliseconds since the epoch.
     :param call_soon: runs a callback in the next turn of the event loop.
     """
 
@@ -122,6 +122,7 @@ class Transactions:
             for at in range(offset, found.next_offset):
                 self._read_op_message(at, first, end)
             offset = found.next_offset
+        join_copies(self._store, self.table)
         if self._config.broker_id == 0:  # a slave's log is its master's
             for half in committed(self._store, self.table):
                 self._ended(half, COMMIT)
@@ -279,7 +280,10 @@ class Transactions:
         return True
 
     def _outcome(self, header: EndTransaction) -> int:
-        """Return the outcome of a transaction, or ``OPEN``; look it up in the index if the table no longer has it."""
+        """Return the outcome of a transaction: ``OPEN``, or how it has ended (committed, rolled back or unknown).
+
+        It is looked up in the index if the table no longer has it.
+        """
         place = header.tran_state_table_offset
         known = self.table.outcome(place)
         if known == OPEN or not self.table.may_be_forgotten(place):
@@ -403,7 +407,10 @@ class Transactions:
         self._add_ended(self.table.end(half, outcome))
 
     def _add_ended(self, places: Sequence[int]) -> None:
-        """Collect offsets of ended half messages for the next op message; write it if it is large enough."""
+        """Collect ended half messages, given by their offsets in the half topic, for the next op message.
+
+        The op message is written now if it is large enough, or if each one is to be written immediately.
+        """
         self._unwritten += places
         self._unwritten_size += sum([len(str(place)) + 1 for place in places])
         config = self._config

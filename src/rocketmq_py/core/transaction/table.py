@@ -123,6 +123,11 @@ class TransactionTable:
         for offset in earlier:
             self._current[offset] = place
 
+    def replace(self, half: int, place: int) -> None:
+        """As :meth:`move`, for a half message that :meth:`advance` has not passed: it is not checked there any more."""
+        self.move(half, place)
+        self._set(half, ENDED)
+
     def current(self, half: int) -> int:
         """Return the latest offset at which a half message was stored, given any of its offsets."""
         return self._current.get(half, half)

@@ -15,6 +15,8 @@ from rocketmq_py.protocol.coercion import convert_leniently
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.integers import Int64
 
+_NULL = b"null"
+
 
 class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
     """Base of all bodies; members that are None are left out, as in fastjson."""
@@ -24,7 +26,7 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
         tree = msgspec.to_builtins(self, str_keys=True)
         data = fastjson.dumps(tree)
         # A look at the bytes is a tenth of a walk through a large tree.
-        return data if b"null" not in data else fastjson.dumps(without_nulls(tree))
+        return data if _NULL not in data else fastjson.dumps(without_nulls(tree))
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -33,7 +35,8 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
         :raises BadHeader: the data is not JSON, a member is of the wrong type, or a required one is missing.
         """
         try:
-            return cls.convert(fastjson.loads(data))
+            tree = fastjson.loads(data)
+            return cls.convert(tree) if _NULL in bytes(data) else cls._converted(tree, tree)
         except ValueError as e:
             raise BadHeader(f"body of {len(data)} bytes is no {cls.__name__}: {e}") from e
         except RecursionError as e:
@@ -45,8 +48,13 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
 
         :raises BadHeader: a member is of the wrong type, or a required one is missing.
         """
+        return cls._converted(without_nulls(tree), tree)
+
+    @classmethod
+    def _converted(cls, without: Any, tree: Any) -> Self:
+        """As :meth:`convert`, given the value without nulls too."""
         try:
-            return msgspec.convert(without_nulls(tree), cls, strict=False)
+            return msgspec.convert(without, cls, strict=False)
         except msgspec.ValidationError:
             return convert_leniently(tree, cls)
 
@@ -54,7 +62,9 @@ class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
 def without_nulls(value: Any) -> Any:
     """Return a parsed JSON value without the members that are None, at every depth."""
     if isinstance(value, dict):
-        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+        return {
+            k: without_nulls(v) if isinstance(v, dict | list) else v for k, v in value.items() if v is not None
+        }  # fmt: skip
     if isinstance(value, list):
         return [without_nulls(v) for v in value]
     return value

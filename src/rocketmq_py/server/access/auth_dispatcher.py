@@ -82,8 +82,9 @@ class AuthDispatcher:
     def admit_run(self, peer: Peer, run: SendRun) -> SendRun:
         """Verify the signatures of a run of sends; check once per user and topic whether the user may send to it.
 
-        In the returned run, sends that did not pass have no kind: they are handled one by one, and :meth:`admit`
-        decides on each. Record permissions are not checked, because sends do not refer to stored messages.
+        Sends that did not pass have no kind in the returned run, so run handlers leave them out: they are handled one
+        by one, and :meth:`admit` decides on each. Record permissions are not checked, because sends do not refer to
+        stored messages.
         """
         settings, code = self._settings, RequestCode.SEND_MESSAGE_V2
         if code in settings.authentication_whitelist:
@@ -92,7 +93,9 @@ class AuthDispatcher:
         return run.verified([self._key(peer, kind[0], kind[4], is_open=is_open) for kind in run.kinds()])
 
     def _key(self, peer: Peer, topic: str, name: str, *, is_open: bool) -> bytes | None:
-        """Return the secret key of user ``name``; None if :meth:`admit` must decide on each of its sends to ``topic``.
+        """Return the secret key with which to verify the sends of user ``name`` to ``topic``.
+
+        None if the user may not send there, is unknown or disabled: then :meth:`admit` decides on each send.
 
         :param is_open: True if sends need no permission.
         """

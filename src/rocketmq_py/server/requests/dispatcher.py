@@ -67,6 +67,7 @@ def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
     """Describe for the log what took most of the time of a read that exceeded :data:`SLICE_SECONDS`.
 
     :param late: the last request handled, if its handler exceeded the time; None if storing the messages did.
+    :param answers: the number of requests answered in this read.
     """
     if late is None:
         return f"storing the messages of {answers} requests of {peer.address}"
@@ -286,7 +287,11 @@ class Dispatcher:
             return failure(e, route.code.name, peer.address)
 
     def _handle_in_slices(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
-        """Handle a request at once if others like it leave time for it, in a later turn of the event loop otherwise."""
+        """Handle a request of a sliced route at once if there is spare time; otherwise queue it.
+
+        Queued requests are handled in later turns of the event loop. Returns the reply, which is a refusal if too many
+        requests are queued; None if this one is queued or needs none.
+        """
         if not len(self._slices) and self._spare_time:
             return self._spare_time.use(lambda: self._handle(route, peer, request, body))
 

@@ -35,7 +35,10 @@ class GoAway:
         """Number of requests with these codes that have arrived, including those that were served."""
 
     def over(self, route: Route) -> Route:
-        """Return the route to use instead of ``route``: the same one if its code is not among the codes."""
+        """Return a route that answers ``route``'s requests with GO_AWAY if their clients understand it.
+
+        Returns ``route`` itself if its code is not among the codes.
+        """
         if route.code not in self._codes:
             return route
         return Route(route.code, self._later(route) if route.is_async else self._now(route), route.lane, route.is_async)

@@ -29,7 +29,7 @@ class ConfigFile:
         self._last: bytes | None = None
 
     def load(self) -> Any | None:
-        """Content of the file, or of the backup if the file is missing, empty or not JSON; None if both are."""
+        """Content of the file, or of the backup if the file is missing, empty or not JSON; None if both fail."""
         for path in (self.path, self._backup):
             data = self._fs.read(path)
             if not data or not data.strip():
@@ -48,7 +48,10 @@ class ConfigFile:
 
         :raises OSError: the disk is full or fails; the file keeps its previous content.
         """
-        data = fastjson.dumps_pretty(value)
+        self.save_text(fastjson.dumps_pretty(value))
+
+    def save_text(self, data: bytes) -> None:
+        """As :meth:`save`, for content that is encoded already."""
         if data == self._last and self._fs.size(self.path) == len(data):
             return
         previous = self._fs.read(self.path)

@@ -79,8 +79,11 @@ class JournaledFile:
         self._whole_again_at = end + (end - begin) * WHOLE_WRITES_SHARE
 
     def catch_up(self, whole: Callable[[], Mapping[str, Any]]) -> None:
-        """Rewrite the file if there is a journal and the last rewrite is long enough ago; call it periodically.
+        """Rewrite the file if there is a journal; call it periodically.
 
+        To limit the load, a rewrite waits until 20 times the duration of the last one has passed.
+
+        :param whole: returns the content.
         :raises OSError: as of :meth:`save`.
         """
         if self.is_behind and self._is_due:
@@ -98,7 +101,7 @@ class JournaledFile:
 
     @property
     def _is_due(self) -> bool:
-        """True if the last rewrite is long enough ago for another one."""
+        """True if 20 times the duration of the last rewrite has passed since then, or there was none."""
         return self._whole_again_at is None or self._clock() >= self._whole_again_at
 
     def _append(self, version: Mapping[str, Any], step: Step) -> bool:

@@ -19,7 +19,11 @@ def check_segment(fs: FileSystem, path: Path, size: int, key: str) -> bool:
     :param key: the setting that ``size`` comes from, for the error message.
     :raises StoreCorrupt: the file has another size; opening it would damage it.
     """
-    found = fs.size(path)
+    return has_size(fs, path, fs.size(path), size, key)
+
+
+def has_size(fs: FileSystem, path: Path, found: int | None, size: int, key: str) -> bool:
+    """As :func:`check_segment`, for a file that has ``found`` bytes."""
     if found == 0:
         fs.remove(path)
         return False

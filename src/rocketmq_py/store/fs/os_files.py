@@ -13,9 +13,11 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from rocketmq_py.store.fs.filesystem import InnerFolder
 
 if sys.platform == "win32":
     import msvcrt
@@ -163,6 +165,12 @@ class OsFileSystem:
         except FileNotFoundError:
             return []
 
+    def inner_folders(self, root: Path, length: int) -> Iterator[InnerFolder]:
+        for outer in self.names(root):
+            folder = f"{root}{os.sep}{outer}"
+            for name in _listed(folder) or ():
+                yield _inner_folder(outer, name, f"{folder}{os.sep}{name}", length)
+
     def size(self, path: Path) -> int | None:
         try:
             return path.stat().st_size
@@ -241,6 +249,42 @@ class OsFileSystem:
         usage: Any = shutil.disk_usage(path)
         # As df: blocks reserved for the superuser count as neither used nor free.
         return float(usage.used / max(1, usage.used + usage.free))
+
+
+def _listed(directory: str) -> list[str] | None:
+    """Sorted names in a directory; None if it is not a directory."""
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 - as in names()
+    except NotADirectoryError:
+        return None
+
+
+def _inner_folder(outer: str, name: str, path: str, length: int) -> InnerFolder:
+    names = _listed(path)
+    if not names:
+        return InnerFolder(outer, name, None if names is None else {})
+    last = names.pop()
+    sizes = {one: os.stat(f"{path}{os.sep}{one}").st_size for one in names}  # noqa: PTH116 - as in names()
+    fd = os.open(f"{path}{os.sep}{last}", os.O_RDONLY | _BINARY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        sizes[last] = os.fstat(fd).st_size
+        head = os.read(fd, length)
+        return InnerFolder(outer, name, sizes, head, _is_hole(fd, len(head), sizes[last]))
+    finally:
+        os.close(fd)
+
+
+def _is_hole(fd: int, begin: int, end: int) -> bool:
+    """True if the file system knows that nothing was written from ``begin`` to the end of a file."""
+    if begin >= end:
+        return True
+    if not hasattr(os, "SEEK_DATA"):
+        return False
+    try:
+        os.lseek(fd, begin, os.SEEK_DATA)
+    except OSError as e:
+        return e.errno == errno.ENXIO
+    return False
 
 
 def _lock_descriptor(fd: int) -> None:

@@ -114,14 +114,20 @@ class MessageIndex:
     def add_words(self, topic_hash: int, keys: bytes, physical: int, timestamp: int) -> None:
         """Add the keys of a message to the waiting keys.
 
+        :param topic_hash: Java hash of ``topic#``.
         :param keys: the keys, separated by spaces.
+        :param physical: offset of the message in the commit log.
+        :param timestamp: its store timestamp in milliseconds.
         """
         for key in keys.split(b" "):
             if key:
                 self.waiting += (topic_hash, key, physical, timestamp)
 
     def add_properties(self, topic_hash: int, properties: dict[bytes, bytes], physical: int, timestamp: int) -> None:
-        """Add the unique key and the other keys in the properties of a message to the waiting keys."""
+        """Add the unique key and the other keys in the properties of a message to the waiting keys.
+
+        Parameters are those of :meth:`add_words`.
+        """
         uniq_key = properties.get(dispatch_fields.UNIQ_KEY)
         if uniq_key is not None:
             self.waiting += (topic_hash, uniq_key, physical, timestamp)
@@ -129,12 +135,14 @@ class MessageIndex:
             self.add_words(topic_hash, properties[dispatch_fields.KEYS], physical, timestamp)
 
     def commit_pending(self) -> None:
-        """Add the waiting keys to the file if there are at least ``_BUILD_AT``."""
+        """Add the waiting keys to the index files if there are at least 512."""
         if len(self.waiting) >= _BUILD_AT * _ITEMS:
             self.build()
 
     def build(self) -> None:
-        """Add the waiting keys of messages before :attr:`confirmed` to the newest file, and to new files as needed.
+        """Add the waiting keys to the newest file, and to new files as needed; keys of unconfirmed messages stay.
+
+        See :attr:`confirmed`.
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """

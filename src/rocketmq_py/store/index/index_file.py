@@ -191,7 +191,7 @@ class IndexFile:
         return slots
 
     def is_within(self, begin: int, end: int) -> bool:
-        """True if the file can have entries stored between ``begin`` and ``end``."""
+        """True if the file can have entries stored between ``begin`` and ``end`` (ms since the epoch, inclusive)."""
         return begin <= self.end_timestamp and end >= self.begin_timestamp
 
     def rebuild_slots(self) -> None:

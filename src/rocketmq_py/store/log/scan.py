@@ -90,7 +90,7 @@ class LogScan:
             self.end = self._log.next_file(self.end) if start is None else start
 
     def _file(self, start: int) -> Generator[Found, None, bool]:
-        """Records of one file; returns True if the log ends in it."""
+        """Yield the records of the file that begins at ``start``; the generator returns True if the log ends in it."""
         buffer = self._log.buffer(start)
         assert buffer is not None
         size_of_file = filled = self._log.file_size
@@ -133,7 +133,7 @@ class LogScan:
         return zeros >= end - first_sector and first_sector > found.physical_offset
 
     def _usual(self, block: bytes, at: int, physical: int) -> Found | None:
-        """Fast path of :meth:`_record`; None if the record is unusual or damaged."""
+        """Fast path of :meth:`_record`, with the same parameters; None if the record is unusual or damaged."""
         size, magic, crc, queue_id, offset, own, flags, time, length = _COMMON.unpack_from(block, at)
         body, end = at + HEAD_V4.size, at + size
         topic = body + length
@@ -158,7 +158,11 @@ class LogScan:
         return found
 
     def _record(self, block: bytes, at: int, physical: int) -> Found:
-        """Parse the record at a position of a block that contains all of its bytes."""
+        """Parse the record at position ``at`` of a block that contains all of its bytes.
+
+        :param physical: offset in the log at which the record begins.
+        :raises Damage: the bytes are not a valid record.
+        """
         head: tuple[int, ...] = HEAD_V4.unpack_from(block, at)
         size, sys_flag, body = head[0], head[7], at + HEAD_V4.size
         if sys_flag & _V6_HOSTS:

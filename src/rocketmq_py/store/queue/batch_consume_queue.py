@@ -14,6 +14,7 @@ from struct import Struct
 from typing import ClassVar, NamedTuple
 
 from rocketmq_py.store.codec.packing import Entries
+from rocketmq_py.store.fs.filesystem import InnerFolder
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
@@ -83,10 +84,10 @@ class BatchConsumeQueue(ConsumeQueue):
     __slots__ = ("_counts", "_stored_at", "_units")
 
     def __init__(
-        self, topic: str, queue_id: int, directory: Path, files: OpenFiles, stored_at: Callable[[int], int]
+        self, topic: str, queue_id: int, topic_directory: Path, files: OpenFiles, stored_at: Callable[[int], int]
     ) -> None:
-        super().__init__(topic, queue_id, directory, files)
-        self._units = _Units(topic, queue_id, directory, files)
+        super().__init__(topic, queue_id, topic_directory, files)
+        self._units = _Units(topic, queue_id, topic_directory, files)
         self._stored_at = stored_at
         self._counts: dict[int, int] = {}
         """Number of messages of pending records that do not have exactly one, by physical offset."""
@@ -137,9 +138,9 @@ class BatchConsumeQueue(ConsumeQueue):
         """Do nothing: only a read of units shows which of them have the messages."""
 
     def read(self, offset: int, count: int) -> bytes:
-        """Units as raw entries of a plain queue, as Java returns them.
+        """Return the units with messages from ``offset`` to ``offset + count`` (exclusive), as Java returns them.
 
-        From the unit that contains the message at ``offset`` to the last one that begins before ``offset + count``.
+        That is in the 20-byte layout of a plain queue's entries, which has no store timestamps and numbers of messages.
         """
         units = (unit for unit in self.units(offset, count) if unit.base < offset + count)
         return self.packing.pack([field for unit in units for field in (unit.physical, unit.size, unit.tags_code)])
@@ -188,13 +189,16 @@ class BatchConsumeQueue(ConsumeQueue):
 
     # -- loading and truncating
 
-    def load(self) -> None:
-        self._units.load()
+    def load(self, folder: InnerFolder, expected_end: int = 0) -> None:
+        self._units.load(folder, expected_end)
         self._take_range()
 
     def load_below(self, physical_end: int) -> None:
         self._units.load_below(physical_end)
         self._take_range()
+
+    def loaded(self) -> None:
+        self._units.loaded()
 
     def truncate(self, physical_end: int) -> None:
         self._units.truncate(physical_end)

@@ -31,7 +31,8 @@ class Part(NamedTuple):
 class ConfirmOffset:
     """Keeps the queue entries of writes that are not flushed yet, in the order of the log. True if there are any.
 
-    ``end`` and ``timestamp`` are those of the last part that :meth:`take` has returned, at first those given here.
+    :ivar end: end offset in the log of the last write that :meth:`take` has returned; before that, the parameter.
+    :ivar timestamp: store timestamp (ms) of its newest message; before that, the parameter.
     """
 
     def __init__(self, end: int, timestamp: int) -> None:
@@ -51,7 +52,7 @@ class ConfirmOffset:
         self._parts.append(Part(end, timestamp, entries))
 
     def take(self, flushed: int) -> list[Part]:
-        """Remove and return the parts that end at offset ``flushed`` or before."""
+        """Remove and return the writes that end at offset ``flushed`` of the log or before."""
         parts = self._parts
         taken = []
         while parts and parts[0].end <= flushed:

@@ -17,8 +17,9 @@ from typing import ClassVar
 from zlib import crc32
 
 from rocketmq_py.store.codec.packing import Entries
+from rocketmq_py.store.fs.filesystem import InnerFolder
 from rocketmq_py.store.fs.layout import segment_name, segment_start
-from rocketmq_py.store.fs.open_files import OpenFiles, check_segment
+from rocketmq_py.store.fs.open_files import OpenFiles, has_size
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY as ENTRY
 from rocketmq_py.wire.java_hash import string_hash
@@ -36,8 +37,8 @@ _BLANK = _ENTRY.pack(0, BLANK_SIZE, 0)
 _ANY_PHYSICAL = 1 << 63
 HOT_ENTRIES = 50_000
 """This many entries at the end of a queue, as far as this process wrote them, count as in main memory: 1 MB."""
-_HEAD = 204
-"""Number of entries in a page of memory."""
+HEAD_BYTES = 4096
+"""So much of the last file :meth:`ConsumeQueue.load` is given: a page, which has all entries of most queues."""
 
 
 @lru_cache(maxsize=64)
@@ -66,16 +67,17 @@ class ConsumeQueue:
     packing: ClassVar[Entries] = Entries("qiq")
 
     __slots__ = (
-        "_directory", "_files", "_paths", "_per_file", "_starts", "checksums", "key_hash", "loaded_end", "magic",
-        "max_offset", "min_offset", "next_offset", "pending", "queue_id", "tail", "tail_start", "topic", "topic_part",
+        "_files", "_folder", "_head", "_head_start", "_is_head_all", "_paths", "_per_file", "_starts", "checksums",
+        "key_hash", "loaded_end", "magic", "max_offset", "min_offset", "next_offset", "pending", "queue_id", "tail",
+        "tail_start", "topic", "topic_part",
     )  # fmt: skip
 
-    def __init__(self, topic: str, queue_id: int, directory: Path, files: OpenFiles) -> None:
+    def __init__(self, topic: str, queue_id: int, topic_directory: Path, files: OpenFiles) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.magic, self.topic_part = topic_part(topic)
         self.key_hash = string_hash(f"{topic}#")
-        self._directory = directory
+        self._folder = topic_directory
         self._files = files
         self._per_file = files.file_size // self.width
         self._paths: dict[int, Path] = {}  # a cache: making a path costs more than reading from a file
@@ -88,12 +90,19 @@ class ConsumeQueue:
         self.pending: list[int] = []
         self.tail = bytearray()
         self.tail_start = 0
+        self._head = b""
+        """First entries of the last file, between :meth:`load` and :meth:`loaded`; ``_head_start`` is its begin."""
+        self._head_start = 0
+        self._is_head_all = False
         self.checksums: dict[int, int] = {}
         """CRC-32 of the entries in each file, by the number of its first entry; unknown ones are absent."""
 
     @property
     def entry_queue(self) -> ConsumeQueue:
-        """The queue whose offsets number the entries in the files: this one, or the units of a batch consume queue."""
+        """The queue object whose offsets count entries in the files, not messages.
+
+        That is this queue itself; for a batch consume queue, whose entries have several messages, an internal queue.
+        """
         return self
 
     # -- writing
@@ -204,6 +213,8 @@ class ConsumeQueue:
 
     def _read_file(self, offset: int, count: int) -> bytes:
         number = offset % self._per_file
+        if self._head and offset - number == self._head_start and (number + count) * self.width <= len(self._head):
+            return self._head[number * self.width : (number + count) * self.width]
         try:
             return self._files.get(self._path(offset - number)).read(number * self.width, count * self.width)
         except FileNotFoundError:
@@ -260,16 +271,24 @@ class ConsumeQueue:
                 self.checksums[start] = known
         return None
 
-    def load(self) -> None:
-        """List the files and set the end after the last entry that was written."""
-        self._list_files()
-        self._end_at(_ANY_PHYSICAL)
+    def load(self, folder: InnerFolder, expected_end: int = 0) -> None:
+        """Set the files, and the end after the last entry that was written. Call :meth:`loaded` afterwards.
+
+        :param folder: the folder of the queue with :data:`HEAD_BYTES` of its last file; they are read from there.
+        :param expected_end: number after the last entry, if known; it only saves a search for the end.
+        """
+        self._take_files(folder)
+        self._end_at(_ANY_PHYSICAL, expected_end)
 
     def load_below(self, physical_end: int) -> None:
-        """As :meth:`load`, but remove the entries of messages that end after offset ``physical_end`` of the log."""
-        self._list_files()
-        self._end_at(physical_end)
-        self._erase_from(self.max_offset)
+        """After :meth:`load`, remove the entries of messages that end after offset ``physical_end`` of the log."""
+        self._end_at(physical_end, self.max_offset)
+        if not self._is_blank_from(self.max_offset):
+            self._erase_from(self.max_offset)
+
+    def loaded(self) -> None:
+        """Release the bytes that :meth:`load` was given."""
+        self._head = b""
 
     def truncate(self, physical_end: int) -> None:
         """Remove the entries of messages that end after offset ``physical_end`` of the log."""
@@ -280,22 +299,40 @@ class ConsumeQueue:
             _log.warning("%s: truncated from offset %d to %d", self, before, self.max_offset)
             self._erase_from(self.max_offset)
 
-    def _list_files(self) -> None:
-        fs = self._files.fs
-        starts = []
-        for name in fs.names(self._directory):
-            start = segment_start(name)
-            if start is None:
-                _log.warning("%s is not a consume queue file, ignored", self._directory / name)
-            elif check_segment(fs, self._directory / name, self._files.file_size, self.size_key):
-                starts.append(start // self.width)
-        self._starts = starts
+    def _take_files(self, folder: InnerFolder) -> None:
+        """Set the list of files, from the sorted content of the queue's folder.
 
-    def _end_at(self, physical_end: int) -> None:
+        :raises StoreCorrupt: a file has not the configured size.
+        :raises NotADirectoryError: the folder is a file.
+        """
+        starts, last = [], -1
+        if folder.sizes is None:
+            raise NotADirectoryError(
+                f"{self._folder / folder.name} is not a folder, as that of a consume queue must be"
+            )
+        for name, size in folder.sizes.items():
+            start = segment_start(name)
+            last = -1
+            if start is None:
+                _log.warning("%s is not a consume queue file, ignored", self._folder / folder.name / name)
+            elif self._has_size(folder.name, name, size):
+                last = start // self.width
+                starts.append(last)
+        self._starts = starts
+        if last >= 0:
+            self._head, self._head_start, self._is_head_all = folder.head, last, folder.is_head_all
+
+    def _has_size(self, folder: str, name: str, size: int) -> bool:
+        files = self._files
+        if size == files.file_size:
+            return True
+        return has_size(files.fs, self._folder / folder / name, size, files.file_size, self.size_key)
+
+    def _end_at(self, physical_end: int, expected_end: int = 0) -> None:
         """Set the end after the last entry of a message that ends at ``physical_end`` of the log or before."""
         while self._starts:
             start = self._starts[-1]
-            count = self._count_in(start, physical_end)
+            count = self._count_in(start, physical_end, expected_end - start)
             if count or len(self._starts) == 1:
                 break
             self._files.remove(self._path(start))
@@ -306,26 +343,21 @@ class ConsumeQueue:
         self.min_offset = min(max(self.min_offset, self._starts[0] if self._starts else 0), end)
         self.tail.clear()
 
-    def _count_in(self, start: int, physical_end: int) -> int:
+    def _count_in(self, start: int, physical_end: int, expected: int) -> int:
         """Number of entries in a file whose messages end at ``physical_end`` or before, by binary search.
 
         Entries on disk are in the order of the log without gaps, so that the first entry that fails ends the run.
+
+        :param expected: the number that is tried first.
         """
-        file = self._files.get(self._path(start))
-        # Most queues are short: the first page has all their entries, and one read finds the end.
-        head = file.read(0, min(_HEAD, self._per_file) * self.width)
-        if self._is_filled(head[-self.width :], physical_end):
-            low, high = len(head) // self.width, self._per_file
-        else:
-            low, high = 0, len(head) // self.width - 1
+        low, high = 0, self._per_file
+        guesses = [one for one in (expected, expected - 1) if 0 <= one < high]
         while low < high:
-            middle = (low + high) // 2
-            at = middle * self.width
-            raw = head[at : at + self.width] if at < len(head) else file.read(at, self.width)
-            if self._is_filled(raw, physical_end):
+            middle = guesses.pop() if guesses else (low + high) // 2
+            if self._is_filled(self._read_file(start + middle, 1), physical_end):
                 low = middle + 1
             else:
-                high = middle
+                high, guesses = middle, []
         return low
 
     def _drop_checksums(self) -> None:
@@ -336,6 +368,13 @@ class ConsumeQueue:
     def _erase_from(self, offset: int) -> None:
         if self._starts and offset - self._starts[-1] < self._per_file:
             self._files.erase(self._path(self._starts[-1]), (offset - self._starts[-1]) * self.width)
+
+    def _is_blank_from(self, offset: int) -> bool:
+        """True if nothing was written to the last file from ``offset`` on, as far as :meth:`load` was told."""
+        if not self._starts:
+            return True
+        rest = self._head[(offset - self._head_start) * self.width :]
+        return self._is_head_all and self._starts[-1] == self._head_start and rest == bytes(len(rest))
 
     def raise_minimum(self, physical_start: int) -> None:
         """Move the minimum offset to the first entry whose message is at ``physical_start`` of the log or later."""
@@ -386,11 +425,14 @@ class ConsumeQueue:
     def _path(self, start: int) -> Path:
         path = self._paths.get(start)
         if path is None:
-            path = self._paths[start] = self._directory / segment_name(start * self.width)
+            path = self._folder.joinpath(str(self.queue_id), segment_name(start * self.width))
+            self._paths[start] = path
         return path
 
     def _is_filled(self, raw: bytes, physical_end: int) -> bool:
         """True if an entry was written, and is blank or of a message that ends at ``physical_end`` or before."""
+        if len(raw) < self.width:
+            return False
         physical, size = self.layout.unpack(raw)[:2]
         blank = size == BLANK_SIZE and physical == 0
         return bool(size > 0 and physical >= 0 and (blank or physical + size <= physical_end))

@@ -53,7 +53,7 @@ class QueueEnds(msgspec.Struct):
     queues: list[QueueEnd] = []
 
     def by_key(self) -> dict[Key, QueueEnd]:
-        """The ends by topic and queue id."""
+        """Return the items of ``queues`` by topic and queue id."""
         return {(end.topic, end.queue_id): end for end in self.queues}
 
 

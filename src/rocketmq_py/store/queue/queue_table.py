@@ -8,12 +8,12 @@ from pathlib import Path
 
 from rocketmq_py.core.paths import component_fault, quoted_name
 from rocketmq_py.errors import MessageIllegal, StoreCorrupt
-from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.fs.filesystem import FileSystem, InnerFolder
 from rocketmq_py.store.fs.layout import StoreLayout, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.confirm_offset import Entries
-from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.consume_queue import HEAD_BYTES, ConsumeQueue
 from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds
 from rocketmq_py.store.settings import StoreConfig
 
@@ -67,10 +67,10 @@ class QueueTable:
         self._ids.setdefault(queue.topic, set()).add(queue.queue_id)
 
     def _make(self, topic: str, queue_id: int, *, batched: bool) -> ConsumeQueue:
+        directory = self._layout.topic_directory(topic, batched=batched)
         if batched:
-            directory = self._layout.batch_queue_directory(topic, queue_id)
             return BatchConsumeQueue(topic, queue_id, directory, self._batch_files, self._stored_at)
-        return ConsumeQueue(topic, queue_id, self._layout.queue_directory(topic, queue_id), self._files)
+        return ConsumeQueue(topic, queue_id, directory, self._files)
 
     def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         return self.by_key.get((topic, queue_id)) or self.create(topic, queue_id)
@@ -88,28 +88,31 @@ class QueueTable:
         newest = -1
         expected = ends.by_key() if ends is not None else {}
         # Queue by queue, because only few files can be open at once.
-        for topic, queue_id, batched in self._on_disk():
-            queue = self._make(topic, queue_id, batched=batched)
+        for folder, batched in self._on_disk():
+            key = folder.outer, int(folder.name)
+            queue = self._make(*key, batched=batched)
             self._add(queue)
-            reason = self._load_queue(queue, ends, expected.get((topic, queue_id)), physical_start)
+            reason = self._load_queue(queue, folder, ends, expected.get(key), physical_start)
             if reason is not None:
-                self.damaged[topic, queue_id] = reason
+                self.damaged[key] = reason
                 self.replace(queue)
                 continue
             if physical_end is not None:
                 queue.load_below(physical_end)
             queue.raise_minimum(physical_start)
             newest = max(newest, queue.last_physical_end())
+            queue.loaded()
         if self.by_key:
             self._add_missing(expected)
         return newest
 
     def _load_queue(
-        self, queue: ConsumeQueue, ends: QueueEnds | None, end: QueueEnd | None, physical_start: int
-    ) -> str | None:
+        self, queue: ConsumeQueue, folder: InnerFolder, ends: QueueEnds | None, end: QueueEnd | None,
+        physical_start: int,
+    ) -> str | None:  # fmt: skip
         """Load a queue; return a description of the damage of its files, None if there is none."""
         try:
-            queue.load()
+            queue.load(folder, end.end if end is not None else 0)
         except StoreCorrupt as e:
             recorded = ends is not None and (ends.batch_file_size if queue.is_batched else ends.file_size)
             if not recorded or recorded != queue.file_size:
@@ -145,22 +148,26 @@ class QueueTable:
         """Return the arguments of :meth:`QueueEndsFile.snapshot` for this table."""
         return self.by_key.values(), log_begin, self._files.file_size, self._batch_files.file_size
 
-    def _on_disk(self) -> Iterator[tuple[str, int, bool]]:
-        """Topic, id and kind (batch or not) of every queue on disk."""
+    def _on_disk(self) -> Iterator[tuple[InnerFolder, bool]]:
+        """Folder and kind (batch or not) of every queue on disk; its name is a number."""
         for root, batched in ((self._layout.consume_queue, False), (self._layout.batch_consume_queue, True)):
-            yield from ((topic, queue_id, batched) for topic, queue_id in self._below(root))
+            yield from ((folder, batched) for folder in self._below(root))
 
-    def _below(self, root: Path) -> Iterator[tuple[str, int]]:
-        for topic in self._fs.names(root):
+    def _below(self, root: Path) -> Iterator[InnerFolder]:
+        refused = set()
+        for folder in self._fs.inner_folders(root, HEAD_BYTES):
+            topic, name = folder.outer, folder.name
             fault = component_fault(topic)
             if fault is not None:
-                _log.warning("folder %s of %s cannot belong to a topic, ignored: %s", quoted_name(topic), root, fault)
-                continue
-            for name in self._fs.names(root / topic) if self._fs.is_directory(root / topic) else ():
-                if name.isascii() and name.isdecimal():
-                    yield topic, int(name)
-                else:
-                    _log.warning("%s is not a consume queue, ignored", root / topic / name)
+                if topic not in refused:
+                    refused.add(topic)
+                    _log.warning(
+                        "folder %s of %s cannot belong to a topic, ignored: %s", quoted_name(topic), root, fault
+                    )
+            elif name.isascii() and name.isdecimal():
+                yield folder
+            else:
+                _log.warning("%s is not a consume queue, ignored", root / topic / name)
 
     def commit_pending(self, touched: Iterable[ConsumeQueue]) -> None:
         """Make pending entries of these queues readable and write long tails to their files.

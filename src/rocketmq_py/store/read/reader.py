@@ -308,8 +308,11 @@ class Reader:
         message_filter: MessageFilter | None,
         residency: Residency | None,
     ) -> Iterator[E]:
-        """Return the leading ``entries``, as many as one read needs, whose records are all in main memory.
+        """Check that the records of the leading ``entries``, as many as one read can need, are in main memory.
 
+        Returns these entries, and further ones only if they need no check.
+
+        :param max_count: maximum number of messages of the read; ``limit`` is the maximum of bytes.
         :param residency: None to return all entries without a check, and read from disk.
         :raises NotInMemory: some of these records are not in main memory.
         """

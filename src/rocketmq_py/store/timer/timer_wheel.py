@@ -194,7 +194,7 @@ class TimerLog:
                 return
 
     def _step_back(self, messages_end: int) -> None:
-        """Move the end before the last entries whose messages the commit log does not have."""
+        """Drop the last entries whose messages begin at ``messages_end``, the end of the commit log, or later."""
         while (newest := self.newest()) is not None and newest.physical >= messages_end:
             self.end -= UNIT_SIZE
             before = self.end - self._file_size

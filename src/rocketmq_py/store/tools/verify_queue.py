@@ -76,7 +76,10 @@ class QueueCheck:
             self._compare(queue)
 
     def _jump(self, queue: _Queue, found: Found) -> None:
-        """Handle a record whose queue offset is not the expected one."""
+        """Report a record whose queue offset is not the expected one, and expect the offsets after it from now on.
+
+        A larger offset is a problem; a smaller one is only a note, because it means that the topic was created again.
+        """
         self._compare(queue)
         at = found.physical_offset
         if found.queue_offset < queue.next:

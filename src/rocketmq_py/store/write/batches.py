@@ -295,6 +295,7 @@ def encode_uniform(
     """Encode the records of uniform messages.
 
     :param head: fixed part of a record; its CRC and offsets are replaced.
+    :param topic_part: length and name of the topic, encoded as in a record.
     :param queue_offset: queue offset of the first record.
     :param physical: physical offset of the first record.
     :param born: encoded born timestamp and host of each record; empty: those of ``head``.

@@ -40,9 +40,9 @@ class NewRecord(msgspec.Struct, gc=False):
 
 
 class KindTarget(NamedTuple):
-    """Topic and queue of the sends of one kind in a run, and system flags and tags code of their records.
+    """Where to store those sends of a run that differ only in body and keys (a kind), and fields of their records.
 
-    See :class:`NewRecord`.
+    ``sys_flag`` and ``tags_code`` are those of :class:`NewRecord`.
     """
 
     topic: str
@@ -166,7 +166,10 @@ class QueryResult(msgspec.Struct, gc=False):
 
 
 class Boundary(enum.Enum):
-    """Offset returned by a search by time: LOWER the first not before the time, UPPER the last not after it."""
+    """What a search by time returns the offset of.
+
+    LOWER: the first message stored at the time or later. UPPER: the last message stored at the time or earlier.
+    """
 
     LOWER = "lower"
     UPPER = "upper"

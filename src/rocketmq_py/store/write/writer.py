@@ -125,11 +125,15 @@ class Writer:
         return self._refusal
 
     def now(self) -> int:
-        """Store timestamp of appends until the next :meth:`flush`; it never decreases."""
+        """Store timestamp of appends until the next :meth:`flush` or :meth:`end_turn`; it never decreases."""
         now = self._now
         if not now:
             now = self._now = self.last_timestamp = max(self._clock(), self.last_timestamp)
         return now
+
+    def end_turn(self) -> None:
+        """Take the time anew for what is appended next, though nothing was appended since :meth:`now`."""
+        self._now = 0
 
     @property
     def has_chunks(self) -> bool:

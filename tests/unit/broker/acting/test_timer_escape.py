@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rocketmq_py.broker.acting import timer_escape
 from rocketmq_py.broker.acting.timer_escape import TimerEscape
 from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.broker.timer.slave_timers import SlaveTimers
 from rocketmq_py.errors import BrokerError, NoRouteError
-from rocketmq_py.properties import Property, decode_properties
+from rocketmq_py.properties import Property, decode_properties, encode_properties
 from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.protocol.headers.send import RecallMessage
 from rocketmq_py.remoting.rpc_client import RpcClient
@@ -421,3 +424,215 @@ def test_the_slave_checkpoint_stays_until_a_master_asks(tmp_path: Path) -> None:
     assert [name for name, _ in slave.others.took] == ["a", "b"]
     slave.timers.stop_acting()
     slave.services.close()
+
+
+# -- the decisions alone, with timers in memory
+
+
+class Timers:
+    """In the place of the slave's timers: entries are names, messages are found by them."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+        self.waiting: list[str] = []
+        self.messages: dict[str, Any] = {}
+        self.asked: list[tuple[int, int]] = []
+        self.taken: list[tuple[str, str | None, int]] = []
+        self.untaken_until: list[tuple[str, int]] = []
+        self.back: list[set[str]] = []
+        self.states: list[str] = []
+
+    def due(self, now: int, most: int) -> list[str]:
+        self.asked.append((now, most))
+        due, self.entries = self.entries[:most], self.entries[most:]
+        return due
+
+    def untaken(self) -> list[str]:
+        return list(self.waiting)
+
+    def escaped_message(self, entry: str, now: int) -> Any:
+        return self.messages[entry]
+
+    def mark_taken(self, entry: str, topic: str | None, now: int) -> None:
+        self.waiting = [one for one in self.waiting if one != entry]
+        self.taken.append((entry, topic, now))
+
+    def mark_untaken(self, entry: str, until: int) -> None:
+        if entry not in self.waiting:
+            self.waiting.append(entry)
+        self.untaken_until.append((entry, until))
+
+    def put_back(self, entries: set[str]) -> None:
+        self.back.append(set(entries))
+
+    def start_acting(self) -> None:
+        self.states.append("acts")
+
+    def stop_acting(self) -> None:
+        self.states.append("stops")
+
+
+class Bench:
+    """Names of messages begin with their topic: ``t1``. ``failures``: what masters raise, by topic or name."""
+
+    def __init__(self) -> None:
+        self.now = START_MS
+        self.timers = Timers()
+        self.failures: dict[str, Exception] = {}
+        self.put_names: list[tuple[str, str | None]] = []
+        self.applied: list[tuple[str, bytes, int]] = []
+        self.is_done = True
+        subject: Any = TimerEscape
+        self.escape: TimerEscape = subject(
+            self.timers, SimpleNamespace(put=self.put),
+            SimpleNamespace(topic="revive", apply_timer_entry=self.apply), lambda: self.now,
+        )  # fmt: skip
+
+    async def put(self, record: Any, key: str | None) -> None:
+        name = record.body.decode()
+        self.put_names.append((name, key))
+        await asyncio.sleep(0)
+        failure = self.failures.get(name) or self.failures.get(record.topic)
+        if failure is not None:
+            raise failure
+
+    def apply(self, tag: str, body: bytes, offset: int) -> bool:
+        self.applied.append((tag, body, offset))
+        return self.is_done
+
+    def due(self, *names: str, topic: str | None = None) -> None:
+        for name in names:
+            record = NewRecord(topic or name[0], 0, name.encode(), encode_properties({"TAGS": "ck"}))
+            self.timers.messages[name] = SimpleNamespace(record=record, key=f"key of {name}", queue_offset=7)
+            self.timers.entries.append(name)
+
+    def send(self) -> bool:
+        return asyncio.run(self.escape.send_due(self.now))
+
+    def taken(self) -> list[str]:
+        return sorted(entry for entry, *_ in self.timers.taken)
+
+
+def test_due_messages_are_sent_with_their_keys_and_marked() -> None:
+    bench = Bench()
+    bench.due("t1", "t2", "u1")
+    assert bench.send() is False
+    assert sorted(bench.put_names) == [(name, f"key of {name}") for name in ("t1", "t2", "u1")]
+    assert sorted(bench.timers.taken) == [("t1", "t", START_MS), ("t2", "t", START_MS), ("u1", "u", START_MS)]
+    assert bench.timers.back == [set()]
+
+
+def test_a_full_portion_says_that_there_may_be_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer_escape, "_AT_ONCE", 2)
+    bench = Bench()
+    bench.due("t1", "t2", "t3")
+    assert [bench.send(), bench.send()] == [True, False]
+    assert bench.timers.asked == [(START_MS, 2)] * 2
+    assert bench.taken() == ["t1", "t2", "t3"]
+
+
+def test_a_message_that_is_gone_is_done() -> None:
+    bench = Bench()
+    bench.timers.entries, bench.timers.messages = ["gone"], {"gone": None}
+    bench.send()
+    assert (bench.timers.taken, bench.put_names) == ([("gone", None, START_MS)], [])
+
+
+def test_a_topic_that_nobody_has_is_tried_with_one_message_only() -> None:
+    bench = Bench()
+    bench.failures["t"] = NoRouteError("nobody has t")
+    bench.due("t1", "t2", "t3", "u1")
+    bench.send()
+    assert sorted(name for name, _ in bench.put_names) == ["t1", "u1"]
+    assert bench.taken() == ["u1"]
+    assert sorted(bench.timers.untaken_until) == [
+        (name, START_MS + timer_escape._RETRY_MS) for name in ("t1", "t2", "t3")
+    ]  # fmt: skip
+
+
+def test_a_message_that_is_refused_does_not_stop_the_others() -> None:
+    bench = Bench()
+    bench.failures["t1"] = BrokerError.of(13, "illegal")
+    bench.due("t1", "t2", "t3")
+    bench.send()
+    assert (bench.taken(), [name for name, _ in bench.timers.untaken_until]) == (["t2", "t3"], ["t1"])
+
+
+def test_messages_that_wait_are_tried_again_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.failures["t"] = NoRouteError("nobody has t")
+    bench.due("t1")
+    bench.send()
+    bench.now += timer_escape._RETRY_MS - 1
+    bench.send()
+    assert len(bench.put_names) == 1
+    bench.now += 1
+    bench.send()
+    assert len(bench.put_names) == 2
+    bench.failures.clear()
+    bench.now += timer_escape._RETRY_MS
+    bench.send()
+    assert bench.taken() == ["t1"]
+    bench.send()
+    assert caplog.messages == [
+        "timed messages wait, no other master accepts them: nobody has t",
+        "other masters accept all timed messages again",
+    ]
+
+
+def test_it_is_not_over_while_a_message_waits(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.failures["t"] = NoRouteError("nobody has t")
+    bench.due("t1", "u1")
+    bench.send()
+    bench.due("u2")
+    bench.send()
+    assert "accept all timed messages again" not in caplog.text
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_entries_of_the_revive_log_are_applied_here(is_done: bool) -> None:
+    bench = Bench()
+    bench.is_done = is_done
+    bench.due("r1", topic="revive")
+    bench.send()
+    assert (bench.applied, bench.put_names) == ([("ck", b"r1", 7)], [])
+    assert bool(bench.timers.taken) is is_done
+    assert bool(bench.timers.untaken_until) is not is_done
+
+
+def test_what_is_under_way_when_it_ends_is_put_back() -> None:
+    bench = Bench()
+    bench.due("t1")
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    bench.escape._escape.put = never  # type: ignore[method-assign]
+
+    async def run() -> None:
+        task = asyncio.ensure_future(bench.escape.run())
+        await asyncio.sleep(0.01)
+        assert bench.timers.states == ["acts"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    assert bench.timers.states == ["acts", "stops"]
+    assert bench.timers.back == [{"t1"}]
+
+
+def test_a_slave_that_acts_again_tries_waiting_messages_at_once() -> None:
+    bench = Bench()
+    bench.failures["t"] = NoRouteError("nobody has t")
+    bench.due("t1")
+
+    async def act() -> None:
+        task = asyncio.ensure_future(bench.escape.run())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(act())
+    asyncio.run(act())
+    assert [name for name, _ in bench.put_names] == ["t1", "t1"]

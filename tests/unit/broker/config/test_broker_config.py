@@ -128,3 +128,11 @@ def test_keys_without_effect_are_listed() -> None:
 @pytest.mark.parametrize("field", BrokerConfig.__struct_fields__ + StoreConfig.__struct_fields__)
 def test_every_own_key_is_listed_as_such(field: str) -> None:
     assert field == "ignored" or java_key(field) in JAVA_DEFAULTS or java_key(field) in OURS
+
+
+def test_settings_that_java_lacks_have_their_documented_defaults() -> None:
+    ours = java_settings(BrokerConfig()) | java_settings(StoreConfig())
+    assert {key: ours[key] for key in OURS & ours.keys()} == {
+        "enableTopicMessageTypeCheck": "false", "haAllowedSlaves": "", "maxOpenQueueFiles": "512",
+        "slaveKeepLargerOffset": "false", "slaveSyncInterval": "60000",
+    }  # fmt: skip

@@ -1,12 +1,23 @@
-"""A slave: refused requests, pulls, and that it appends nothing of its own to its master's log."""
+"""A slave: refused requests, pulls, that it appends nothing of its own to its master's log, and how it fetches that."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.ha.slave import HaSlave, MasterLink
+from rocketmq_py.errors import CorruptFrame, ReplicaRefused, StoreError
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode, MessageRequestModes
@@ -15,6 +26,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.cluster import AllGroups, AllTopics
 from rocketmq_py.protocol.headers.offset import ResetOffset
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
+from rocketmq_py.server.tls import TlsMode, TlsSettings
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
@@ -275,3 +287,355 @@ def test_requests_without_paging_get_everything(running: InProcess, client: Clie
     running.config.split_metadata_size = 5
     tree = fastjson.loads(client.ask(Code.GET_ALL_TOPIC_CONFIG).body)
     assert tree["topicConfigTable"].keys() == running.services.topics.table.keys()
+
+
+# -- the connection to the master
+
+
+PIECE = struct.Struct(">qi")
+
+
+class Replica:
+    """The replica of a store that takes pieces at its end."""
+
+    def __init__(self, end: int = 100) -> None:
+        self.end = end
+        self.appended: list[tuple[int, bytes]] = []
+        self.dispatched = 0
+        self.failure: StoreError | None = None
+
+    def append(self, offset: int, piece: bytes) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.appended.append((offset, bytes(piece)))
+        self.end = offset + len(piece)
+
+    def dispatch(self) -> None:
+        self.dispatched += 1
+
+
+class MasterTransport(asyncio.Transport):
+    """Notes the reports of a slave; ends its connection when it is closed."""
+
+    def __init__(self, link: MasterLink) -> None:
+        super().__init__()
+        self.link = link
+        self.reports: list[int] = []
+        self.aborted = False
+        self.options: list[tuple[int, ...]] = []
+        link.connection_made(self)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return SimpleNamespace(setsockopt=lambda *option: self.options.append(option)) if name == "socket" else default
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.reports.append(*struct.unpack(">q", data))
+
+    def abort(self) -> None:
+        if not self.aborted:
+            self.aborted = True
+            self.link.connection_lost(None)
+
+
+class Site:
+    """A slave whose connections are in memory. ``refusals``: what the attempts to come raise."""
+
+    def __init__(self, tls: TlsSettings | None = None, **config: Any) -> None:
+        self.now = 1_000
+        self.replica = Replica()
+        self.config = BrokerConfig(broker_role="SLAVE", broker_id=1, **config)
+        store: Any = SimpleNamespace(replica=self.replica)
+        self.slave = HaSlave(self.config, store, lambda: self.now, tls)
+        self.refusals: list[Exception | None] = []
+        self.attempts: list[tuple[str, int, bool, float]] = []
+        self.transports: list[MasterTransport] = []
+
+    async def connect(self, make: Any, host: str, port: int, *, ssl: Any) -> tuple[Any, Any]:
+        self.attempts.append((host, port, ssl is not None, asyncio.get_running_loop().time()))
+        failure = self.refusals.pop(0) if self.refusals else None
+        if failure is not None:
+            raise failure
+        self.transports.append(MasterTransport(make()))
+        return self.transports[-1], self.transports[-1].link
+
+    def play(self, test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def run() -> None:
+            asyncio.get_running_loop().create_connection = self.connect  # type: ignore[assignment]
+            self.slave.start()
+            await test()
+            await self.slave.stop()
+            assert not self.slave.is_connected
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+        asyncio.run(run())
+
+    def pauses(self) -> list[float]:
+        times = [at for *_, at in self.attempts]
+        return [later - earlier for earlier, later in pairwise(times)]
+
+
+def frame(offset: int, data: bytes) -> bytes:
+    return PIECE.pack(offset, len(data)) + data
+
+
+def test_a_slave_connects_when_it_knows_its_master() -> None:
+    site = Site()
+
+    async def test() -> None:
+        await asyncio.sleep(10)
+        assert (site.attempts, site.slave.is_connected) == ([], False)
+        site.slave.follow("10.0.0.1:10912")
+        await asyncio.sleep(0.1)
+        assert [attempt[:3] for attempt in site.attempts] == [("10.0.0.1", 10912, False)]
+        assert site.slave.is_connected
+        assert site.transports[0].reports == [100]
+        assert site.transports[0].options == [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+
+    site.play(test)
+    assert site.transports[0].aborted
+
+
+def test_pieces_are_appended_and_reported() -> None:
+    site = Site()
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.1)
+        link, transport = site.transports[0].link, site.transports[0]
+        site.now += 7
+        link.data_received(frame(100, b"abc")[:14])
+        assert site.replica.appended == [(100, b"ab")]
+        assert transport.reports == [100, 102]
+        link.data_received(frame(100, b"abc")[14:] + frame(103, b"de"))
+        assert site.replica.appended[1:] == [(102, b"c"), (103, b"de")]
+        assert (transport.reports, site.replica.dispatched) == ([100, 102, 105], 2)
+        assert (site.slave.read_ms, site.slave.written_ms) == (1_007, 1_007)
+        site.now += 1
+        link.data_received(frame(105, b""))
+        assert transport.reports == [100, 102, 105], "a heartbeat is no progress"
+        assert (site.slave.read_ms, site.slave.written_ms) == (1_008, 1_007)
+        assert site.slave.received.last_second(site.now + 1_000) >= 0
+
+    site.play(test)
+
+
+@pytest.mark.parametrize(
+    ("failure", "level"),
+    [(ReplicaRefused("the logs differ"), logging.ERROR), (StoreError("the disk is full"), logging.WARNING)],
+)
+def test_a_piece_that_is_refused_ends_the_connection(
+    failure: StoreError, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = Site()
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.1)
+        site.replica.failure = failure
+        site.transports[0].link.data_received(frame(100, b"abc"))
+        assert (site.transports[0].aborted, site.transports[0].reports) == (True, [100])
+        await asyncio.sleep(0.2)
+        assert len(site.attempts) == 2
+
+    site.play(test)
+    [record] = [record for record in caplog.records if "cannot be fetched" in record.getMessage()]
+    assert record.getMessage() == (
+        f"the log of the master cannot be fetched from h:1: {failure}; trying again every few seconds"
+    )
+    assert record.levelno == level
+
+
+def test_a_corrupt_frame_ends_the_connection() -> None:
+    site = Site()
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.1)
+        site.transports[0].link.data_received(PIECE.pack(100, -1))
+        assert site.transports[0].aborted
+        assert isinstance(site.transports[0].link.fault, CorruptFrame)
+
+    site.play(test)
+
+
+def test_attempts_are_further_and_further_apart_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    site = Site()
+    site.refusals = [ConnectionRefusedError(111, "refused")] * 8
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(15)
+        assert site.pauses() == pytest.approx([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0], abs=0.08)
+        assert site.slave.is_connected is False
+        await asyncio.sleep(5)
+        site.transports[0].link.data_received(frame(100, b"a"))
+        assert "fetching the log of the master from h:1 again" in caplog.text
+        site.transports[0].link.data_received(frame(101, b"a"))
+        lost_at = asyncio.get_running_loop().time()
+        site.transports[0].link.connection_lost(None)
+        await asyncio.sleep(0.3)
+        assert site.attempts[-1][3] - lost_at == pytest.approx(0.1, abs=0.08), "it worked in between"
+
+    site.play(test)
+    assert caplog.text.count("cannot be fetched from h:1") == 2
+    assert "the master has closed the connection" in caplog.text
+    assert caplog.text.count("h:1 again") == 1
+
+
+def test_another_master_is_followed_at_once() -> None:
+    site = Site()
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.1)
+        site.slave.follow("h:1")
+        assert not site.transports[0].aborted
+        site.slave.follow("h:2")
+        assert site.transports[0].aborted
+        await asyncio.sleep(0.05)
+        assert [(host, port) for host, port, *_ in site.attempts] == [("h", 1), ("h", 2)]
+        site.slave.follow(None)
+        assert site.transports[1].aborted
+        await asyncio.sleep(20)
+        assert len(site.attempts) == 2
+        assert not site.slave.is_connected
+
+    site.play(test)
+
+
+def test_a_change_ends_a_pause() -> None:
+    site = Site()
+    site.refusals = [OSError("x")] * 5
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(2)
+        assert len(site.attempts) == 5
+        site.slave.follow("h:2")
+        await asyncio.sleep(0.05)
+        assert site.attempts[-1][:2] == ("h", 2)
+
+    site.play(test)
+
+
+@pytest.mark.parametrize(("silent_ms", "ended"), [(20_000, False), (20_001, True)])
+def test_a_silent_master_is_given_up(silent_ms: int, ended: bool) -> None:
+    site = Site()
+
+    async def test() -> None:
+        site.slave.tick()
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.1)
+        site.now += silent_ms
+        site.slave.tick()
+        assert site.transports[0].aborted is ended
+        fault = site.transports[0].link.fault
+        assert (fault == f"nothing was received for {silent_ms} ms (haHousekeepingInterval)") is ended
+
+    site.play(test)
+
+
+@pytest.mark.parametrize(("waited_ms", "reports"), [(5_000, [100]), (5_001, [100, 100])])
+def test_a_slave_reports_every_five_seconds(waited_ms: int, reports: list[int]) -> None:
+    site = Site()
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.1)
+        site.now += waited_ms
+        site.slave.tick()
+        site.slave.tick()
+        assert site.transports[0].reports == reports
+
+    site.play(test)
+
+
+# -- with TLS
+
+
+def tls(monkeypatch: pytest.MonkeyPatch, mode: str = "permissive") -> TlsSettings:
+    monkeypatch.setattr(TlsSettings, "client_context", lambda _: "context")
+    return TlsSettings(server_mode=TlsMode(mode), test_mode=True)
+
+
+@pytest.mark.parametrize("failure", [TimeoutError(), ssl.SSLError("no"), ConnectionResetError()])
+def test_a_master_without_tls_is_reached_without_it_from_then_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: Exception
+) -> None:
+    site = Site(tls(monkeypatch))
+    site.refusals = [failure]
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.05)
+        assert [secured for *_, secured, _ in site.attempts] == [True, False]
+        assert site.slave.is_connected
+        site.transports[0].link.connection_lost(None)
+        await asyncio.sleep(0.2)
+        assert [secured for *_, secured, _ in site.attempts] == [True, False, False]
+        site.slave.follow("h:2")
+        await asyncio.sleep(0.05)
+        assert site.attempts[-1][2] is True, "another master may have it"
+
+    site.play(test)
+    assert caplog.text.count("the HA port h:1 does not speak TLS, connecting without") == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "failure"), [("enforcing", ssl.SSLError("no")), ("permissive", ssl.SSLCertVerificationError("bad"))]
+)
+def test_tls_is_not_left_out_if_it_is_required_or_refused(
+    monkeypatch: pytest.MonkeyPatch, mode: str, failure: Exception
+) -> None:
+    site = Site(tls(monkeypatch, mode))
+    site.refusals = [failure] * 3
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.05)
+        assert [secured for *_, secured, _ in site.attempts] == [True]
+
+    site.play(test)
+
+
+def test_a_master_that_refuses_is_not_tried_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(tls(monkeypatch))
+    site.refusals = [ConnectionRefusedError()]
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.05)
+        assert [secured for *_, secured, _ in site.attempts] == [True]
+
+    site.play(test)
+
+
+def test_an_attempt_ends_after_three_seconds() -> None:
+    site = Site()
+
+    async def hang(make: Any, host: str, port: int, *, ssl: Any) -> tuple[Any, Any]:
+        site.attempts.append((host, port, ssl is not None, asyncio.get_running_loop().time()))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    site.connect = hang  # type: ignore[method-assign]
+
+    async def test() -> None:
+        site.slave.follow("h:1")
+        await asyncio.sleep(7)
+        assert site.pauses() == pytest.approx([3.1, 3.2], abs=0.2)
+
+    site.play(test)
+
+
+def test_a_new_attempt_is_not_ended_because_the_last_one_was_silent() -> None:
+    site = Site()
+
+    async def test() -> None:
+        site.now += 60_000
+        site.slave.follow("h:1")
+        await asyncio.sleep(0.1)
+        site.slave.tick()
+        assert not site.transports[0].aborted
+
+    site.play(test)

@@ -280,3 +280,16 @@ def test_a_slave_may_keep_larger_offsets(tmp_path: Path, keeps: bool, offset: in
     offsets = following.slave.services.offsets
     assert [offsets.query("g", "t", 0), offsets.query("g", "t", 2), offsets.query("g", "other", 0)] == [offset, 7, 4]
     following.close()
+
+
+def test_counts_of_timed_messages_are_taken_over(following: Following) -> None:
+    metrics = following.master.services.timers.metrics
+    metrics.add("t", 1, 5)
+    metrics.persist()
+    following.say()
+
+    async def scenario() -> None:
+        await following.copied()
+
+    following.run(scenario)
+    assert following.slave.services.timers.metrics.total == 1

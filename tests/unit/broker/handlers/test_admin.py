@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from rocketmq_py.broker.stats import Meter
+from rocketmq_py.protocol.bodies.admin import HaStatus
 from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers.cluster import ExchangeHaInfo, NotifyMinBrokerIdChange, ResetMasterFlushOffset
 from rocketmq_py.protocol.headers.pull import QueryMessage, ViewMessage
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.record import decode_records
-from tests.unit.broker.harness import Client, InProcess
+from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import pull, send
 
 
@@ -93,3 +96,65 @@ def test_a_meter_reaches_as_far_back_as_its_samples() -> None:
     assert meter.rate(10_000) == 0.0
     assert meter.rate(20_000) == 2.5
     assert meter.rate(600_000) == 2.5
+
+
+# -- requests of name servers and other brokers, and of administrators about files
+
+
+def test_brokers_of_the_same_name_exchange_their_logs(running: InProcess, client: Client) -> None:
+    answer = client.ask(Code.EXCHANGE_BROKER_HA_INFO, ExchangeHaInfo())
+    assert answer.ext == {
+        "masterHaAddress": running.services.role.ha_address, "masterFlushOffset": "0",
+        "masterAddress": running.services.address,
+    }  # fmt: skip
+    told = ExchangeHaInfo(master_address="m:1", master_ha_address="m:2")
+    assert client.ask(Code.EXCHANGE_BROKER_HA_INFO, told).ext == {}
+
+
+def test_the_state_of_replication_is_shown(running: InProcess, client: Client) -> None:
+    client.ask(Code.SEND_MESSAGE_V2, send(), b"body")
+    status = HaStatus.decode(client.ask(Code.GET_BROKER_HA_STATUS).body)
+    assert (status.master, status.in_sync_slave_nums, status.ha_connection_info) == (True, 0, [])
+    assert status.master_commit_log_max_offset == running.services.store.max_physical_offset > 0
+
+
+def test_a_slave_notes_the_flushed_offset_of_its_master(tmp_path: Path) -> None:
+    with broker(tmp_path, broker_role="SLAVE", broker_id=1) as slave:
+        client = slave.connect()
+        assert client.ask(Code.RESET_MASTER_FLUSH_OFFSET, ResetMasterFlushOffset(master_flush_offset=77)).code == 0
+        status = HaStatus.decode(client.ask(Code.GET_BROKER_HA_STATUS).body)
+        assert not status.master
+        assert fastjson.loads(client.ask(Code.GET_BROKER_HA_STATUS).body)["haClientRuntimeInfo"][
+            "masterFlushOffset"
+        ] == 77  # fmt: skip
+
+
+def test_news_of_the_smallest_id_reach_the_role(tmp_path: Path) -> None:
+    with broker(tmp_path, broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True) as slave:
+        news = NotifyMinBrokerIdChange(min_broker_id=1, broker_name="broker-a", min_broker_addr="s:1")
+        assert slave.connect().ask(Code.NOTIFY_MIN_BROKER_ID_CHANGE, news).code == 0
+        assert slave.services.role.is_acting
+
+
+def test_queues_of_topics_that_are_gone_are_deleted(running: InProcess, client: Client) -> None:
+    for topic in ("gone", "kept"):
+        client.ask(Code.SEND_MESSAGE_V2, send(topic), b"body")
+    running.turn()
+    del running.services.topics.table["gone"]
+    assert client.ask(Code.CLEAN_UNUSED_TOPIC).code == 0
+    assert {topic for topic, _ in running.services.store.queues()} == {"kept"}
+
+
+def test_expired_files_are_deleted_on_request(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    asked: list[str] = []
+    monkeypatch.setattr(running.services.store, "delete_expired", lambda: asked.append("files"))
+    assert client.ask(Code.DELETE_EXPIRED_COMMITLOG).code == 0
+    assert asked == ["files"]
+    assert client.ask(Code.CLEAN_EXPIRED_CONSUMEQUEUE).code == 0
+    assert asked == ["files"]
+    assert [line.partition(" ")[2] for line in caplog.messages if " requested " in line] == [
+        "requested the deletion of expired commit log files", "requested the cleaning of expired consume queues"
+    ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.metadata.topics import initial_topics
+from rocketmq_py.broker.metadata.topics import TopicConfigs, initial_topics
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.group import (
@@ -26,12 +26,14 @@ from rocketmq_py.protocol.headers.group import DeleteGroup, GetConsumeStats, Gro
 from rocketmq_py.protocol.headers.offset import CloneGroupOffset, ResetOffset
 from rocketmq_py.protocol.headers.pop import Notification, PeekMessage
 from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
+from rocketmq_py.store.config.config_journal import JournaledFile
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pop, pull, send
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 
 def ask(client: Client, code: Code, header: Any = None, body: bytes = b"") -> Command:
@@ -431,3 +433,16 @@ def test_a_repeated_topic_is_counted_once(running: InProcess, client: Client) ->
     header = GetConsumeStats(consumer_group="g", topic_list=";".join(["t"] * 1_000))
     assert client.ask(Code.GET_CONSUME_STATS, header).code == 0
     assert looked_at == [0, 1, 2]
+
+
+def test_the_file_of_topics_is_read_once_at_a_start() -> None:
+    fs = MemoryFileSystem()
+    path = Path("/config/topics.json")
+    fs.write(path, b'{"topicConfigTable":{"a":{"topicName":"a"}},"dataVersion":{"counter":7}}')
+    read, reading = [], fs.read
+    fs.read = lambda one: (read.append(one), reading(one))[1]  # type: ignore[method-assign,func-returns-value]
+    topics = TopicConfigs(JournaledFile(path, fs), BrokerConfig(), lambda: 0)
+    topics.read_file()
+    topics.load()
+    assert topics.get("a") is not None
+    assert read.count(path) == 1

@@ -13,9 +13,11 @@ from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.pop import AckMessage
 from rocketmq_py.store import Appended, NewRecord
+from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import (
     REVIVE_MS,
@@ -416,3 +418,46 @@ def test_impossible_invisible_times_are_refused(running: InProcess, client: Clie
     assert changed.code == ResponseCode.INVALID_PARAMETER
     assert "invisibleTime is" in (changed.remark or "")
     assert change_invisible(client, one, 0).code == 0
+
+
+def test_a_pop_without_messages_is_counted(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    missed = running.services.stats.pulls_missed
+    assert take(client) == []
+    assert missed.count == 1
+    put(client, b"a")
+    assert len(take(client)) == 1
+    assert missed.count == 1
+
+
+@pytest.mark.parametrize(("chance", "first"), [(1, b"2"), (49, b"2"), (50, b"1"), (97, b"0")])
+def test_some_pops_of_a_topic_with_priorities_begin_elsewhere(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, chance: int, first: bytes
+) -> None:
+    """Queue 2 has the highest priority; the group reads by priority in half of its pops."""
+    make_topic(running, 3, attributes={"message.type": "PRIORITY"})
+    running.services.groups.put([SubscriptionGroupConfig(group_name="g", attributes={"priority.factor": "50"})])
+    for queue in range(3):
+        put(client, b"%d" % queue, queue_id=queue)
+    monkeypatch.setattr(running.services.pop.pop_service, "random_below", lambda _: chance)
+    assert bodies(take(client, max_msg_nums=1)) == [first]
+
+
+@pytest.mark.parametrize(("chance", "first"), [(0, b"back"), (5, b"back"), (4, b"new"), (95, b"back"), (99, b"new")])
+def test_one_peek_in_five_reads_the_retry_topic_first(
+    running: InProcess, client: Client, chance: int, first: bytes
+) -> None:
+    make_topic(running)
+    running.services.topics.put([TopicConfig(topic_name=pop_handle.pop_retry_topic("t", "g", v2=False))])
+    put(client, b"new")
+    put(client, b"back", topic=pop_handle.pop_retry_topic("t", "g", v2=False))
+    running.services.pop.peek_service.random_below = lambda _: chance
+    answer = client.ask(Code.PEEK_MESSAGE, pop(max_msg_nums=1))
+    assert [message.body for message in decode_records(answer.body)] == [first]
+
+
+def test_a_group_begins_at_the_first_message_of_a_young_queue(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    assert bodies(take(client, init_mode=1)) == [b"a", b"b"]
+    assert running.services.offsets.query("g", "t", 0) >= 0

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.pop.slave import SlaveReviveLog
 from rocketmq_py.protocol.codes import RequestCode as Code
-from tests.unit.broker.harness import Client, InProcess, broker
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.pop_checkpoint import REVIVE_GROUP, CheckPoint
+from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import (
     Popped,
     ack,
@@ -140,3 +143,48 @@ def test_an_offset_reset_drops_messages_in_flight(slave: InProcess, client: Clie
     assert bodies(take(client, max_msg_nums=2)) == MESSAGES[1:3]
     assert ack(client, one).code == 0
     assert told(slave) == 1
+
+
+# -- entries of a Java master's timer
+
+
+def revive_log(slave: InProcess) -> SlaveReviveLog:
+    log = slave.services.pop.revive_log
+    assert isinstance(log, SlaveReviveLog)
+    return log
+
+
+CHECK = CheckPoint(
+    broker_name="broker-a", group="g", invisible_ms=60_000, count=2, pop_time=START_MS + 7, queue_id=0, start_offset=2,
+    topic="t",
+)  # fmt: skip
+
+
+def test_a_check_point_of_the_timer_is_done_when_its_messages_are(slave: InProcess, client: Client) -> None:
+    log = revive_log(slave)
+    tag, body = "ck", CHECK.encode()
+    assert not log.apply_timer_entry(tag, body, 0)
+    assert CHECK.key in log.inflight
+    assert not log.apply_timer_entry(tag, body, 0), "its messages are in flight"
+    log.inflight.ack(CHECK.key, [2])
+    assert not log.apply_timer_entry(tag, body, 0)
+    log.inflight.ack(CHECK.key, [3])
+    assert log.apply_timer_entry(tag, body, 0)
+    assert not log.apply_timer_entry(tag, body, 0), "another check-point of the same pop begins again"
+
+
+def test_entries_that_the_master_has_moved_are_done(slave: InProcess, client: Client) -> None:
+    log = revive_log(slave)
+    slave.services.offsets.commit(REVIVE_GROUP, TIMER_TOPIC, 0, 5, "the master")
+    tag, body = "ck", CHECK.encode()
+    assert log.apply_timer_entry(tag, body, 4)
+    assert CHECK.key not in log.inflight
+    assert not log.apply_timer_entry(tag, body, 5)
+    assert CHECK.key in log.inflight
+
+
+def test_an_entry_that_cannot_be_read_is_skipped(
+    slave: InProcess, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert revive_log(slave).apply_timer_entry("ck", b"{", 0)
+    assert "skipping an entry of the revive log in a Java broker's timer" in caplog.text

@@ -20,12 +20,18 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.group import GetConsumeStats
-from rocketmq_py.protocol.headers.offset import GetMaxOffset, QueryConsumerOffset, QueueHeader, UpdateConsumerOffset
+from rocketmq_py.protocol.headers.offset import (
+    GetMaxOffset,
+    QueryConsumerOffset,
+    QueueHeader,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
 from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import dumps_java, loads
-from tests.unit.broker.harness import Client, InProcess, broker
+from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pull, send
 
 A = "broker-a"
@@ -369,3 +375,95 @@ def test_a_slave_leaves_the_clean_up_to_its_master(tmp_path: Path) -> None:
         running.services.mappings.put(mapping({0: [item()]}), "t", force=False)
         running.services.clean_mappings()
         assert running.services.mapping_clean_up.runs == 0
+
+
+# -- queues that begin or end at another broker
+
+
+@pytest.fixture
+def led(running: InProcess) -> Client:
+    """Logical queue 0 was at broker-b up to 40, then here; queue 2 is here with physical queue 1 alone, from 0."""
+    client = running.connect()
+    past = item(0, bname="broker-b", queue_id=5)
+    past.end_offset = 40
+    answer = create(client, mapping({0: [past, item(1, 10_000, queue_id=0)], 2: [item(queue_id=1)]}))
+    assert answer.code == 0, answer.remark
+    client.ask(Code.HEART_BEAT, body=heartbeat(t="*"))
+    for _ in range(3):
+        client.ask(Code.SEND_MESSAGE_V2, send("t", 0), b"x")
+    return client
+
+
+def searched(client: Client, timestamp: int, **more: Any) -> str:
+    header = SearchOffset(topic="t", queue_id=0, timestamp=timestamp, **more)
+    return ask_forwarded(client, Code.SEARCH_OFFSET_BY_TIMESTAMP, header).ext["offset"]
+
+
+def test_a_time_is_searched_in_the_first_queue_that_has_it(running: InProcess, led: Client) -> None:
+    offsets = {Code.SEARCH_OFFSET_BY_TIMESTAMP: "7", Code.GET_MAX_OFFSET: "40"}
+    asked: list[tuple[str, int, int, bool | None]] = []
+
+    async def other(broker_name: str, topic: str, code: Code, header: Any) -> RemoteReply:
+        asked.append((broker_name, int(code), header.queue_id, header.lo))
+        return RemoteReply(0, 1, fields=msgspec.Raw(msgspec.json.encode({"offset": offsets[code]})))
+
+    running.services.forwarder.ask = other  # type: ignore[method-assign]
+    assert searched(led, START_MS) == "7"
+    assert asked == [("broker-b", 29, 5, False), ("broker-b", 30, 5, False)]
+    offsets[Code.SEARCH_OFFSET_BY_TIMESTAMP] = "40"
+    assert searched(led, START_MS) == "10000"
+    assert searched(led, START_MS, boundary_type="UPPER") == "10002"
+    assert searched(led, START_MS + 1) == "10003"
+
+
+def test_a_single_physical_queue_is_searched_here(running: InProcess, led: Client) -> None:
+    led.ask(Code.SEND_MESSAGE_V2, send("t", 2), b"x")
+    header = SearchOffset(topic="t", queue_id=2, timestamp=START_MS)
+    assert ask_forwarded(led, Code.SEARCH_OFFSET_BY_TIMESTAMP, header).ext["offset"] == "0"
+    physical = SearchOffset(topic="t", queue_id=0, timestamp=START_MS, lo=False)
+    assert led.ask(Code.SEARCH_OFFSET_BY_TIMESTAMP, physical).ext["offset"] == "0"
+
+
+def test_a_broker_that_refuses_refuses_for_the_logical_queue(running: InProcess, led: Client) -> None:
+    running.services.forwarder.ask = OtherBroker(16)  # type: ignore[method-assign]
+    header = SearchOffset(topic="t", queue_id=0, timestamp=START_MS)
+    assert ask_forwarded(led, Code.SEARCH_OFFSET_BY_TIMESTAMP, header).code == 16
+    assert ask_forwarded(led, Code.GET_MIN_OFFSET, QueueHeader(topic="t", queue_id=0)).code == 16
+    asked = QueryConsumerOffset(consumer_group="new", topic="t", queue_id=0)
+    assert ask_forwarded(led, Code.QUERY_CONSUMER_OFFSET, asked).code == 16
+
+
+def test_a_group_without_an_offset_anywhere_is_new(running: InProcess, led: Client) -> None:
+    running.services.forwarder.ask = OtherBroker(22)  # type: ignore[method-assign]
+    asked = QueryConsumerOffset(consumer_group="new", topic="t", queue_id=0, set_zero_if_not_found=True)
+    answer = ask_forwarded(led, Code.QUERY_CONSUMER_OFFSET, asked)
+    assert (answer.code, answer.remark) == (22, "Not found, maybe this group consumer boot first")
+
+
+def test_the_oldest_message_is_asked_for_where_it_is(running: InProcess, led: Client) -> None:
+    other = OtherBroker(0, timestamp="77")
+    running.services.forwarder.ask = other  # type: ignore[method-assign]
+    oldest = QueueHeader(topic="t", queue_id=0)
+    assert ask_forwarded(led, Code.GET_EARLIEST_MSG_STORETIME, oldest).ext == {"timestamp": "77"}
+    assert [(name, int(code), header.queue_id) for name, code, header in other.asked] == [("broker-b", 32, 5)]
+    led.ask(Code.SEND_MESSAGE_V2, send("t", 2), b"x")
+    here = led.ask(Code.GET_EARLIEST_MSG_STORETIME, QueueHeader(topic="t", queue_id=2))
+    assert here.ext["timestamp"] == str(START_MS)
+    assert led.ask(Code.GET_MIN_OFFSET, QueueHeader(topic="t", queue_id=2)).ext["offset"] == "0"
+
+
+def test_the_end_of_a_queue_is_at_its_last_broker(running: InProcess) -> None:
+    client = running.connect()
+    assert create(client, mapping({2: [item(queue_id=1)]})).code == 0
+    detail = running.services.mappings.table["t"]
+    detail.hosted_queues[2].append(item(1, 10_000, bname="broker-b", queue_id=5))
+    answer = client.ask(Code.GET_MAX_OFFSET, GetMaxOffset(topic="t", queue_id=2))
+    assert answer.code == 501, "another broker leads the queue now"
+
+
+def test_an_offset_is_committed_to_the_physical_queue_of_the_logical_one(running: InProcess, static: Client) -> None:
+    for _ in range(3):
+        static.ask(Code.SEND_MESSAGE_V2, send("t", 2), b"x")
+    commit = UpdateConsumerOffset(consumer_group="g", topic="t", queue_id=2, commit_offset=2)
+    assert static.ask(Code.UPDATE_CONSUMER_OFFSET, commit).code == 0
+    assert [running.services.offsets.query("g", "t", queue) for queue in range(3)] == [-1, 2, -1]

@@ -1,13 +1,13 @@
-"""``rocketmq broker``: how answers of brokers are shown."""
+"""``rocketmq broker``: which broker is meant, its settings, and what a change of settings did."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from rocketmq_py.cli.broker.commands import address_of, ignored_setting
-from rocketmq_py.cli.broker.replicas import missing_slaves, replica_rows
 from rocketmq_py.cli.output.failures import CommandFailure, Status
-from rocketmq_py.protocol.bodies.admin import HaStatus, SlaveConnection
 from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo
 
 PAIR = ClusterInfo(
@@ -55,28 +55,69 @@ def test_a_setting_without_effect_is_reported(
     assert ignored_setting("key", value, before, now) == words
 
 
-def test_a_master_has_a_row_for_each_slave() -> None:
-    slaves = [SlaveConnection(addr="h2:5", diff=7, in_sync=True), SlaveConnection(addr="h3:6", diff=-1)]
-    status = HaStatus(master_commit_log_max_offset=100, ha_connection_info=slaves)
-    rows = replica_rows("a", "h1:1", status)
-    assert [(row["slave"], row["behind"], row["inSync"], row["logEnd"]) for row in rows] == [
-        ("h2:5", 7, True, 100), ("h3:6", 0, False, 100),
-    ]  # fmt: skip
-    [alone] = replica_rows("a", "h1:1", HaStatus(master_commit_log_max_offset=100))
-    assert (alone["master"], alone["slave"], alone["logEnd"]) == ("h1:1", None, 100)
+# -- settings and set
+
+
+SLAVE = "h2:2"
+
+
+@pytest.fixture
+def pair(admin):
+    """Broker a has a slave; their settings differ in one value."""
+    admin.info = PAIR
+    admin.configs = {
+        "h1:1": {"listenPort": "1", "brokerName": "a", "haListenPort": "2"},
+        SLAVE: {"listenPort": "2", "brokerName": "a"},
+    }
+    return admin
 
 
 @pytest.mark.parametrize(
-    ("in_sync", "registered", "at_least", "words"),
+    ("words", "shown"),
     [
-        (0, 0, 0, None),
-        (1, 1, 1, None),
-        (2, 1, 1, None),
-        (0, 0, 1, "broker a: 0 of 1 slave in sync"),
-        (1, 2, 0, "broker a: 1 of 2 slaves in sync"),
+        ("a", {"brokerName": "a", "haListenPort": "2", "listenPort": "1"}),
+        ("a listenport", {"listenPort": "1"}),
+        ("a *PORT", {"haListenPort": "2", "listenPort": "1"}),
+        ("a brokerName listenPort nix", {"brokerName": "a", "listenPort": "1"}),
+        ("a:1 listenPort", {"listenPort": "2"}),
+        ("h2:2 listenPort", {"listenPort": "2"}),
     ],
 )
-def test_missing_slaves_of_a_master_are_reported(
-    in_sync: int, registered: int, at_least: int, words: str | None
-) -> None:
-    assert missing_slaves("a", HaStatus(in_sync_slave_nums=in_sync), registered, at_least=at_least) == words
+def test_settings_of_a_broker_are_shown_by_name(pair, run, words, shown):
+    result = run(f"broker settings {words} -o json")
+    assert result.exit_code == 0, result.output
+    assert list(json.loads(result.stdout).items()) == list(shown.items())
+
+
+def test_a_setting_that_no_broker_has_is_not_found(pair, run):
+    refused = run("broker settings a nix nox")
+    assert refused.exit_code == 3
+    assert "broker a has no setting nix or nox" in refused.output
+    assert run("broker settings c").exit_code == 3
+
+
+def test_a_change_is_shown_as_the_broker_has_it(pair, run):
+    result = run("broker set a:1 listenPort=3 brokerName=b")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "listenPort=3\nbrokerName=b\n", "")
+    assert pair.changes == [("update_broker_config", SLAVE, {"listenPort": "3", "brokerName": "b"})]
+    assert pair.configs["h1:1"]["listenPort"] == "1"
+
+
+def test_the_remark_of_a_broker_is_on_standard_error(pair, run):
+    pair.remark = "takes effect at the next start: listenPort"
+    result = run("broker set a listenPort=3")
+    assert (result.exit_code, result.stderr) == (0, "takes effect at the next start: listenPort\n")
+
+
+def test_an_ignored_setting_is_a_failure_and_the_others_are_shown(pair, run):
+    result = run("broker set a listenPrt=3 listenPort=4 nix=1")
+    assert (result.exit_code, result.stdout) == (1, "listenPort=4\n")
+    assert "broker a ignored settings: unknown setting 'listenPrt'; did you mean 'listenPort'?; unknown" in (
+        result.stderr
+    )
+
+
+@pytest.mark.parametrize("words", ["a", "a x", "a =1"])
+def test_a_change_has_the_form_key_value(pair, run, words):
+    assert run(f"broker set {words}").exit_code == 2
+    assert pair.changes == []

@@ -246,3 +246,11 @@ def test_offsets_are_read_as_they_were_written() -> None:
         decode_half_positions(encode_half_positions(places, offsets)[:31])
     with pytest.raises(CorruptRecord, match="24 bytes are not a list of positions"):
         decode_half_positions(encode_half_positions(places, offsets)[:24])
+
+
+def test_a_half_message_that_its_copy_replaces_is_not_checked_and_ends_with_it() -> None:
+    table = TransactionTable(0)
+    table.replace(0, 2)
+    assert [table.next_open(3), table.outcome(0), table.current(0)] == [1, OPEN, 2]
+    assert table.end(0, COMMIT) == [0, 2]
+    assert (table.outcome(0), table.outcome(2), table.outcome(1)) == (COMMIT, COMMIT, OPEN)

@@ -11,6 +11,7 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, StoreLocked
 from rocketmq_py.store import ConfigFile, MessageStore, OsFileSystem, StoreConfig, delay_levels
+from rocketmq_py.store.fs.filesystem import InnerFolder
 from rocketmq_py.store.fs.layout import index_name, is_index_name, segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.wire.fastjson import BareKey, dumps_pretty
@@ -63,6 +64,28 @@ def test_missing_files_can_be_synced_by_name(fs, tmp_path, count):
     fs.remove(tmp_path / "1")
     fs.sync([tmp_path / str(i) for i in range(count)])
     assert fs.size(tmp_path / "1") is None
+
+
+def test_inner_folders_have_sizes_and_the_head_of_their_last_file(fs, tmp_path):
+    for name, size in (("T/0/a", 5), ("T/0/b", 100_000), ("T/1/c", 3), ("U/0/d", 0)):
+        fs.open(tmp_path / name, size).close()
+    file = fs.open(tmp_path / "T/0/b", 100_000)
+    file.write(0, b"entries")
+    fs.write(tmp_path / "T" / "file", b"x")
+    fs.write(tmp_path / "stray", b"x")
+    (tmp_path / "T" / "2").mkdir()
+    found = {(one.outer, one.name): one for one in fs.inner_folders(tmp_path, 4096)}
+    assert list(found) == [("T", "0"), ("T", "1"), ("T", "2"), ("T", "file"), ("U", "0")]
+    assert found["T", "0"].sizes == {"a": 5, "b": 100_000}
+    assert found["T", "0"].head == b"entries".ljust(4096, b"\0")
+    assert found["T", "1"] == InnerFolder("T", "1", {"c": 3}, bytes(3), True)
+    assert found["T", "2"] == InnerFolder("T", "2", {})
+    assert found["T", "file"].sizes is None
+    assert found["U", "0"].sizes == {"d": 0}
+    file.write(99_999, b"x")
+    file.close()
+    assert not next(iter(fs.inner_folders(tmp_path, 4096))).is_head_all
+    assert list(fs.inner_folders(tmp_path / "missing", 4096)) == []
 
 
 def test_small_files_are_replaced_atomically(fs, tmp_path):

@@ -34,6 +34,17 @@ def test_a_record_has_the_bytes_of_the_record_codec(stores):
     assert store.message_at(0) == store.message_at(0, done.size) == wanted
 
 
+def test_the_time_of_a_turn_in_which_nothing_was_appended_is_not_that_of_the_next(stores):
+    """A delayed message asks for the time before it is refused: the next one would be delivered too early."""
+    store = stores.open()
+    assert store.now() == NOW
+    store.commit_pending()
+    stores.clock.now += 5_000
+    assert store.append(record(0)).store_timestamp == NOW + 5_000
+    stores.clock.now += 1
+    assert store.append(record(1)).store_timestamp == store.now() == NOW + 5_000, "one time for one turn"
+
+
 def test_offsets_are_dense_per_queue_and_physical_offsets_follow_each_other(stores):
     store = stores.open(StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=8, max_index_num=999))
     done = [store.append(record(i, queue_id=i % 3)) for i in range(30)]

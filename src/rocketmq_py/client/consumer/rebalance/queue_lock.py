@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from rocketmq_py.core.consumer import orderly
 from rocketmq_py.core.consumer.orderly import OrderedQueue
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.errors import NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.client import LockBatchRequest, LockBatchResponse, MessageQueueBody
 from rocketmq_py.protocol.codes import RequestCode
@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 TIMEOUT = 1.0
 """Seconds to wait for a broker's answer to a lock request."""
+_LOCK_LIFE = 60.0
+"""Seconds after which brokers let a lock expire that is not renewed."""
 
 
 class QueueLock(Protocol):
@@ -101,6 +103,9 @@ class BrokerQueueLock:
         self._renew_now = asyncio.Event()
         self._failures: dict[str, FailureLog] = {}
         self._requested: set[MessageQueue] = set()  # queues that brokers may have locked for this member
+        self._unsure: dict[MessageQueue, float] = {}
+        """Queues that a broker may lock for this member later, as a request was not answered; and the time of it."""
+        self._asking: Counter[MessageQueue] = Counter()
         self._addresses: dict[str, str] = {}  # the last known master address by broker name
         self._leaving: set[asyncio.Task[None]] = set()
         self._renewal = Background()
@@ -126,6 +131,8 @@ class BrokerQueueLock:
         asked_at = group.now()
         wanted = [group.make_queue(queue) for queue in queues if queue not in group.leaving]
         granted, _ = await self._ask([process.queue for process in wanted])
+        if self._unsure:
+            self.renew_soon()  # which unlocks them, unless they are ours by then
         taken = [process for process in wanted if process.queue in granted]
         for process in taken:
             _ordered(process).lock(asked_at)
@@ -166,11 +173,12 @@ class BrokerQueueLock:
 
     async def _renew_all(self) -> None:
         while True:
-            stale = [process for process in self._held() if process.is_stale(self._group.now())]
+            is_urgent = self._unsure or any(process.is_stale(self._group.now()) for process in self._held())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(orderly.RELOCK_DELAY if stale else orderly.LOCK_REFRESH):
+                async with asyncio.timeout(orderly.RELOCK_DELAY if is_urgent else orderly.LOCK_REFRESH):
                     await self._renew_now.wait()
             try:
+                await self._unlock_unused()
                 await self.renew()
             except Exception:  # noqa: BLE001 - the next renewal is tried in any case: without locks nothing is consumed
                 _log.exception("renewing the locks of group %s failed", self._group.name)
@@ -236,25 +244,44 @@ class BrokerQueueLock:
         granted: set[MessageQueue] = set()
         refused: set[MessageQueue] = set()
         asked = self._by_broker(queues)
-        self._requested.update(*asked.values())
-        answers = await asyncio.gather(*(self._lock(name, part) for name, part in asked.items()))
+        wanted = [queue for part in asked.values() for queue in part]
+        self._requested.update(wanted)
+        self._asking.update(wanted)
+        try:
+            answers = await asyncio.gather(*(self._lock(name, part) for name, part in asked.items()))
+        finally:
+            self._asking.subtract(wanted)
         for part, answer in zip(asked.values(), answers, strict=True):
             if answer is not None:
                 granted |= answer
                 refused |= set(part) - answer
         return granted, refused
 
+    async def _unlock_unused(self) -> None:
+        """Unlock queues whose lock request was not answered and that are not ours: the broker may have got it later.
+
+        Otherwise nobody could consume them until the lock expires.
+        """
+        now, held = self._group.now(), {process.queue for process in self._held()}
+        for queue, since in list(self._unsure.items()):
+            if now - since > _LOCK_LIFE:
+                del self._unsure[queue]
+        await self._unlock([queue for queue in self._unsure if queue not in held and self._asking[queue] <= 0])
+
     async def _lock(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue] | None:
         try:
             body = await self._invoke(RequestCode.LOCK_BATCH_MQ, broker_name, queues)
             held = LockBatchResponse.decode(body).lock_ok_mq_set
         except RocketMQError as e:
+            if isinstance(e, NetworkError):  # the broker may have got the request, or get it later
+                self._unsure |= dict.fromkeys(queues, self._group.now())
             level = self._failures_at(broker_name).failed(e)
             lasting = self._failures_at(broker_name).duration
             _log.log(level, "%d queues cannot be locked at broker %s%s: %s", len(queues), broker_name, lasting, e)
             # A failed pull would refresh the route, but without a lock there are no pulls.
             await self._group.instance.routes.refresh_all({queue.topic for queue in queues})
             return None
+        self._know(queues)
         recovery = self._failures_at(broker_name).recovered()
         if recovery is not None:
             _log.log(recovery, "queues can be locked at broker %s again", broker_name)
@@ -275,10 +302,18 @@ class BrokerQueueLock:
             try:
                 await self._invoke(RequestCode.UNLOCK_BATCH_MQ, broker_name, part)
             except RocketMQError as e:
+                if isinstance(e, NetworkError):
+                    self._unsure = dict.fromkeys(part, self._group.now()) | self._unsure
                 _log.warning(
                     "%d queues cannot be unlocked at broker %s, where the locks expire in a minute: %s",
                     len(part), broker_name, e,
                 )  # fmt: skip
+            else:
+                self._know(part)
+
+    def _know(self, queues: Iterable[MessageQueue]) -> None:
+        for queue in queues:
+            self._unsure.pop(queue, None)
 
     async def _invoke(self, code: RequestCode, broker_name: str, queues: list[MessageQueue]) -> bytes:
         instance = self._group.instance

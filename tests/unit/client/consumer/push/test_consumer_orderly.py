@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from rocketmq_py.core.consumer import flow_control, rebalance
+from rocketmq_py.client.consumer.rebalance import queue_lock
+from rocketmq_py.core.consumer import flow_control, orderly, rebalance
 from rocketmq_py.model import MessageModel, OrderlyResult
 from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
@@ -89,6 +90,33 @@ def test_a_queue_that_cannot_be_locked_is_not_pulled_until_it_can(why, caplog):
         assert told == []
     else:
         assert [text.split(" at ")[0] for text in told] == ["1 queues cannot be locked", "queues can be locked"], "once"
+
+
+def test_a_queue_whose_lock_request_is_not_answered_is_unlocked_until_the_broker_confirms_it(monkeypatch):
+    """The broker may handle the request when its sender has given it up, and nobody else could consume the queue."""
+    monkeypatch.setattr(queue_lock, "TIMEOUT", 0.01)
+    monkeypatch.setattr(orderly, "RELOCK_DELAY", 0.001)
+    monkeypatch.setattr(orderly, "LOCK_REFRESH", 0.001)
+
+    async def run(broker):
+        locks_for(broker)
+        grant = broker.special[Code.LOCK_BATCH_MQ]
+        broker.special[Code.LOCK_BATCH_MQ] = lambda request: (
+            None if TOPIC in topics_of([request])[0] else grant(request)
+        )
+        broker.special[Code.UNLOCK_BATCH_MQ] = lambda _: None
+        async with broker.consumer(orderly=True):
+            await broker.until(lambda: len(broker.asked(Code.UNLOCK_BATCH_MQ)) > 1)
+            assert topics_of(broker.asked(Code.UNLOCK_BATCH_MQ))[:2] == [{TOPIC}] * 2, "that of the retry topic is held"
+            broker.special[Code.LOCK_BATCH_MQ] = grant
+            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+            broker.special[Code.UNLOCK_BATCH_MQ] = lambda _: Command(0)
+            unlocks = len(broker.asked(Code.UNLOCK_BATCH_MQ))
+            locks = len(broker.asked(Code.LOCK_BATCH_MQ))
+            await broker.until(lambda: len(broker.asked(Code.LOCK_BATCH_MQ)) > locks + 1)
+            assert len(broker.asked(Code.UNLOCK_BATCH_MQ)) == unlocks, "it is ours now"
+
+    scenario(run)
 
 
 @with_broker()
