@@ -13,7 +13,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Background:
-    """The background tasks of one owner. A task that fails is logged at once, and not restarted."""
+    """The background tasks of one owner. The error of a task is logged when the task fails; it is not restarted."""
 
     __slots__ = ("_tasks",)
 

@@ -65,7 +65,7 @@ class ChildProcess:
     async def start(self) -> None:
         """Start the process and wait for its READY line.
 
-        :raises ConfigError: it ended before; it prints its own error to standard error.
+        :raises ConfigError: the process ended before that line; it prints its error to standard error itself.
         """
         self._process = process = await self._launch(self._command())
         assert process.stdout is not None

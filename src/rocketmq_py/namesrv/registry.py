@@ -461,10 +461,11 @@ def _newcomer(broker: BrokerData, header: RegisterBroker) -> MinIdChanged:
 
 
 def _successor(broker: BrokerData, gone: str) -> MinIdChanged:
-    """Describe, for the listener, that the broker with the smallest id of its name was removed.
+    """Return the event "the broker with the smallest id was removed": who has the smallest id now.
 
-    All remaining brokers of the name are to be notified.
+    The event lists all remaining brokers of that broker name, so that the listener can notify each of them.
 
+    :param broker: the remaining brokers of the broker name.
     :param gone: the address of the removed broker.
     """
     smallest = min(broker.broker_addrs)

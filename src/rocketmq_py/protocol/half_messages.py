@@ -33,7 +33,7 @@ def encode_half_positions(places: Sequence[int], offsets: Sequence[int]) -> byte
     """Encode the positions of half messages as the body of END_TRANSACTIONS.
 
     :param places: commit log offsets of the half messages.
-    :param offsets: their offsets in the half topic; as many.
+    :param offsets: offsets of the same half messages in the half topic, in the same order.
     """
     flat = [0] * (2 * len(places))
     flat[0::2], flat[1::2] = places, offsets

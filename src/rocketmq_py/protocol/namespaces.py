@@ -59,9 +59,9 @@ def queue_without_namespace(namespace: str | None, queue: MessageQueue) -> Messa
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Split a name into the prefix of a retry or dead-letter topic and the rest.
+    """Split a name into the prefix of a retry topic or dead-letter topic and the rest.
 
-    A name may have both prefixes, in this order; the prefix is empty if it has none.
+    The prefix is ``%RETRY%``, ``%DLQ%``, ``%RETRY%%DLQ%``, or empty if the name has none of them.
     """
     prefix = ""
     for known in (names.RETRY_PREFIX, names.DLQ_PREFIX):

@@ -39,13 +39,13 @@ class InitMode(enum.IntEnum):
 def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
     """Return the retry topic of a topic and group, in which brokers store popped messages that were not acked.
 
-    :param v2: use the second naming scheme.
+    :param v2: use the second naming scheme, with ``+`` instead of ``_`` between group and topic.
     """
     return f"{RETRY_PREFIX}{group}{'+' if v2 else '_'}{topic}"
 
 
 def retry_flag(topic: str) -> str:
-    """Return the retry flag for a topic name."""
+    """Return the retry flag of a topic: ``1`` or ``2``, the naming scheme of a retry topic; ``0`` for other topics."""
     if not topic.startswith(RETRY_PREFIX):
         return NORMAL
     return RETRY_V2 if "+" in topic else RETRY_V1
@@ -79,7 +79,8 @@ class ExtraInfo(NamedTuple):
     """The handle (receipt) of a popped message, for acking it or changing its invisible time (POP_CK, ``extraInfo``).
 
     ``start_offset`` is the pop's first offset in the queue, ``pop_time`` the time of the pop in milliseconds since the
-    epoch, ``retry`` the retry flag, ``offset`` the queue offset of the message, which is missing in some requests.
+    epoch, ``retry`` the retry flag (see :func:`retry_flag`), ``offset`` the queue offset of the message, which is
+    missing in some requests.
     """
 
     start_offset: int
@@ -123,27 +124,27 @@ class ExtraInfo(NamedTuple):
 
 
 def start_offset_entry(topic: str, queue_id: int, start: int) -> str:
-    """Return an entry of startOffsetInfo: the first offset of a pop in a queue."""
+    """Return an entry of header field startOffsetInfo: the first offset of a pop in a queue."""
     return f"{retry_flag(topic)} {queue_id} {start}"
 
 
 def msg_offset_entry(topic: str, queue_id: int, offsets: Iterable[int]) -> str:
-    """Return an entry of msgOffsetInfo: the offsets of the messages popped from a queue."""
+    """Return an entry of header field msgOffsetInfo: the offsets of the messages popped from a queue."""
     return f"{retry_flag(topic)} {queue_id} {','.join(map(str, offsets))}"
 
 
 def queue_count_entry(topic: str, queue_id: int, count: int) -> str:
-    """Return an entry of orderCountInfo: the number of earlier pops of all messages from a queue."""
+    """Return an entry of header field orderCountInfo: the number of earlier pops of all messages from a queue."""
     return f"{retry_flag(topic)} {queue_id} {count}"
 
 
 def offset_count_entry(topic: str, queue_id: int, offset: int, count: int) -> str:
-    """Return an entry of orderCountInfo: the number of earlier pops of one message."""
+    """Return an entry of header field orderCountInfo: the number of earlier pops of one message."""
     return f"{retry_flag(topic)} {offset_count_key(queue_id, offset)} {count}"
 
 
 def offset_count_key(queue_id: int, offset: int) -> str:
-    """Return the key of a single message in orderCountInfo, which follows the retry flag."""
+    """Return the key that stands for a single message in an entry of orderCountInfo, after the retry flag."""
     return f"qo{queue_id}%{offset}"
 
 
@@ -153,7 +154,7 @@ def join_entries(entries: Iterable[str]) -> str:
 
 
 def parse_start_offsets(text: str | None) -> dict[Place, int]:
-    """Parse startOffsetInfo; return the first offset of the pop in each queue, empty for None.
+    """Parse startOffsetInfo; return the first offset of the pop by retry flag and queue id, empty for None.
 
     :raises BadHeader: the text has another format.
     """
@@ -161,7 +162,7 @@ def parse_start_offsets(text: str | None) -> dict[Place, int]:
 
 
 def parse_msg_offsets(text: str | None) -> dict[Place, list[int]]:
-    """Parse msgOffsetInfo; return the offsets of the popped messages by queue, empty for None.
+    """Parse msgOffsetInfo; return the offsets of the popped messages by retry flag and queue id, empty for None.
 
     :raises BadHeader: the text has another format.
     """

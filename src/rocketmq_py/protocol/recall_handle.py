@@ -16,7 +16,10 @@ _PARTS = 5
 
 
 class RecallHandle(NamedTuple):
-    """The handle of a delayed message; ``timestamp`` is a time in its slot of the timer wheel, in milliseconds."""
+    """The handle with which a delayed message can be recalled.
+
+    ``timestamp`` is a time, in milliseconds since the epoch, in the slot of the timer wheel that has the message.
+    """
 
     topic: str
     broker_name: str

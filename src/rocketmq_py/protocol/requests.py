@@ -191,7 +191,7 @@ class BadRequest(BadHeader):
 class Request(msgspec.Struct, kw_only=True, gc=False):
     """A decoded request. ``header`` is an instance of the class in :data:`REQUEST_HEADERS` for its code.
 
-    It is None for a code that the decoder was not made for.
+    ``header`` is None if the decoder was not made for the code.
     """
 
     code: int = 0
@@ -245,11 +245,12 @@ class RequestDecoder:
 
 
 def _two_ways(fast: Callable[[bytes], Any], convert: Callable[[Command], Request]) -> Callable[[Frame], Request]:
-    """Return a function that decodes a frame to a request, on the hot path if possible, else on the slow path.
+    """Return a function that decodes a frame to a request, with ``fast`` if possible, else with ``convert``.
 
     It is a closure, because each attribute look-up of a method would add one percent to its time.
 
-    :param fast: the hot path: decodes a JSON header. :param convert: converts the slow path's command to a request.
+    :param fast: the hot path: decodes a common JSON header to a request.
+    :param convert: the slow path: converts the decoded command of any frame to a request.
     """
     refusals = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
     short = _SHORT
@@ -271,7 +272,7 @@ def _is_flat(header: bytes) -> bool:
 
 
 def _refuse(header: bytes) -> Any:
-    """Refuse every header: the hot path of a decoder without codes."""
+    """Raise DecodeError for every header: the hot path of a decoder that handles no request codes."""
     raise msgspec.DecodeError(f"no request is known that a header of {len(header)} bytes could be of")
 
 

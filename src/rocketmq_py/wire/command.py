@@ -147,8 +147,8 @@ def decode_ext(fields: bytes | msgspec.Raw) -> dict[str, str]:
 def _decode_odd(header: bytes) -> _JsonHeader:
     """Decode a header with field values that are not strings, or with bytes that are not UTF-8.
 
-    The hot path of :mod:`rocketmq_py.protocol.requests` must never accept a header that is refused here. Both let
-    msgspec skip the members they do not declare, so they accept the same JSON there.
+    The hot path of :mod:`rocketmq_py.protocol.requests` must never accept a header that is refused here. In both,
+    msgspec skips members that are not declared, so both accept the same JSON in these members.
     """
     text = header.decode("utf-8", "replace").encode()
     try:

@@ -86,9 +86,9 @@ class DecompressionBudget:
 
     @property
     def limits_next_alone(self) -> bool:
-        """True if bodies before it do not reduce the limit of the next body.
+        """True if the bodies decompressed so far do not reduce the limit of the next body.
 
-        A body that exceeds the limit then would exceed it in any response.
+        If the next body then exceeds its limit, it would do so in any other response, too.
         """
         return self.left >= self.limits.max_body or self.left == self.limits.max_total
 
@@ -97,7 +97,7 @@ class DecompressionBudget:
         self.left -= size
 
     def spend_attempt(self) -> None:
-        """Subtract ``max_body`` for a body that exceeds it: decompressing up to the limit took that much work."""
+        """Subtract ``max_body`` for a body that exceeds it, since decompressing it took that much work."""
         self.left = max(0, self.left - self.limits.max_body)
 
     def exceeded(self, size: int) -> DecompressionLimit:

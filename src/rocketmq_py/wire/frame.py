@@ -50,8 +50,8 @@ class StreamDecoder(ABC, Generic[Item]):
 
     The bytes of an incomplete frame are kept for the next call.
 
-    :param max_frame: limit in bytes of a frame after its length field. A larger length raises at once, before any
-        memory is allocated for it.
+    :param max_frame: limit in bytes of a frame after its length field. A larger length raises CorruptFrame before
+        memory is allocated for the frame.
     """
 
     __slots__ = ("_kept", "_missing", "max_frame")

@@ -30,8 +30,8 @@ def half_batch(
 ) -> UniformBatch | None:
     """Build the half messages of a batch, to be stored together; None if they must be stored one by one.
 
-    That is so if a property other than those of a half message needs individual treatment (such as a delay level), if
-    unique keys are missing, or if the messages differ in producer group.
+    They must be stored one by one if they have a property, such as a delay level, that the broker acts on for each
+    message, if unique keys are missing, or if the messages differ in producer group.
 
     :param shape: the messages.
     """

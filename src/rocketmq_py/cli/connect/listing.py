@@ -41,8 +41,8 @@ class Listing:
 def listing(target: Target) -> Iterator[Listing]:
     """Context manager with a :class:`Listing`; at the end, prints brokers that did not answer to standard error.
 
-    If there are any, the command exits with status UNHEALTHY, also instead of NOT_FOUND, because such a broker may have
-    the missing item.
+    If a broker did not answer, the command exits with status UNHEALTHY. That status also replaces NOT_FOUND, because
+    such a broker may have the missing item.
     """
     query = Listing(target)
     try:

@@ -38,7 +38,7 @@ OffsetRanges = dict["MessageQueue", tuple[int, int]]
 
 
 class ResendPlan(NamedTuple):
-    """The dead letters that a run sends.
+    """The dead letters that one run of ``dlq resend`` sends.
 
     :ivar ranges: first offset and exclusive end, by queue.
     :ivar origins: number of messages by original topic; key None counts messages whose topic is unknown.
@@ -112,7 +112,10 @@ async def make_plan(admin: Admin, group: str, limit: int | None, *, from_start: 
 
 
 def plan_rows(plan: ResendPlan, group: str, receiver: str) -> list[Row]:
-    """Return an output row for each original topic: the topic to send to, and the number of messages."""
+    """Return an output row for each original topic: its name, the topic to send to, and the number of messages.
+
+    :param receiver: ``topic`` to send to the original topic, ``group`` to send to the retry topic of ``group``.
+    """
     return [
         {"origin": origin, "to": retry_topic(group) if receiver == GROUP else origin, "messages": count}
         for origin, count in sorted(plan.origins.items(), key=lambda item: item[0] or "")
@@ -141,8 +144,9 @@ def message_to_resend(message: MessageExt, group: str, receiver: str) -> Message
 
 
 async def _check_receivers(admin: Admin, plan: ResendPlan, group: str, receiver: str) -> None:
-    """Fail if a target topic or group no longer exists, so that a send does not create it again.
+    """Fail if a topic to send to, or the group, no longer exists, so that a send does not create it again.
 
+    :param receiver: as for :func:`plan_rows`.
     :raises CommandFailure: a topic or the group is missing; exit status 3.
     """
     from rocketmq_py.errors import NoRouteError
@@ -178,7 +182,7 @@ async def _resend(target: Target, admin: Admin, plan: ResendPlan, group: str, re
 
 
 async def _start_offset(admin: Admin, plan: ResendPlan, queue: MessageQueue, start: int) -> int:
-    """Return the first offset to send of a queue: ``start``, or a later one if another run has resent more since.
+    """Return the first offset to send of a queue: ``start``, or a later one if another run has resent messages since.
 
     Call it while the lock is held, so that no other run changes it any more.
     """

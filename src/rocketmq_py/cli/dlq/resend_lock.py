@@ -23,7 +23,7 @@ RENEW_SECONDS = 20.0
 
 
 class ResendLock:
-    """The brokers' locks of some dead-letter queues, held by one run.
+    """The brokers' locks of dead-letter queues. One run of ``dlq resend`` holds them, so that no other can start.
 
     :param clock: monotonic clock, in seconds.
     """
@@ -38,7 +38,7 @@ class ResendLock:
         self._since = 0.0
 
     async def acquire(self) -> None:
-        """Take the locks; if they are held, renew them when ``RENEW_SECONDS`` have passed.
+        """Take the locks; locks that this run holds are renewed if they are older than ``RENEW_SECONDS``.
 
         :raises CommandFailure: another run holds a lock.
         """

@@ -82,7 +82,11 @@ def lag(
 
 
 async def _snapshot(admin: Admin, group: str, topic: str | None, before: LagSnapshot | None) -> LagSnapshot | None:
-    """Query the group's progress; return None after a network error, which only ends a watch without a first result."""
+    """Query the group's progress; after a network error, print it and return None.
+
+    :param before: the previous snapshot; None for the first query, whose errors are raised.
+    :raises NetworkError: the first query failed.
+    """
     from rocketmq_py.errors import NetworkError
 
     try:

@@ -127,6 +127,7 @@ async def plan(admin: Admin, group: str, topic: str, only: set[tuple[str, int]],
     """Return an output row for each queue with its committed offset (``from``, may be None) and new offset (``to``).
 
     :param only: broker name and id of the queues; empty for all queues of the topic.
+    :param choose: returns the new offset of a queue; see :func:`offset_choice`.
     :raises click.UsageError: ``only`` names a queue that the topic does not have.
     """
     queues = await admin.queues(topic)

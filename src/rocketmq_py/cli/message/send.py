@@ -253,7 +253,11 @@ class _LineSender:
 def _await_results(
     pending: deque[tuple[int, Future[SendResult]]], most: int, failures: dict[int, RocketMQError]
 ) -> Iterator[SendResult]:
-    """Yield results until at most ``most`` sends are pending; add failed lines to ``failures``."""
+    """Await the oldest sends until at most ``most`` are pending; yield their results in order.
+
+    :param pending: line number and future of each send; awaited ones are removed.
+    :param failures: the errors of failed sends are added here, by line number.
+    """
     from rocketmq_py.errors import RocketMQError
 
     while len(pending) > most:

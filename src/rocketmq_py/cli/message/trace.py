@@ -140,7 +140,7 @@ def _is_past(message: MessageExt, progress: Mapping[MessageQueue, OffsetWrapper]
 
 
 async def _copies(admin: Admin, topic: str, msg_id: str) -> list[MessageExt]:
-    """Return the messages of a topic with a unique id; empty if the topic does not exist."""
+    """Return the messages of a topic whose unique id is ``msg_id``; empty if the topic does not exist."""
     from rocketmq_py.errors import NoRouteError
 
     try:

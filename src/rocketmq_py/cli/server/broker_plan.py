@@ -61,7 +61,7 @@ def available_cores() -> int:
 
 
 def plan(count: int, first: PlannedBroker) -> list[PlannedBroker]:
-    """Return ``first`` and the ``count - 1`` brokers beside it, with their names, ports and directories."""
+    """Return the brokers to run: ``first`` and ``count - 1`` others, with names, ports and directories like its own."""
     return [_sibling(first, number) for number in range(count)]
 
 

@@ -218,7 +218,8 @@ def _is_known(key: str) -> bool:
 def _addresses(settings: dict[str, str], host: str | int | None, advertised: str | int | None = None) -> dict[str, str]:
     """Return settings for the address to listen on and the address to announce to clients.
 
-    They are the same unless the settings have both; for all interfaces, this machine's address is announced.
+    If only one of them is set, the other follows from it: the address to listen on is announced (this machine's address
+    if it is all interfaces), or the broker listens on all interfaces. If none is set, both are the loopback address.
 
     :param host: option ``--host``, which overrides both settings.
     :param advertised: option ``--advertise``, which overrides the address to announce.

@@ -72,7 +72,7 @@ def tail(
 async def follow(
     admin: Admin, topic: str, last: int, tags: str = "*", sql: str | None = None, *, forever: bool = True
 ) -> AsyncGenerator[MessageExt, None]:
-    """Yield the last messages of a topic and then, if ``forever``, new messages as they arrive."""
+    """Yield the newest ``last`` messages of all queues of a topic; then, if ``forever``, new ones as they arrive."""
     found, ends = await admin.newest(topic, last, tags=tags, sql=sql)
     for message in found:
         yield message

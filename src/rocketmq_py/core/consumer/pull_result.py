@@ -78,9 +78,10 @@ def pulled_messages(
 
 
 def _origin(header: PullResponse, queue: MessageQueue, offset: int) -> Origin | None:
-    """Return the queue and offsets with which the records of a pull are checked.
+    """Return the topic, queue id and offset range that every record in a pull's answer must have.
 
-    None means no check: records of a logical queue have the ids and offsets of a physical one.
+    None for a queue of a static topic: its records carry the ids and offsets of the physical queues behind it, so they
+    cannot be compared with what was pulled.
 
     :param offset: the offset that was pulled.
     """

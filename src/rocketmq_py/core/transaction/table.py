@@ -107,7 +107,12 @@ class TransactionTable:
         self._states[index : index + count] = bytes((outcome,)) * count
 
     def outcome(self, half: int) -> int:
-        """Return the outcome of a half message; ``OPEN`` if it has not ended, ``ENDED`` if its outcome is not known."""
+        """Return how the transaction of a half message ended, such as ``COMMIT``; ``OPEN`` if it is still open.
+
+        ``ENDED`` means that it ended, but nobody remembers whether by a commit or a rollback.
+
+        :param half: the offset of the half message in its queue.
+        """
         current = self.current(half)
         index = current - self.base
         if index >= 0:

@@ -31,9 +31,9 @@ class MappingItem(Body, kw_only=True):
 
 
 class MappingInfo(Body, kw_only=True):
-    """The part of a broker's mapping that it registers with name servers.
+    """The part of a broker's mapping of a static topic that the broker registers with name servers.
 
-    :ivar curr_id_map: the logical queues that the broker leads: physical queue id by logical queue id.
+    :ivar curr_id_map: physical queue id by logical queue id, for the logical queues whose new messages it stores.
     """
 
     topic: str
@@ -46,7 +46,7 @@ class MappingInfo(Body, kw_only=True):
 
 
 class MappingDetail(MappingInfo, kw_only=True):
-    """A broker's mapping of a static topic: the physical queues of each logical queue that it leads or has led."""
+    """A broker's mapping of a static topic: the physical queues of each logical queue that it stores or has stored."""
 
     hosted_queues: dict[int, list[MappingItem]] = {}
 

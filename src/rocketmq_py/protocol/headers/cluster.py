@@ -43,7 +43,7 @@ class AllGroups(Header, kw_only=True):
 
 
 class AllTopicsResponse(Header, kw_only=True):
-    """Total number of topics; absent from brokers before 5.3.3, which return all topics at once."""
+    """Total number of topics; absent from brokers before 5.3.3, which return all topics in one response."""
 
     total_topic_num: Int32 | None = None
 
@@ -72,7 +72,7 @@ class TimerCheckPointResponse(Header, kw_only=True):
     An extension of this project: Java brokers neither send nor read these fields. Times are milliseconds since the
     epoch.
 
-    :ivar delivered_before: the slave has delivered the messages of slots before this time, except ``waiting``.
+    :ivar delivered_before: the slave has delivered all timer messages due before this time, except ``waiting``.
     :ivar waiting: queue offsets in the timer topic of messages that it has not delivered, separated by commas.
     :ivar acted_from: time at which the slave began to act as master.
     """

@@ -18,7 +18,7 @@ class PopMessage(TopicHeader, kw_only=True):
 
     ``queue_id`` -1 stands for all queues of the broker. ``init_mode`` is an
     :class:`~rocketmq_py.protocol.pop_handle.InitMode`. ``born_time`` is the time at which the client sent the request;
-    a broker refuses it if it arrives later than ``poll_time`` plus 500 ms after that.
+    a broker refuses a request that arrives more than ``poll_time`` plus 500 ms later.
     """
 
     consumer_group: str

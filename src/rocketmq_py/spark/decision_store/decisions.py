@@ -31,7 +31,7 @@ _NAME = re.compile(r"([0-9]{20})\.json")
 
 
 class Verdict(enum.Enum):
-    """The response to a transaction check; the values explain it."""
+    """The response to a transaction check; the value of each member is the reason for this response, in words."""
 
     COMMIT = "its row counts: it has to be delivered unless it has been"
     ROLLBACK = "its row does not count, or it has been delivered"
@@ -46,8 +46,9 @@ class DecisionError(RocketMQError):
 class Decision:
     """The decision about a micro-batch: which half messages commit; all others of the micro-batch are rolled back.
 
-    :ivar attempts: ids of the task attempts that commit.
-    :ivar resent: by row key, the unique key of the half message that commits, for rows with several half messages.
+    :ivar attempts: ids of the task attempts whose half messages commit.
+    :ivar resent: for rows with several half messages, the unique key of the one that commits, by row key (property
+        ``SPARK_ROW_KEY``).
     :ivar topics: the topics of the rows.
     :ivar brokers: names of the brokers that store the half messages.
     """
@@ -60,13 +61,13 @@ class Decision:
     brokers: tuple[str, ...] = ()
 
     def counts(self, properties: Mapping[str, str]) -> bool:
-        """Return True if the half message with these properties commits."""
+        """Return True if this decision commits the half message with these properties."""
         attempt, row = properties.get(ATTEMPT), properties.get(ROW_KEY, "")
         is_last = self.resent.get(row, properties.get(Property.UNIQUE_KEY)) == properties.get(Property.UNIQUE_KEY)
         return self.is_about(properties) and attempt in self.attempts and is_last
 
     def is_about(self, properties: Mapping[str, str]) -> bool:
-        """Return True if the half message with these properties belongs to this query's micro-batch."""
+        """Return True if the half message with these properties is of the query and micro-batch of this decision."""
         return properties.get(QUERY_ID) == self.query_id and properties.get(BATCH_ID) == str(self.batch_id)
 
     def encode(self) -> bytes:
@@ -101,7 +102,8 @@ def verdict(properties: Mapping[str, str], latest: Decision | None, completed: i
 
     :param properties: the properties of the half message.
     :param latest: the latest decision of this query; None if there is none.
-    :param completed: a micro-batch whose transactions have all ended, so that none is committed again; or None.
+    :param completed: id of a micro-batch whose transactions have all ended: the response for its half messages is
+        ROLLBACK, so that none is delivered twice. None: there is no such micro-batch.
     """
     batch = properties.get(BATCH_ID, "")
     if latest is None or properties.get(QUERY_ID) != latest.query_id or not batch.isdecimal():
@@ -134,7 +136,8 @@ class Decisions:
     def at(location: str, sibling: str | None = None) -> Decisions:
         """Return the decisions in a directory or URI, which need not exist yet.
 
-        :param sibling: name of a file that must exist next to the directory; None for no such check.
+        :param sibling: name of a file of Spark's checkpoint that must exist next to a local directory: without it, the
+            checkpoint is on another machine or file system. None: not checked.
         :raises ConfigError: Python has no access to this kind of location.
         """
         return Decisions(location, store_at(location, os.environ, sibling))
@@ -170,7 +173,7 @@ class Decisions:
                 raise
 
     def _sweep(self, numbers: list[int]) -> None:
-        """Remove old records. A failure is only logged, since old records do no harm."""
+        """Remove the records of the micro-batches ``numbers``. A failure is only logged: old records do no harm."""
         try:
             for number in numbers:
                 self._store.remove(_name(number))

@@ -119,7 +119,8 @@ def check(location: str, environ: Mapping[str, str]) -> None:
 def store_at(location: str, environ: Mapping[str, str], sibling: str | None = None) -> DecisionStore:
     """Return the store for a location, which is interpreted as Spark interprets checkpoint locations.
 
-    :param sibling: name of a file of Spark that must exist next to a local directory; None for no such check.
+    :param sibling: name of a file of Spark's checkpoint that must exist next to a local directory: without it, the
+        checkpoint is on another machine or file system. None: not checked.
     :raises ConfigError: as :func:`check`, or the URI is invalid.
     """
     check(location, environ)
@@ -136,7 +137,7 @@ def store_at(location: str, environ: Mapping[str, str], sibling: str | None = No
 
 
 def split(location: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return scheme and path of a location; without a scheme, that of Hadoop's default file system, as in Spark."""
+    """Return scheme and path of a location; a location without a scheme gets that of Hadoop's default file system."""
     found = _SCHEME.match(location)
     if found is None:  # also C:\\: a scheme has more than one letter
         return _default_scheme(environ), location

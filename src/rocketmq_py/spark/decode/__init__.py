@@ -95,8 +95,8 @@ class Decoder:
     def decode_together(self, ranges: Sequence[Sequence[FetchedChunk]]) -> Any | None:
         """Decode small ranges of several queues of one topic into one record batch: a batch costs as much as 1000 rows.
 
-        Returns None if each range must be decoded by itself: one does not have exactly the messages of its offsets, or
-        a record is not regular.
+        Returns None if the caller must decode each range by itself: the compiled decoder or a filter by tags is in use,
+        a range does not have exactly one message for each offset, or records differ in layout or are compressed.
         """
         if self._compiled is not None or self._tags:
             return None
@@ -169,7 +169,7 @@ class Decoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _messages(self, raw: bytes, starts: Ints) -> list[MessageExt]:
-        """Decode records with the plain codec.
+        """Decode records one by one in Python; ``starts`` are their byte positions in ``raw``.
 
         :raises TooLarge: the decompressed bodies exceed the limit of a record batch.
         """
@@ -184,7 +184,7 @@ class Decoder:
 
 
 def _halves(chunks: Sequence[FetchedChunk]) -> tuple[Sequence[FetchedChunk], Sequence[FetchedChunk]]:
-    """Split chunks into two halves; a single chunk, which must have several records, between two records."""
+    """Split chunks into two halves. A single chunk, which must have several records, is split between two records."""
     if len(chunks) > 1:
         middle = len(chunks) // 2
         return chunks[:middle], chunks[middle:]
@@ -197,9 +197,9 @@ def _halves(chunks: Sequence[FetchedChunk]) -> tuple[Sequence[FetchedChunk], Seq
 
 
 def _ascending(offsets: Any, wanted: range) -> Any:
-    """Return a mask of the rows to keep so that offsets ascend and are in ``wanted``; None to keep all rows.
+    """Return a mask of the rows to keep, so that offsets ascend and are in ``wanted``; None if all rows are kept.
 
-    A response with more messages than requested overlaps with the response to the next pull.
+    Rows are dropped where responses overlap: one had more messages than its pull requested.
     """
     if offsets[0] >= wanted.start and offsets[-1] < wanted.stop and (np.diff(offsets) > 0).all():
         return None

@@ -47,7 +47,7 @@ def dead_letter(
 
     A long body is truncated, a missing one becomes ``null``; properties that do not fit are dropped.
 
-    :param properties: the record's properties, and those that identify its row, which are kept first.
+    :param properties: properties of the record; if they do not all fit, those that identify its row have precedence.
     :param origin: the topic that the record was for; None if unknown.
     """
     kept = {Property.WAIT_STORE: "true", REASON: _plain(reason)[:_MOST_REASON]}

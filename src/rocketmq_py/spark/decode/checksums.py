@@ -48,6 +48,6 @@ def check_crcs(raw: bytes, starts: Ints) -> None:
 
 
 def _words(data: Any, places: Ints, kind: str) -> Ints:
-    """Return the 4-byte integers of NumPy type ``kind`` at the given byte positions."""
+    """Return the 4-byte integers, of NumPy type ``kind``, at the byte positions ``places`` of ``data``."""
     found: Ints = data[places[:, None] + _WORD].view(kind).ravel().astype(np.int64)
     return found

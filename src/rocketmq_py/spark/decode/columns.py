@@ -72,7 +72,7 @@ PROPERTIES = pa.map_(pa.string(), pa.string())
 
 
 class Records:
-    """Consecutive regular records of one broker, with values that several columns need, computed once."""
+    """Consecutive records of one broker with the same layout, and values that several columns need."""
 
     def __init__(self, layout: Layout, broker_name: str, limits: BodyLimits = BodyLimits()) -> None:  # noqa: B008 - immutable
         self.limits = limits

@@ -91,7 +91,8 @@ def holds_compressed(raw: bytes, starts: Ints) -> bool:
 class Layout:
     """The positions of all fields of the records in ``raw``.
 
-    ``head`` is a structured array of the fixed parts; the other members are byte positions and lengths in ``data``.
+    ``head`` is a structured array of the fixed-length fields, ``data`` is ``raw`` as an array of bytes; the other
+    members are byte positions and lengths in ``data``.
     """
 
     __slots__ = ("body_length", "body_start", "data", "head", "properties_length", "properties_start", "raw", "starts",
@@ -133,7 +134,7 @@ class Layout:
         self.topic_length = self.data[at].astype(np.int64) if version_1 else _u16(self.data, at)
 
     def int_field(self, name: str, dtype: type[np.int32 | np.int64]) -> NDArray[Any]:
-        """Return a field of the fixed part for all records, in the machine's byte order."""
+        """Return a fixed-length integer field of all records, in the machine's byte order."""
         return self.head[name].astype(dtype)
 
     def only_topic(self) -> bytes | None:

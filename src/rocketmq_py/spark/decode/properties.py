@@ -110,7 +110,10 @@ class Pairs:
 
 
 def _number_type(length: int) -> str:
-    """Return the NumPy type to compare names of ``length`` bytes: an integer if one fits, ten times as fast as text."""
+    """Return the NumPy type in which names of ``length`` bytes are compared.
+
+    That is an integer if one has this size, since comparing integers is ten times as fast as comparing text.
+    """
     return f"u{length}" if length in (1, 2, 4, 8) else f"S{length}"
 
 

@@ -114,9 +114,11 @@ def _watch(look: Callable[[], Reading | None], total: int, line: Line, over: Eve
 
 
 def _looker(spark: SparkSession, group: str) -> Callable[[], Reading | None]:
-    """Return a function that asks Spark for the progress of a job group's latest stage that has read rows.
+    """Return a function that asks Spark for the progress of the latest stage that has read rows.
 
-    The function returns None if no stage has started.
+    If no stage has read rows yet, the function returns the progress of the first stage; None if none has started.
+
+    :param group: id of the Spark job group whose stages are considered.
 
     :raises ConfigError: the session is one of Spark Connect.
     """

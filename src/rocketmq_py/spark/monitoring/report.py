@@ -133,7 +133,7 @@ def _lags(batches: list[BatchProgress]) -> str:
 
 
 def _times(batches: list[BatchProgress]) -> str:
-    """Plot the milliseconds of each phase, stacked; from a checkpoint only the whole duration is known."""
+    """Plot the milliseconds of each phase, stacked; only the total if the micro-batches come from a checkpoint."""
     known = [phase for phase in _PHASES if any(phase in batch.durations for batch in batches)]
     layers = {phase: [batch.durations.get(phase, 0.0) * 1000 for batch in batches] for phase in known}
     other = [
@@ -157,7 +157,7 @@ def _name(queue: MessageQueue) -> str:
 
 
 def _unplaced(batches: list[BatchProgress]) -> str:
-    """Return a note on the rows of a first micro-batch, which the figures by queue lack; empty if there are none.
+    """Return a note on how many rows of first micro-batches are missing in the figures by queue; empty if none are.
 
     Spark does not report at which offsets the first micro-batch started.
     """

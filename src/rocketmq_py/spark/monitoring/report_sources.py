@@ -92,7 +92,7 @@ def _planned(file: Path) -> _Planned | None:
 
 
 def _offsets(line: str) -> dict[Any, int]:
-    """Return the offsets of one source; empty for a source of another kind or without queues."""
+    """Return the offsets in a source's line of an offsets file; empty for another kind of source or without queues."""
     try:
         return from_document(json.loads(line))
     except (ConfigError, ValueError):

@@ -79,7 +79,7 @@ class Line:
             self._waiting = text
 
     def finish(self) -> None:
-        """Leave the last text on the terminal; write it if it is a plain line that was not written yet."""
+        """Leave the last text on the terminal; if the output is plain lines, write the last one if it was held back."""
         if self._live is not None:
             self._live.stop()
         elif self._in_place:

@@ -31,7 +31,7 @@ class Boundary(Enum):
 
     @property
     def number(self) -> int:
-        """The number that stands for it in a JSON document of offsets: -2 earliest, -1 latest."""
+        """The number that means this boundary in a JSON document of offsets: -2 earliest, -1 latest."""
         return -2 if self is Boundary.EARLIEST else -1
 
 
@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
 
 class FromGroup(NamedTuple):
-    """A position: each queue's committed offset of a consumer group, or its earliest offset if none is committed."""
+    """A position: the offset that a consumer group has committed for each queue; the earliest one if it has none."""
 
     group: str
 
@@ -52,7 +52,7 @@ class Times(NamedTuple):
     """A position: the first message of each queue that was stored at or after a time, in ms since 1970.
 
     :ivar everywhere: the time for all queues; ignored if ``by_queue`` is given.
-    :ivar by_queue: the time for each queue; it must name every queue of the read. None: ``everywhere`` holds.
+    :ivar by_queue: the time for each queue; it must name every queue of the read. None: ``everywhere`` is used.
     :ivar or_latest: use the latest offset of a queue that has no such message, instead of failing.
     """
 

@@ -18,7 +18,7 @@ class Topics:
     names: tuple[str, ...]
 
     def topics(self, existing: Callable[[], Iterable[str]]) -> list[str]:  # noqa: ARG002 - one interface of three
-        """Return the topics to read; ``existing`` is not called, so a topic may not exist."""
+        """Return the topics to read, which may not exist: ``existing``, which looks up all topics, is not called."""
         return list(self.names)
 
     def wants(self, queue: MessageQueue) -> bool:
@@ -39,7 +39,7 @@ class Matching:
     pattern: re.Pattern[str]
 
     def topics(self, existing: Callable[[], Iterable[str]]) -> list[str]:
-        """Return the names that match among those that ``existing`` returns, sorted."""
+        """Return the topics whose names match, sorted; ``existing`` looks up the names of all topics."""
         return sorted(name for name in set(existing()) if self._matches(name))
 
     def wants(self, queue: MessageQueue) -> bool:
@@ -64,7 +64,7 @@ class Assigned:
     queues: frozenset[MessageQueue]
 
     def topics(self, existing: Callable[[], Iterable[str]]) -> list[str]:  # noqa: ARG002 - one interface of three
-        """Return the topics to read; ``existing`` is not called, so a topic may not exist."""
+        """Return the topics to read, which may not exist: ``existing``, which looks up all topics, is not called."""
         return sorted({queue.topic for queue in self.queues})
 
     def wants(self, queue: MessageQueue) -> bool:

@@ -67,7 +67,7 @@ _TLS = {
 
 
 def take_security(given: dict[str, Any]) -> None:
-    """Replace the options of TLS and signing in ``given`` by one entry ``security``; add none if there are none.
+    """Replace the options for TLS and signing in ``given`` by a single entry ``security``, if any is given.
 
     :param given: parsed values by option name in snake case; changed in place.
     :raises ConfigError: options contradict each other, or a required one is missing.

@@ -78,11 +78,14 @@ WRITE: dict[str, Parse] = SHARED | {
 
 
 def take_checkpoint(given: dict[str, Any], options: Mapping[str, str]) -> None:
-    """Set ``transactions_location`` in ``given`` to ``rocketmq`` in the query's checkpoint, unless the user gives one.
+    """Set ``transactions_location`` in ``given`` to its default, directory ``rocketmq`` in Spark's checkpointLocation.
+
+    Also sets ``in_checkpoint`` then. Changes nothing if the user gives option ``transactionsLocation``.
 
     :param given: parsed values by option name in snake case; changed in place.
     :param options: all options of the query as Spark passes them, including Spark's own.
-    :raises ConfigError: the query cannot be exactly-once, or neither location is given.
+    :raises ConfigError: neither ``checkpointLocation`` nor ``transactionsLocation`` is given, or Spark's option
+        ``asyncProgressTrackingEnabled`` is true, with which a query cannot be exactly-once.
     """
     engine = {name.lower(): text for name, text in options.items()}
     if engine.get("asyncprogresstrackingenabled", "").lower() == "true":

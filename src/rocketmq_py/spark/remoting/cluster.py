@@ -150,7 +150,7 @@ class Cluster:
         return {name: addresses.master for name, addresses in brokers.items() if addresses.master}
 
     def _template(self) -> TopicRouteData | None:
-        """Look up the route that new topics get; None if brokers do not create topics automatically."""
+        """Look up the route of TBW102, which new topics get; None if brokers do not create topics automatically."""
         try:
             return self._route(AUTO_CREATE_TOPIC)
         except _NoTopic:
@@ -196,7 +196,7 @@ class Cluster:
         }
 
     def _ask_namesrv(self, what: str, requests: Sequence[Request]) -> list[Reply]:
-        """Send requests to the first name server that answers all, with SUCCESS or TOPIC_NOT_EXIST; retries.
+        """Send requests to the first name server that answers all with SUCCESS or TOPIC_NOT_EXIST; retry if none does.
 
         :param what: the purpose of the requests, for the log and errors.
         :raises NetworkError: no name server answers all.
@@ -256,7 +256,7 @@ class Cluster:
     def since(self, queues: QueueRoutes, times: Mapping[MessageQueue, int]) -> Offsets:
         """Ask brokers for the offset of the first message of each queue that was stored at or after a time.
 
-        For a queue without such a message it is the latest offset.
+        A queue without such a message gets its latest offset.
 
         :param times: ms since 1970, by queue.
         """
@@ -276,8 +276,8 @@ class Cluster:
     def commit(self, group: str, offsets: Offsets, queues: QueueRoutes) -> None:
         """Commit ``offsets`` for a consumer group.
 
-        :param queues: the addresses of these queues; queues that are missing there are skipped.
-        :raises RocketMQError: a broker refuses them or does not respond.
+        :param queues: the addresses of the queues' brokers; offsets of queues without an address are not committed.
+        :raises RocketMQError: a broker refuses an offset or does not respond.
         """
         code, chosen = RequestCode.UPDATE_CONSUMER_OFFSET, queues.only(offsets)
         answers = self._each(chosen, code, lambda queue: _update_offset(group, queue, offsets[queue]))
@@ -319,7 +319,7 @@ class Cluster:
     ) -> dict[MessageQueue, tuple[Reply, str]]:
         """Send a request for each queue to its broker; return the responses with the addresses they came from.
 
-        If a logical queue has moved to another broker, its request is sent there, and ``queues`` is corrected.
+        If a logical queue has moved to another broker, sends its request there and changes its address in ``queues``.
         """
         answers = self._each_broker(queues, code, header)
         moved = [queue for queue, (answer, _) in answers.items() if answer.code == ResponseCode.NOT_LEADER_FOR_QUEUE]

@@ -67,13 +67,13 @@ class FetchSettings:
 
 
 class Lag(RocketMQError):
-    """A broker does not have messages that exist elsewhere, as a slave that lags behind its master; retryable."""
+    """A broker lacks messages that another broker may have, as a slave does that lags behind its master; retryable."""
 
     retryable = True
 
 
 class UnprovenLoss(Lag):
-    """A broker reports that offsets of the range have no messages: a loss only if it still does so after retries."""
+    """A broker reports that offsets of the range have no messages; a data loss only if retries give the same result."""
 
 
 class SlaveClosed(NoRouteError):
@@ -88,7 +88,7 @@ class SlaveClosed(NoRouteError):
 
 
 class Fetcher:
-    """Fetches the messages of one range of a queue, once. Close it when done.
+    """Fetches the messages of one range of a queue; each object is used for a single read. Close it when done.
 
     Pulls from the master; from a slave if the master suggests it or cannot be reached; and from the master again if the
     slave suggests that or lacks messages.
@@ -124,7 +124,9 @@ class Fetcher:
         """Number of offsets skipped because their messages were deleted, with ``failOnDataLoss=false``."""
 
     def begin(self) -> None:
-        """Send the first pulls before :meth:`chunks` is called, so that the broker reads while others are decoded.
+        """Send the first pulls now, so that the broker already reads while the caller still decodes other ranges.
+
+        Optional: otherwise :meth:`chunks` sends them.
 
         :raises RocketMQError: as :meth:`chunks`.
         """
@@ -160,7 +162,7 @@ class Fetcher:
             connection.close()
 
     def _send_pulls(self) -> BlockingConnection:
-        """Connect if necessary, and send the pulls that the window allows; return the connection."""
+        """Connect if necessary, and send the pulls that the :class:`Window` has to send now; return the connection."""
         if self._connection is None:
             self._connection = self._connect()
             if self._at_slave and not self._settings.wanted.takes_all:
@@ -189,7 +191,7 @@ class Fetcher:
             self._after_last_answer()
 
     def _after_last_answer(self) -> None:
-        """Handle a failure, or switch to the broker that was suggested; called when no pull is in flight."""
+        """Retry if a pull failed, else switch to the suggested broker, if any; called when no pull is in flight."""
         suggested, self._suggested = self._suggested, None
         failure, self._failure = self._failure, None
         if isinstance(failure, NotLeader):
@@ -246,7 +248,7 @@ class Fetcher:
         self._addresses = self._addresses[at:] + self._addresses[:at]
 
     def _probe(self, connection: BlockingConnection) -> None:
-        """Check that a slave serves reads: with a filter, its refusal looks like a response without matches.
+        """Check with an unfiltered pull that a slave serves reads: refusals of filtered pulls look like no matches.
 
         :raises SlaveClosed: the slave does not serve reads.
         """
@@ -292,7 +294,10 @@ class Fetcher:
             self._retry_segment(segment, error)
 
     def _note_suggestion(self, broker_id: int) -> None:
-        """Store the broker that a response suggests for further pulls, such as a slave for messages not in memory."""
+        """Store the broker that a response suggests for further pulls: a slave for messages not in the master's memory.
+
+        Brokers that lacked messages earlier are ignored.
+        """
         address = self._servers.of(broker_id)
         if address is not None and address != self._addresses[0] and address not in self._distrusted:
             self._suggested = address
@@ -327,7 +332,7 @@ class Fetcher:
         self._window.answer(segment, body, next_offset)
 
     def _is_unmatched(self, answer: Reply) -> bool:
-        """Return True if there are no messages because of the filter: the remark names the status of the read."""
+        """Return True if a response has no messages because none matches the filter; its remark shows the reason."""
         is_filtered = not self._settings.wanted.takes_all
         return (
             is_filtered
@@ -349,8 +354,8 @@ class Fetcher:
     def _leave_out(self, segment: Segment, stop: int, loss: str) -> None:
         """Handle offsets, up to ``stop``, at which a broker has no messages.
 
-        They are skipped if the topic is compacted, or the loss was confirmed by retries and is accepted. Otherwise they
-        are pulled again: a slave in place of its master, or a broker that has just started, may be wrong.
+        The offsets are skipped if the topic is compacted, or if retries have confirmed the loss and it is accepted.
+        Otherwise they are pulled again, since a slave, or a broker that has just started, may lack messages for now.
 
         :param loss: describes the loss.
         """
@@ -421,7 +426,7 @@ class Fetcher:
             self._use(self._look_up())
 
     def _use(self, found: Addresses) -> None:
-        """Replace the addresses of the queue's broker, unless ``found`` is empty."""
+        """Switch to the addresses ``found`` of the queue's broker; no effect if there are none."""
         if found.all:
             self.close()
             self._servers, self._addresses = found, found.all

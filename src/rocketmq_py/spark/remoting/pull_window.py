@@ -41,9 +41,9 @@ class Pull(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """A part of the range: offsets from ``start`` up to, not including, ``stop``, which one pull requests.
+    """The offsets that one pull requests: from ``start`` up to, not including, ``stop``.
 
-    :ivar asked: the pull was sent.
+    :ivar asked: True if the pull was sent.
     :ivar body: the body of the response; None before it arrives.
     :ivar is_damaged: the broker left out messages because they are damaged.
     """
@@ -117,7 +117,7 @@ class Window:
         return self._inflight < min(self._in_flight, max(most, _MIN_INFLIGHT_PULLS))
 
     def _cut(self, position: int, segment: Segment) -> None:
-        """Shorten ``segment`` to what one response can contain; insert the rest as a segment at ``position``."""
+        """Shorten ``segment`` to what one response can contain; insert the rest as a segment at index ``position``."""
         stop = segment.start + (self._stride or _MAX_PULL)
         if stop < segment.stop:
             self._segments.insert(position, Segment(stop, segment.stop))
@@ -149,7 +149,7 @@ class Window:
         self._learn(asked, next_offset - segment.start)
 
     def _learn_reach(self, asked: int, reach: int) -> None:
-        """Adapt the length of segments to the offsets that filtered responses cover: a little less than most of them.
+        """Adapt the length of segments, with a filter, to the number of offsets that most recent responses cover.
 
         If segments are too short, messages are sent twice; if they are too long, the rest needs another pull.
 
@@ -162,7 +162,7 @@ class Window:
             self._stride = min(max(usual, 1), _MAX_REACH)
 
     def _learn_number(self, asked: int, reach: int) -> None:
-        """Adapt the length of segments to the number of messages per response; after many full ones, try twice as many.
+        """Adapt the length of segments to the number of messages per response; double it after many full responses.
 
         :param asked: number of messages requested.
         :param reach: number of offsets that the response covers.
@@ -179,10 +179,10 @@ class Window:
                 self._stride, self._full_in_a_row = min(self._stride * 2, _MAX_PULL), 0
 
     def _usual(self) -> int:
-        """Return the number of messages to request, from the last responses that had fewer than requested.
+        """Return the number of messages to request in one pull, from recent responses with fewer than requested.
 
-        If their number is always the same, it is the broker's limit. Otherwise the broker limits bytes: then it is a
-        bit less than the smallest number.
+        If all of these had the same number, that is the broker's limit and the result. Otherwise the broker limits
+        bytes, and the result is 7/8 of the smallest number.
         """
         least = min(self._shortened)
         return least if least == max(self._shortened) else max(least * 7 // 8, 1)

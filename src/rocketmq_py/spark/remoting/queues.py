@@ -36,7 +36,7 @@ class Addresses(NamedTuple):
 
 
 class QueueRoutes(NamedTuple):
-    """The addresses of the broker of each queue; :class:`Cluster` corrects them if a logical queue has moved."""
+    """The addresses of the broker of each queue; :class:`Cluster` changes them if a logical queue has moved."""
 
     addresses: dict[MessageQueue, Addresses]
 

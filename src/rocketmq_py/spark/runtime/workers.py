@@ -21,7 +21,10 @@ def keep_imports() -> None:
 
 @cache
 def _keep(modules: int) -> None:
-    """Freeze unless it was done with this number of modules: asking the collector takes as long as freezing."""
+    """Call :func:`gc.freeze` in a Python worker. Cached, so that it runs once for each number of modules.
+
+    Finding out from the garbage collector whether it is necessary would take as long as freezing.
+    """
     del modules
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None and spec.name == _DAEMON:

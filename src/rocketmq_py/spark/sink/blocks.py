@@ -43,7 +43,7 @@ _FALSE = fixed(np.zeros(1, np.uint8), pa.bool_())[0]
 
 
 class Block(NamedTuple):
-    """Encoded messages for queue ``bound``, or any queue of ``topic`` if that is None.
+    """Encoded messages for queue ``bound``, or for any queue of ``topic`` if ``bound`` is None.
 
     Message ``i`` is ``data[ends[i] : ends[i + 1]]``.
     """
@@ -72,9 +72,9 @@ class BlockWriter:
 
     :param columns: names of the columns of the record batches.
     :param topic: the topic of every row; None takes it from column ``topic``.
-    :param rows: encodes uncommon rows, and counts all rows.
-    :param unique_keys: returns that many unique keys: their common prefix, and an array of numbers that follow it as
-        four hexadecimal digits.
+    :param rows: encodes the rows that cannot be part of a block, such as delayed ones, and counts all rows.
+    :param unique_keys: called with a number of keys; returns their common prefix, and an array with the number of
+        each, which follows the prefix as four hexadecimal digits.
     :param prefix: encoded properties that each message's properties start with.
     """
 
@@ -88,7 +88,9 @@ class BlockWriter:
         self._prefix = prefix
 
     def messages(self, batch: Any, bad: BadRecordPolicy, bound: Bound) -> Iterator[Block | RowMessage]:
-        """Encode the rows of a record batch: common rows in blocks, others one by one; in order for each queue.
+        """Encode the rows of a record batch in blocks; delayed, bad and other uncommon rows one by one.
+
+        The order of the rows is kept within each queue.
 
         :param bound: returns the queue for a topic, sharding key and queue id; None if any queue of the topic will do.
         :raises MessageIllegal: a row is bad, and policy ``bad`` makes that an error.
@@ -148,7 +150,10 @@ class BlockWriter:
     # -- where they go
 
     def _groups(self, batch: Any, common: Bools, bound: Bound) -> list[tuple[str, MessageQueue | None, Ints | None]]:
-        """Group common rows by target; return topic, queue (None: any) and row numbers (None: all rows) of each."""
+        """Group rows by topic and queue; return topic, queue (None: any) and row numbers (None: all) of each group.
+
+        :param common: a flag per row: True for the rows to group.
+        """
         topics, of_topic = self._coded(batch, "topic") if self._topic is None else ([self._topic], None)
         name = "queueId" if "queueId" in self._at else "shardingKey"
         keys, of_key = self._coded(batch, name) if self._column(batch, name) is not None else ([None], None)
@@ -178,7 +183,7 @@ class BlockWriter:
     # -- properties
 
     def _properties(self, batch: Any) -> tuple[Any, Bools]:
-        """Return the encoded properties of all rows, and a flag per row that is True if they are uncommon."""
+        """Return all rows' encoded properties, and a flag per row: True if :class:`RowWriter` must encode the row."""
         count = batch.num_rows
         parts: list[Any] = [self._prefix] if self._prefix else []
         uncommon = np.zeros(count, np.bool_)
@@ -193,7 +198,7 @@ class BlockWriter:
         return _join(*parts, stamps) if parts else stamps, uncommon
 
     def _stamps(self, count: int) -> Any:
-        """Return the encoded properties that every row has: unique key, query and micro-batch, row key."""
+        """Return the encoded properties that identify the next rows: unique key, query, micro-batch, row key."""
         stem, keys = self._unique_keys(count)
         first = self._rows.count
         before = f"{Property.UNIQUE_KEY}\x01{stem}".encode()
@@ -208,7 +213,7 @@ class BlockWriter:
         return _fixed_width(matrix, at)
 
     def _user_properties(self, batch: Any, maps: Any) -> tuple[Any, Bools]:
-        """Return the encoded properties from column ``properties``, and a flag per row that is True if uncommon.
+        """Return the encoded properties from column ``properties``, and a flag per row, as :meth:`_properties`.
 
         Properties that are not copied between topics are left out.
         """
@@ -238,7 +243,7 @@ def _is_strange(name: str) -> bool:
 
 
 def _encoded(bodies: Any, properties: Any) -> Any:
-    """Join heads, bodies and properties into encoded messages; null for rows without a body."""
+    """Encode messages in the layout of a batch, from columns of bodies and encoded properties; null without a body."""
     lengths, own = _lengths(bodies), _lengths(properties)
     heads = np.zeros(len(lengths), _HEAD)
     heads["size"], heads["body"] = lengths + own + _OVERHEAD, lengths

@@ -72,7 +72,7 @@ class CheckBack:
         return TransactionState[answer.name]
 
     def _is_delivered(self, message: MessageExt) -> bool:
-        """Return True if the half message's message is in its topic already."""
+        """Return True if the message of this half message is stored in its topic already."""
         key = message.properties.get(Property.UNIQUE_KEY, "")
         return bool(self._admin.messages_by_key(message.topic, key, unique=True, max_messages=1))
 
@@ -94,7 +94,7 @@ class CheckBack:
         return f"{len(open_)} transactions are open, the first in {open_[0].queue}" if open_ else ""
 
     def _open(self, admin: Admin) -> list[MessageExt]:
-        """Return the half messages to commit that have not ended; resume the checks of those that were given up."""
+        """Return the half messages to commit that have not ended; resume the checks that brokers have given up."""
         open_ = self._of_this_query(admin.open_transactions())
         for given_up in self._of_this_query(admin.given_up_transactions()):
             if not admin.messages_by_key(_topic(given_up), _key(given_up), unique=True, max_messages=1):
@@ -107,7 +107,7 @@ class CheckBack:
         return [half for half in halves if _group(half.properties) == group and self._decision.counts(half.properties)]
 
     def _resume(self, admin: Admin, given_up: MessageExt) -> None:
-        """Ask the broker to check a given-up transaction again; only once, since it remains in the broker's list."""
+        """Ask the broker to check a given-up transaction again; no effect if this object has already done that."""
         msg_id = given_up.offset_msg_id
         if msg_id not in self._resumed:
             admin.resume_transaction(msg_id)

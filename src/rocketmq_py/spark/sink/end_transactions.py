@@ -34,7 +34,7 @@ _MAX_INFLIGHT_BATCHES, _MAX_INFLIGHT_SINGLES = 8, 256
 class EndBatch(NamedTuple):
     """Half messages that one request ends, by their offsets in the commit log and in the half topic's queue.
 
-    :ivar order: the queue in which their messages must be delivered in this order; None if any order will do.
+    :ivar order: the queue to which the messages must be delivered in this order; None if any order will do.
     """
 
     order: MessageQueue | None
@@ -42,13 +42,13 @@ class EndBatch(NamedTuple):
     half_offsets: Sequence[int]
 
     def cut(self, size: int) -> Iterator[EndBatch]:
-        """Split into batches of at most ``size`` half messages."""
+        """Yield the half messages, in order, in batches of at most ``size``."""
         for at in range(0, len(self.log_offsets), size):
             yield EndBatch(self.order, self.log_offsets[at : at + size], self.half_offsets[at : at + size])
 
 
 class _SendOrder:
-    """Decides which batches may be sent now: those of an ordered queue one after the other, all others at once.
+    """Decides which batches may be sent now: of each ordered queue one at a time, and all others without waiting.
 
     :param size: upper limit for the half messages of one batch; larger ones are split.
     :ivar ready: the batches that may be sent now.
@@ -164,7 +164,7 @@ class _BrokerEnds:
         return True
 
     def _send_ready(self) -> None:
-        """Send as many ready batches as the limit allows; if the connection breaks, they count as open.
+        """Send as many ready batches as the limit allows; if the connection breaks, their transactions may be open.
 
         :raises NetworkError: the connection breaks.
         """
@@ -217,7 +217,7 @@ class _BrokerEnds:
     def _switch_to_singles(self, batch: EndBatch) -> None:
         """Send one request per transaction from now on, since the broker does not support batches.
 
-        It has then ended none of the batches in flight, so these are sent again, too.
+        Such a broker has not ended any batch in flight: ``batch`` and all others in flight are sent again.
         """
         self._in_batches = False
         self._order = _SendOrder([batch, *self._inflight.values(), *self._order.remaining()], 1)

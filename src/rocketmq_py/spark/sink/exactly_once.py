@@ -29,11 +29,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Prepared:
-    """The result of one task attempt, from which the driver ends its half messages.
+    """The half messages that one task attempt sent, as the driver needs them to commit them or roll them back.
 
     :ivar attempt: random id of the task attempt.
     :ivar halves: offsets of the half messages.
-    :ivar resent: by row key, the last unique key of rows whose half message was sent more than once.
+    :ivar resent: for rows whose half message was sent more than once, the last unique key, by row key (property
+        ``SPARK_ROW_KEY``).
     :ivar topics: the topics of the rows.
     """
 
@@ -53,7 +54,7 @@ def group_of(producer_group: str, query_id: str) -> str:
 
 
 class Preparation:
-    """Phase one, in a task: send a half message for every row; roll all of them back if that fails.
+    """The first phase of an exactly-once write, in a task: sends a half message for every row; rolls back on failure.
 
     :param columns: names of the columns of the rows.
     :param topic: the topic of every row; None takes it from column ``topic``.
@@ -120,7 +121,7 @@ class Preparation:
 
 
 class Committer:
-    """Phase two, on the driver: decides about a micro-batch and ends its transactions.
+    """The second phase of an exactly-once write, on the driver: decides about a micro-batch, ends its transactions.
 
     :param settings: their ``producer_group`` is that of the option, without the query's id.
     :param timeout: seconds to wait for brokers to check transactions that could not be ended directly.
@@ -171,7 +172,7 @@ class Committer:
         return _end(self._of_query(prepared[0].query_id), halves, _topics(prepared), outcome)
 
     def _repeat(self, prepared: list[Prepared], batch_id: int, made: Decision) -> None:
-        """Complete a micro-batch that Spark repeats although a decision ``made`` about it is stored, which stays valid.
+        """Complete a micro-batch that Spark repeats after its decision ``made`` was stored; the decision stays valid.
 
         :raises DecisionError: the stored decision is of another query or of a later micro-batch.
         """
@@ -216,7 +217,7 @@ def _topics(prepared: list[Prepared]) -> tuple[str, ...]:
 
 
 def _roll_back(settings: SendSettings, halves: HalfMessages, topics: tuple[str, ...]) -> None:
-    """Roll back half messages; log an error, since brokers roll back the rest after a check or after giving up."""
+    """Roll back half messages. An error is only logged, since brokers roll back the rest after checks."""
     try:
         _end(settings, halves, topics, TRANSACTION_ROLLBACK)
     except RocketMQError as e:

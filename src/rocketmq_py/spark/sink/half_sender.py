@@ -72,7 +72,7 @@ class SentHalf(NamedTuple):
 class HalfRange:
     """Offsets of half messages in the commit log (bytes) and in the queue of the half topic.
 
-    :ivar is_whole: they were stored as one batch, which the broker ends faster in one request.
+    :ivar is_whole: the half messages were stored as one batch, which the broker ends faster in one request.
     """
 
     log_offsets: Sequence[int]
@@ -166,7 +166,8 @@ class HalfSender:
     :param unique_key: returns a new unique key.
     :param bad: how to treat messages that their broker refuses as illegal.
     :ivar prefix: encoded properties that make a message a half message.
-    :ivar resent: by row key, the last unique key of rows whose half message was sent more than once.
+    :ivar resent: for rows whose half message was sent more than once, the last unique key, by row key (property
+        ``SPARK_ROW_KEY``).
     """
 
     def __init__(self, settings: SendSettings, unique_key: Callable[[], str], bad: BadRecordPolicy) -> None:
@@ -323,7 +324,7 @@ class HalfSender:
         return self._address(queues, pending.queue)
 
     def _address(self, queues: TopicQueues, queue: MessageQueue) -> str:
-        """Return the address of a queue's broker, and remember the broker's name for its responses."""
+        """Return the address of a queue's broker; store the broker's name, which is needed for the responses."""
         address = queues.address(queue)
         self._names[address] = queues.broker(queue)
         return address
@@ -484,7 +485,7 @@ class HalfSender:
         self.resent[message.row_key] = key
 
     def _send_again(self, pendings: list[_Pending], error: RocketMQError) -> None:
-        """Queue half messages that failed together to be sent again after a pause.
+        """Queue half messages whose sends failed together; they are sent again after a pause.
 
         :raises RocketMQError: ``error`` itself, if it is not retryable or the retries are used up.
         """

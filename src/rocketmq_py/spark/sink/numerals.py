@@ -14,7 +14,7 @@ Chars = NDArray[np.uint8]
 
 
 def _digits(texts: str, width: int) -> NDArray[np.unsignedinteger]:
-    """Return an array with each ``width`` characters of ``texts`` as one machine integer, which one copy moves."""
+    """Split ``texts`` after every ``width`` characters; return each part as an integer, which is fast to copy."""
     return np.frombuffer(texts.encode(), np.dtype(f"u{width}"))
 
 

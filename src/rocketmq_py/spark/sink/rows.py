@@ -39,7 +39,7 @@ class RowMessage(NamedTuple):
     """A message to send: to the queue that ``queue_id`` or ``sharding_key`` selects, else to any queue of the topic.
 
     :ivar properties: encoded; they include ``row_key``, ``unique_key`` and a delay.
-    :ivar waits: the message has a delay.
+    :ivar waits: True if the message has a delay.
     """
 
     topic: str
@@ -95,7 +95,7 @@ class RowWriter:
         self.count = 0
 
     def pass_over(self, rows: int) -> None:
-        """Add rows to :attr:`count` that are encoded by somebody else."""
+        """Add to :attr:`count` a number of rows that another object encodes."""
         self.count += rows
 
     def messages(self, rows: Iterable[Sequence[Any]], bad: BadRecordPolicy) -> Iterator[RowMessage]:

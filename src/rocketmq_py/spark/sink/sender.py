@@ -31,7 +31,7 @@ _MAX_BATCH_MESSAGES = 1024
 
 @dataclass(slots=True)
 class Batch:
-    """Messages of one topic that one request sends to a queue: to ``bound``, or any queue if that is None."""
+    """Messages of one topic that one request sends to queue ``bound``, or to any queue if ``bound`` is None."""
 
     topic: str
     bound: MessageQueue | None
@@ -145,7 +145,7 @@ class BatchSender:
         self._targets.close()
 
     def _dispatch(self, batch: Batch) -> None:
-        """Send a batch once fewer than the limit are in flight and no other batch of its bound queue is."""
+        """Wait until fewer batches than the limit, and none of the same bound queue, are in flight; then send."""
         while len(self._inflight) >= int(self._limit) or self._must_wait(batch):
             self._await_answer()
         self._send_batches(batch)
@@ -239,9 +239,10 @@ class BatchSender:
     def _refused(self, batch: Batch, error: MessageRefused, bad: BadRecordPolicy) -> None:
         """Handle a batch that its broker refuses because a message is illegal.
 
-        Several messages are sent again one by one, to find the illegal one; a single one is treated as ``bad`` says.
+        The messages of a batch are sent again one by one, to find the illegal one; if the batch has a single message,
+        policy ``bad`` decides about that.
 
-        :raises MessageRefused: it is a single one, and the mode is ``FAILFAST``.
+        :raises MessageRefused: the batch has a single message, and the mode is ``FAILFAST``.
         """
         messages = list(decode_batch(batch.body()))
         if len(messages) > 1:

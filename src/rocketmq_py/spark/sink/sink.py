@@ -193,7 +193,7 @@ class _Keys:
         return self._keys.next(_now_ms())
 
     def reserve(self, count: int) -> tuple[str, Ints]:
-        """Return the next ``count`` keys: their common prefix, and the last four hexadecimal digits as numbers."""
+        """Return the next ``count`` keys: their common prefix, and as numbers the last four hexadecimal digits."""
         stem, first = self._keys.reserve(_now_ms(), count)
         return stem, np.arange(first, first + count) & 0xFFFF
 

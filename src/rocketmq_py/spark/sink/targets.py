@@ -88,7 +88,7 @@ class TopicQueues:
         return None
 
     def next(self, avoid: MessageQueue | None) -> MessageQueue:
-        """Return the next queue in turn; if there are several brokers, none on the broker of ``avoid``."""
+        """Return the next queue in turn; if there are several brokers, on another broker than that of ``avoid``."""
         for _ in self._queues:
             self._next = (self._next + 1) % len(self._queues)
             queue = self._queues[self._next]
@@ -121,7 +121,7 @@ class InflightLimit:
 
 
 class Targets:
-    """The connections (by address) and queues (by topic) of one task, opened and looked up on first use."""
+    """Caches connections by broker address, and writable queues by topic, for one task. Both are made on first use."""
 
     def __init__(self, settings: SendSettings) -> None:
         self.connections = BlockingConnections(settings.timeout, settings.security)

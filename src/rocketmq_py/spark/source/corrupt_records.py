@@ -101,7 +101,10 @@ class CorruptRecords:
         return found or None
 
     def _unfiltered(self, offset: int) -> Iterator[Any]:
-        """Handle the message at ``offset`` if it is bad: pulled with a filter, the bad one may be a later message."""
+        """Pull the message at ``offset`` without the filter; if it is bad, handle it and yield its row, if it gets one.
+
+        A filtered pull from ``offset`` may return a later message, so it does not tell which message is bad.
+        """
         chunks = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
         try:
             list(self._decoder.decode(chunks))

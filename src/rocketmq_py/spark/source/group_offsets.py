@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 class GroupFollower:
     """Commits the offsets of one query to consumer group ``group``.
 
-    :param cluster: returns the connection to the cluster.
+    :param cluster: returns the client of the cluster.
     :param queues: returns the queues of the query and the addresses of their brokers.
     """
 

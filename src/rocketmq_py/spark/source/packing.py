@@ -56,20 +56,20 @@ def pack(
 
 
 def enough_for_a_task(total: int, at_least: int | None) -> int:
-    """Return the cost that a task of several ranges may have at most.
+    """Return the maximum cost of a task that reads several ranges. Costs are numbers of rows of 1 KiB.
 
     :param total: cost of all ranges.
-    :param at_least: number of tasks that the limit must allow for; None for no such demand.
+    :param at_least: lower limit for the number of tasks; None for no limit.
     """
     enough = min(max(total // TASKS, LEAST), MOST)
     return enough if at_least is None else min(enough, total // at_least)
 
 
 def probes(ranges: Sequence[QueueRange], known: Mapping[str, float]) -> list[QueueRange]:
-    """Return the ranges from which a message should be pulled to learn the message size of its topic.
+    """Return the ranges to pull a message from, one for each topic whose average message size must be learned.
 
-    That is the largest range of each topic not in ``known`` whose ranges may share a task, except for topics with so
-    few messages that their size hardly matters. Empty if there is only one range.
+    That is the topic's largest range among those small enough to share a task. Topics in ``known`` and topics with
+    few messages have none. Empty if there is only one range.
 
     :param known: average bytes of a message by topic.
     """

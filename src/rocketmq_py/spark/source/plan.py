@@ -57,11 +57,12 @@ def resolve_committed(group: str, committed: Offsets, bounds: Mapping[MessageQue
 def resolve_times(
     times: Mapping[MessageQueue, int], found: Offsets, bounds: Mapping[MessageQueue, Bounds], *, or_latest: bool
 ) -> Offsets:
-    """Return ``found``, the brokers' offsets for ``times``, after a check for queues without such a message.
+    """Check that each queue has a message stored at or after its time; return ``found``.
 
-    For a queue without a message stored at or after its time, ``found`` has the queue's latest offset.
-
-    :raises ConfigError: there is such a queue, and ``or_latest`` is false.
+    :param times: the time for each queue, in ms since 1970.
+    :param found: the brokers' offsets for ``times``: the latest offset for a queue without such a message.
+    :param or_latest: accept queues without such a message.
+    :raises ConfigError: a queue has no such message, and ``or_latest`` is false.
     """
     without = sorted(queue for queue, offset in found.items() if offset >= bounds[queue].latest)
     if without and not or_latest:
@@ -140,8 +141,8 @@ def stream_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, i
 def repeated_first_plan(start: Offsets, stop: Offsets, earliest: Mapping[MessageQueue, int]) -> SourcePlan:
     """Return the ranges of a query's first micro-batch if the checkpoint does not contain its starting offsets.
 
-    When Spark repeats this micro-batch, it asks for the initial offsets again. If they are "latest", they may be beyond
-    ``stop`` now: then nothing can be read of the queue, which is a loss.
+    When Spark repeats this micro-batch, it asks for the starting offsets again. If these are "latest", one may be
+    beyond ``stop`` now: then nothing can be read of its queue, which is a loss.
     """
     moved = sorted(queue for queue in start.keys() & stop.keys() if start[queue] > stop[queue])
     losses = [
@@ -160,7 +161,7 @@ def _newcomer(queue: MessageQueue, earliest: int, stop: int, losses: list[str]) 
 
 
 def carry(start: Offsets, latest: Offsets) -> Offsets:
-    """Return ``latest``, completed by ``start`` for queues that it lacks because their broker does not respond."""
+    """Return ``latest``, with the offsets of ``start`` for missing queues, whose broker does not respond."""
     return {**start, **latest}
 
 

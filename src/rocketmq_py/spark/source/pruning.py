@@ -52,8 +52,9 @@ class Pruning:
     def narrow(self, start: Offsets, stop: Offsets, since: Offsets, before: Offsets) -> tuple[Offsets, Offsets]:
         """Return the start and stop offsets of each queue, narrowed by the filters on offsets and times.
 
-        :param since: offset of the first message stored at or after the start of ``times``; may lack queues.
-        :param before: offset of the first message stored at or after the end of ``times``; may lack queues.
+        :param since: by queue, the offset of the first message stored at or after the start of :attr:`times`.
+        :param before: by queue, the offset of the first message stored at or after the end of :attr:`times`. Queues
+            missing in ``since`` or ``before`` are not narrowed by time.
         """
         first, last = self.offsets
         return (
@@ -87,9 +88,12 @@ def prune(conditions: Iterable[Any]) -> Pruning:
 
 
 def _within(span: tuple[int, int], name: str, low: int, high: int) -> tuple[int, int]:
-    """Return the half-open ``span``, narrowed by the filter ``name`` with a value between ``low`` and ``high``.
+    """Return a range of numbers, narrowed by one filter.
 
-    ``low`` and ``high`` are the filter's value rounded down and up to whole numbers.
+    :param span: first number, and number after the last.
+    :param name: name of PySpark's filter class, such as ``GreaterThan``.
+    :param low: the value of the filter, rounded down to a whole number.
+    :param high: the value of the filter, rounded up.
     """
     first, last = span
     if name in _EQUAL:

@@ -70,7 +70,7 @@ class StreamEnds:
         self._resumed = True
 
     def gone(self, known: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Return those of ``known`` that were deleted: their broker is registered and does not have them.
+        """Return the queues among ``known`` that were deleted: their broker is registered and does not have them.
 
         A broker registers itself and its topics in one request, so a route lookup counts only if the broker was
         registered before and after it: the name server may have been restarted.
@@ -90,9 +90,9 @@ class StreamEnds:
         return {queue for queue in missing if queue.broker_name in self._brokers}
 
     def latest(self, first: Offsets) -> Offsets:
-        """Return the latest offsets, cached for ``offsetLookupIntervalMs``; queues whose broker is away are left out.
+        """Return the latest offsets, cached for ``offsetLookupIntervalMs``; brokers that do not respond are left out.
 
-        :param first: the start of the micro-batch: a lower offset from a slave, which may lag, is raised to it.
+        :param first: start offsets of the micro-batch: a lower offset from a slave, which may lag, is raised to them.
         """
         now = time.monotonic()
         if now - self._known_at >= self._interval:

@@ -231,7 +231,7 @@ class Gathered(NamedTuple):
         return sum(len(chunk.body) for chunk in self.chunks)
 
     def may_join(self, others: Sequence[Gathered], most: int) -> bool:
-        """Return whether the range can be decoded in one batch with ``others``.
+        """Return whether this range can be decoded into one record batch with ``others``.
 
         That requires the same topic and broker, and at most ``most`` bytes in total.
 

@@ -113,7 +113,8 @@ class StreamReaderBase(DataSourceStreamReader):
     def _resume(self, document: dict[str, Any]) -> Offsets:
         """Return the offsets of the start document of a micro-batch.
 
-        The first call in a restarted query has the checkpoint's offsets: they are compared with the group's.
+        The first call in a restarted query has the checkpoint's offsets, which are compared with the offsets that the
+        consumer group has committed.
         """
         offsets = self._checked(document)
         if not self._resumed:
@@ -158,7 +159,7 @@ class StreamReaderBase(DataSourceStreamReader):
         return document
 
     def _remaining(self, first: Offsets, latest: Offsets) -> Offsets:
-        """Return ``latest`` without deleted queues, and with ``first`` for queues whose broker does not respond."""
+        """Return ``latest`` without deleted queues, and with ``first`` for queues of brokers that do not respond."""
         gone = self._ends.gone(first.keys() | latest.keys())
         return {queue: offset for queue, offset in carry(first, latest).items() if queue not in gone}
 
@@ -188,7 +189,7 @@ class LegacyStreamReader(StreamReaderBase):
         return document
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        """Return the document of the end of the next micro-batch, the latest offsets."""
+        """Return the document with the end offsets of the next micro-batch, which are the latest offsets."""
         if self._planned is not None:
             self._done(self._checked(self._planned))
         self._current = self._remaining(self._current, self._ends.latest(self._current))
@@ -229,7 +230,7 @@ if SUPPORTS_ADMISSION:
             return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-            """Return the document of the end of the micro-batch that starts at ``start``; ``start`` if there is none.
+            """Return the document with the end offsets of the next micro-batch; ``start`` if no micro-batch is due.
 
             :param start: the end of the previous micro-batch.
             """
@@ -248,7 +249,10 @@ if SUPPORTS_ADMISSION:
             return self._end_document(first, latest)
 
         def _wait(self, there: int) -> bool:
-            """Return True if ``minOffsetsPerTrigger`` delays a micro-batch of ``there`` messages."""
+            """Return True if the next micro-batch must wait for more messages (option ``minOffsetsPerTrigger``).
+
+            :param there: number of messages that are available now.
+            """
             least = self._options.min_offsets_per_trigger
             if least is None or there >= least:
                 return False

@@ -461,3 +461,39 @@ def test_a_group_begins_at_the_first_message_of_a_young_queue(running: InProcess
     put(client, b"a", b"b")
     assert bodies(take(client, init_mode=1)) == [b"a", b"b"]
     assert running.services.offsets.query("g", "t", 0) >= 0
+
+
+def test_a_store_that_refuses_revivals_is_logged_once_each_time(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_topic(running)
+    store = running.services.store
+    append, refuses = store.append, [True]
+
+    def appended(record: NewRecord) -> Appended:
+        if refuses[0] and record.topic.startswith("%RETRY%"):
+            raise StoreNotWritable("the disk is full")
+        return append(record)
+
+    monkeypatch.setattr(store, "append", appended)
+    for times in (1, 2):
+        put(client, b"a")
+        refuses[0] = True
+        assert take(client)
+        running.turn(REVIVE_MS)
+        for _ in range(3):
+            running.turn(1_300)
+        assert caplog.text.count("popped messages cannot be revived for now, the store refuses writes") == times
+        refuses[0] = False
+        running.turn(1_300)
+        [back] = take(client)
+        assert ack(client, back).code == 0
+
+
+@pytest.mark.parametrize(("mode", "init"), [(0, 0), (1, 0)])
+def test_the_first_offset_of_a_group_is_committed(running: InProcess, client: Client, mode: int, init: int) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    reader = running.services.pop.pop_service._reader
+    assert reader.start("new", "t", 0, mode) == init
+    assert running.services.offsets.query("new", "t", 0) == init
