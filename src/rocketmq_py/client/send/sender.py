@@ -246,12 +246,9 @@ class Sender:
         return self._turns.setdefault(topic, new)
 
     def _target(self, queue: MessageQueue, address: str) -> Target:
-        options = self.options
+        options, credentials = self.options, self.connections.credentials
         there = queue._replace(broker_name=self._routes.broker_of(queue))
-        head = SendHead(
-            self._group, there, options.create_topic, options.default_queue_nums, self.connections.credentials,
-            installed(),
-        )  # fmt: skip
+        head = SendHead(self._group, there, options.create_topic, options.default_queue_nums, credentials, installed())
         return Target(queue, queue_without_namespace(options.namespace, there), address, head)
 
     # -- back pressure
