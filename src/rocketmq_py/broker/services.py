@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +44,7 @@ from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.broker.metadata.lost_entries import restore_groups, restore_topics
 from rocketmq_py.broker.metadata.offset_file import OffsetFile
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
@@ -147,6 +148,7 @@ class Services:
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
         self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
+        self._files: list[ConfigFile] = []
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -159,7 +161,8 @@ class Services:
         return self.topics.has_batch_queues(topic)
 
     def _file(self, name: str) -> ConfigFile:
-        return ConfigFile(self._path(name), self._fs)
+        self._files.append(ConfigFile(self._path(name), self._fs))
+        return self._files[-1]
 
     def _path(self, name: str) -> Path:
         return self._config.store_root / "config" / name
@@ -352,6 +355,7 @@ class Services:
         self.replication.open()
 
     def _open_files(self) -> None:
+        folders = frozenset(self._fs.names(self.store.layout.consume_queue))
         self.topics.read_file()  # recovery needs the type of the queues of each topic
         self.store.open()
         messages_end = self.store.max_physical_offset
@@ -360,12 +364,30 @@ class Services:
                 self.topics, self.mappings, self.groups, self.offsets, self.filters, self.delay, self.modes,
             ):  # fmt: skip
                 table.load()
+            self._restore_lost(folders)
             self.transactions.load()
             self.pop.load()
             self.timers.load(messages_end)
+            for file in self._files:
+                self.saver.restore(file)
         except BaseException:
             self.store.close()
             raise
+
+    def _restore_lost(self, folders: Collection[str]) -> None:
+        """Create topics and groups again that their files have lost; a slave gets them from its master.
+
+        :param folders: names of the folders of consume queues before recovery.
+        """
+        store, offsets = self.store, self.offsets.table
+        if self.topics.may_be_old:
+            restore_topics(self.topics, store.queues(), store.batched_topics(), offsets)
+        elif not self.topics.is_intact and not self.role.is_slave:
+            # Without a checksum. Recovery makes queues of deleted topics; those that were there before have a topic.
+            queues = [queue for queue in store.queues() if queue[0] in folders]
+            restore_topics(self.topics, queues, store.batched_topics(), offsets)
+        if self.groups.may_be_old:
+            restore_groups(self.groups, offsets)
 
     async def take_back(self) -> None:
         """At the start of a master, copy the delivery progress and offsets of a slave that acted as master, if any."""

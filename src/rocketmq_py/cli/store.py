@@ -22,11 +22,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TIMES = ("oldestMessage", "newestMessage", "stored", "born")
 
 
-@click.group(name="store", short_help="Verify or inspect a store directory.")
+@click.group(name="store", short_help="Verify, inspect or repair a store directory.")
 def command() -> None:
-    """Verify or inspect a store directory without changing it.
+    """Verify, inspect or repair a store directory.
 
-    Works with stores of this broker and of Apache RocketMQ, also while a broker runs on them.
+    Works with stores of this broker and of Apache RocketMQ; verify and inspect also while a broker runs on them.
     """
 
 
@@ -67,6 +67,49 @@ def verify(directory: Path, hash_slots: int | None, commit_log: Path | None, out
     else:
         echo_record(_as_row(directory, report), output)
     sys.exit(0 if report.is_valid else 1)
+
+
+@command.command()
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--commit-log",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="storePathCommitLog, when the commit log is not in DIR/commitlog.",
+)
+@click.option("--apply", "is_applied", is_flag=True, help="Repair the store instead of only showing what is damaged.")
+@output_option
+def repair(directory: Path, commit_log: Path | None, is_applied: bool, output: str) -> None:
+    """Show what is damaged in the commit log, which messages are lost, and with --apply make the rest readable.
+
+    With --apply, damaged and missing parts of the commit log are replaced by filler, and consume queues, index and
+    checkpoint are rebuilt. What is replaced is kept in DIR/replaced-1 and so on. No broker may run on the store. A
+    repair that was interrupted is continued by the same command.
+
+    Exit status: 0 nothing is lost, 1 messages are lost, 2 DIR is not a store or a broker uses it.
+    """
+    from rocketmq_py.store.tools.repair import apply, make_plan
+
+    with _progress() as report_progress:
+        plan = make_plan(directory, commit_log, report_progress)
+    row: Row = {
+        "store": str(directory),
+        "records": plan.records,
+        "damaged": [gap._asdict() for gap in plan.gaps],
+        "lost": [one._asdict() for one in plan.lost],
+        "repaired": is_applied,
+    }
+    kept = apply(directory, plan, commit_log) if is_applied else None
+    if output != TABLE:
+        echo_record(row, output)
+    else:
+        for gap in plan.gaps:
+            click.echo(f"damaged: commit log {gap.begin} to {gap.end}: {gap.what}")
+        for one in plan.lost:
+            click.echo(f"lost: {one.topic}-{one.queue_id} offsets {one.first} to {one.last}")
+        done = f"repaired, what was replaced is in {kept}" if kept else "nothing was changed, repair with --apply"
+        click.echo(f"{directory}: {plan.records} whole records, {len(plan.gaps)} damaged parts; {done}")
+    sys.exit(1 if plan.lost else 0)
 
 
 @contextmanager

@@ -203,15 +203,18 @@ class Version(enum.IntEnum):
     V5_5_0 = 513
 
 
+_V5_SNAPSHOT, _HIGHER_VERSION = 412, 612
+
+
 def version_name(ordinal: int) -> str:
     """Return the name of a version in Java's MQVersion, for example ``V5_3_3``.
 
-    Versions before 5.0 that are not in :class:`Version` are ``V4_`` and the ordinal; versions beyond 5.9 are
-    ``HIGHER_VERSION``.
+    Versions before 5.0 that are not in :class:`Version` are ``V4_`` and the ordinal; versions beyond 5.9.9 are
+    ``HIGHER_VERSION``. Each version, from 5.0.0 on, has a snapshot before it, and each minor version has ten patches.
     """
-    if 413 <= ordinal <= 413 + 20 * 9 + 19:
-        major, rest = divmod(ordinal - 413, 20)
-        patch, snapshot = divmod(rest + 1, 2)
-        return f"V5_{major}_{patch}" + ("" if snapshot else "_SNAPSHOT")
+    if _V5_SNAPSHOT <= ordinal < _HIGHER_VERSION:
+        number, is_release = divmod(ordinal - _V5_SNAPSHOT, 2)
+        minor, patch = divmod(number, 10)
+        return f"V5_{minor}_{patch}" + ("" if is_release else "_SNAPSHOT")
     known = {member.value: member.name for member in Version}
-    return known.get(ordinal, f"V4_{ordinal}" if ordinal < 413 else "HIGHER_VERSION")
+    return known.get(ordinal, f"V4_{ordinal}" if ordinal < _V5_SNAPSHOT else "HIGHER_VERSION")

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
@@ -461,6 +461,10 @@ class MessageStore:
         """Topic and id of every queue that has or had messages."""
         return list(self._queues.by_key)
 
+    def batched_topics(self) -> set[str]:
+        """Topics that have batch consume queues."""
+        return {topic for (topic, _), queue in self._queues.by_key.items() if queue.is_batched}
+
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Minimum offset of a queue, and the offset after its last readable message; (0, 0) for an unknown queue."""
         queue = self._queue(topic, queue_id)
@@ -663,6 +667,17 @@ class MessageStore:
         except OSError as e:
             _log.error("the ends of the queues still have topic %r, which a crash can bring back: %s", topic, e)
         self._queues.remove_topic(topic)
+
+    def keep_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Let queues continue behind messages that are lost, so that no queue offset is assigned twice.
+
+        :param ends: next offset by topic and queue id; queues that are already there or beyond stay as they are.
+        """
+        self._commit_pending()
+        for key, end in ends.items():
+            queue = self._queues.get_or_create(*key)
+            if queue.next_offset < end:
+                queue.skip_to(end)
 
     def clean(self, now: int) -> None:
         """Select expired files, and decide whether the disk is too full to accept messages. Call it every 10 s.

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 
+from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
-from rocketmq_py.store.log.scan import Found, LogScan
+from rocketmq_py.store.log.lost_parts import LostPart
+from rocketmq_py.store.log.scan import Found, LogScan, next_record
 from rocketmq_py.store.queue.dispatch import RecordDispatch
+from rocketmq_py.store.queue.lost_messages import lost_messages
 from rocketmq_py.store.queue.queue_ends import QueueEnds, QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
@@ -26,6 +30,10 @@ _log = logging.getLogger(__name__)
 
 _REPORT_EVERY = 1 << 30
 """Bytes of the log after which the progress of a rebuild is logged."""
+_MOST_SEARCHED = 8 * 1024 * 1024
+"""Bytes behind the end of the log that are searched for further records, where the log has only zeros."""
+_MOST_NAMED = 10
+"""Maximum number of queues in an error message."""
 _COMMIT_EVERY = 4096
 """Number of records after which their pending entries and keys are committed."""
 
@@ -61,11 +69,17 @@ class Recovery:
         :raises StoreCorrupt: files contradict the configuration.
         :raises OSError: the disk fails.
         """
-        self._log.load()
+        lost = self._log.load(was_closed=clean)
+        if lost:
+            self._check_lost(lost)
         if self._checkpoint.end >= 0:  # else another program has changed the store: the file may be old
             self._ends = self._ends_file.load()
         untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
-        begin = self._begin_clean() if clean else self._begin_after_crash(trust_end=not untrusted)
+        begin = (
+            self._begin_clean(torn_anywhere=torn_anywhere)
+            if clean
+            else self._begin_after_crash(trust_end=not untrusted)
+        )
         if self._is_index_missing():
             _log.warning("the index is missing: it is rebuilt from the whole commit log")
             begin = self._begin_anew()
@@ -79,22 +93,71 @@ class Recovery:
             self._without_log()
             return 0
         self._rebuild_damaged(begin)
-        scan = LogScan(self._log, begin, check_crc=self._check_crc, torn_anywhere=torn_anywhere)
-        self._dispatch_all(scan)
+        scan = self._dispatch_all(begin, torn_anywhere=torn_anywhere)
         self._queues.damaged.clear()
-        self._keep_ends()
+        ends = {} if not clean else {key: queue.next_offset for key, queue in self._queues.by_key.items()}
         self._truncate(scan, erase=not clean or scan.reason is not None)
+        self._keep_ends(ends)
         return scan.end
+
+    # -- missing files of the log
+
+    def _check_lost(self, lost: list[LostPart]) -> None:
+        """Refuse to go on without parts of the log, unless their loss is accepted.
+
+        :raises StoreCorrupt: parts are lost.
+        """
+        self._queues.load(0)
+        costs = lost_messages(self._queues.by_key.values(), lost)
+        if costs or any(not part.is_empty_file for part in lost):
+            self._refuse(lost, costs)
+        self._log.fill_up()
+        self._log.load()
+
+    def _check_end(self, queue_end: int) -> None:
+        """Refuse a log whose last files are missing: our shutdown has recorded the queue entries of their messages.
+
+        :raises StoreCorrupt: the last files are missing, and their loss is not accepted.
+        """
+        starts = self._log.starts
+        end = starts[-1] + self._log.file_size if starts else 0
+        if self._ends is not None and self._ends.queues and queue_end > end:
+            lost = [LostPart(end, queue_end, f"missing from {end} to {queue_end}")]
+            self._refuse(lost, lost_messages(self._queues.by_key.values(), lost))
+
+    def _refuse(self, lost: list[LostPart], costs: list[str]) -> None:
+        """Refuse to start without messages, unless that is accepted."""
+        text = "; ".join(part.what for part in lost)
+        named = ", ".join(costs[:_MOST_NAMED]) or "none that the consume queues know"
+        if len(costs) > _MOST_NAMED:
+            named += f" and those of {len(costs) - _MOST_NAMED} more queues"
+        times = self._times(lost)
+        if self._config.accept_loss:
+            _log.error("the commit log has lost messages, which is accepted: %s; messages: %s%s", text, named, times)
+            return
+        raise StoreCorrupt(
+            f"the commit log has lost messages: {text}; messages by queue and offsets: {named}{times}. Put the files "
+            "back from a copy; or run 'rocketmq store repair', or start with --accept-loss, to go on without them"
+        )
+
+    def _times(self, lost: list[LostPart]) -> str:
+        """When the lost messages were stored, as text; empty if that cannot be told."""
+        before = max((self._first_timestamp(start) for start in self._log.starts if start < lost[0].begin), default=0)
+        after = next((self._first_timestamp(start) for start in self._log.starts if start >= lost[-1].end), 0)
+        parts = [f"{word} {time_text(time)}" for word, time in (("after", before), ("before", after)) if time]
+        return f"; stored {' and '.join(parts)}" if parts else ""
 
     # -- where to begin
 
-    def _begin_clean(self) -> int:
+    def _begin_clean(self, *, torn_anywhere: bool) -> int:
         """Load the queues; return the offset of the log at which the scan begins.
 
         That is the end of the newest message that has a queue entry. If no record begins there, it is the start of the
         newest file before it that begins with a record.
         """
         end = self._queue_end = self._queues.load(self._log.min_offset, ends=self._ends)
+        if not torn_anywhere:
+            self._check_end(end)
         if self._log.min_offset <= end and self._is_boundary(end):
             return end
         if end >= 0:
@@ -155,7 +218,11 @@ class Recovery:
     def _without_log(self) -> None:
         if self._queues.by_key:
             _log.warning("there is no commit log: the consume queues are removed")
+            ends = {key: queue.next_offset for key, queue in self._queues.by_key.items()}
+            batched = {key for key, queue in self._queues.by_key.items() if queue.is_batched}
             self._queues.clear()
+            for key in ends if self._config.accept_loss else ():
+                self._queues.create(*key, batched=key in batched).skip_to(ends[key])
         self._ends_file.clear()
 
     # -- rebuilding queues and index
@@ -183,7 +250,7 @@ class Recovery:
         _log.warning("%d consume queues were rebuilt with %d records", len(damaged), count)
 
     def _records_before(self, end: int) -> Iterator[Found]:
-        """Records of the log before ``end``; after damage the scan continues with the next file."""
+        """Records of the log before ``end``; after damage the scan continues with the next whole record."""
         start: int | None = self._log.min_offset
         while start is not None and start < end:
             scan = LogScan(self._log, start, check_crc=False)
@@ -191,21 +258,47 @@ class Recovery:
                 if found.physical_offset >= end:
                     return
                 yield found
-            if scan.reason is not None:
-                _log.error("the commit log is damaged at %d: %s", scan.end, scan.reason)
-            start = next((one for one in self._log.starts if one > scan.end), None)
+            start = self._behind_damage(scan) if scan.end < end else None
 
-    def _keep_ends(self) -> None:
-        """Let queues continue after messages that the log has lost, so that no queue offset is assigned twice."""
+    def _keep_ends(self, ends: dict[tuple[str, int], int]) -> None:
+        """Let queues continue after messages that the log has lost, so that no queue offset is assigned twice.
+
+        :param ends: the ends that a clean shutdown has left; those of the file count as well.
+        """
         for end in self._ends.queues if self._ends is not None else ():
-            queue = self._queues.by_key.get((end.topic, end.queue_id))
-            if queue is not None and queue.next_offset < end.next_offset:
-                _log.error(
-                    "%s: the commit log has lost offsets %d to %d", queue, queue.next_offset, end.next_offset - 1
-                )
-                queue.skip_to(end.next_offset)
+            key = (end.topic, end.queue_id)
+            ends[key] = max(end.next_offset, ends.get(key, 0))
+        for key, next_offset in ends.items():
+            queue = self._queues.by_key.get(key)
+            if queue is not None and queue.next_offset < next_offset:
+                _log.error("%s: the commit log has lost offsets %d to %d", queue, queue.next_offset, next_offset - 1)
+                queue.skip_to(next_offset)
 
-    def _dispatch_all(self, scan: LogScan) -> None:
+    def _dispatch_all(self, begin: int, *, torn_anywhere: bool) -> LogScan:
+        """Dispatch the records from ``begin`` on; return the scan that has found the end of the log.
+
+        Damage costs the records it hits: the scan continues with the next whole one. Only a slave's log ends there,
+        because the slave gets the rest from its master.
+        """
+        scan = LogScan(self._log, begin, check_crc=self._check_crc, torn_anywhere=torn_anywhere)
+        self._dispatch_scan(scan)
+        following = None if torn_anywhere else self._behind_damage(scan)
+        while following is not None:
+            scan = LogScan(self._log, following, check_crc=self._check_crc)
+            self._dispatch_scan(scan)
+            following = self._behind_damage(scan)
+        return scan
+
+    def _behind_damage(self, scan: LogScan) -> int | None:
+        """Offset of the next whole record behind the end of a scan; None if the log ends there."""
+        is_last = bool(self._log.starts) and scan.end >= self._log.starts[-1]
+        found = next_record(self._log, scan.end, _MOST_SEARCHED if is_last and scan.reason is None else None)
+        if found is not None:
+            reason = scan.reason or "nothing is written there"
+            _log.error("the commit log is damaged from %d to %d: %s", scan.end, found, reason)
+        return found
+
+    def _dispatch_scan(self, scan: LogScan) -> None:
         dispatch = self._dispatch = RecordDispatch(
             self._config, self._queues, self._index, self._commit_pending, self._index.end_physical
         )
@@ -216,7 +309,7 @@ class Recovery:
             if not count % _COMMIT_EVERY:
                 self._commit_pending()
         self._commit_pending()
-        self.last_timestamp = dispatch.last_timestamp
+        self.last_timestamp = max(self.last_timestamp, dispatch.last_timestamp)
         self._write(self._index.build)
         if count:
             _log.info("%d records of the commit log were dispatched to queues and index", count)
@@ -244,3 +337,8 @@ class Recovery:
         self._log.truncate(scan.end, erase=erase)
         if self._queue_end > scan.end:
             self._queues.truncate(scan.end)
+
+
+def time_text(milliseconds: int) -> str:
+    """A time in UTC, to the second."""
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

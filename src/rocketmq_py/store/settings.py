@@ -75,6 +75,8 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     timer_stop_dequeue: bool = False
     mapped_file_size_timer_log: int = 100 * 1024 * 1024
 
+    accept_loss: bool = False
+    """Whether to open a store whose commit log lacks files or parts of them (not a key of Java's)."""
     max_open_queue_files: int = 512
     """Maximum number of open consume queue files (not a key of Java's)."""
 

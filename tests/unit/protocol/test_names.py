@@ -44,3 +44,8 @@ def test_system_names_are_recognised() -> None:
     assert names.is_system_group("CID_RMQ_SYS_TRANS")
     assert names.is_system_group("TOOLS_CONSUMER")
     assert not names.is_system_group("orders")
+
+
+def test_limits_are_those_of_java() -> None:
+    assert (names.MAX_TOPIC_LENGTH, names.MAX_RETRY_TOPIC_LENGTH, names.MAX_GROUP_LENGTH) == (127, 255, 255)
+    assert names.MAX_MESSAGE_SIZE == 4_194_304

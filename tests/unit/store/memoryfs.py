@@ -176,6 +176,7 @@ class MemoryFileSystem:
         node = self.nodes[path] = Node(0)
         node.content = Bytes(data)
         node.durable = data
+        self.modified[path] = max(self.modified.values(), default=0) + 1
 
     def sync(self, paths: Sequence[Path]) -> None:
         for path in paths:
@@ -219,6 +220,7 @@ class MemoryFileSystem:
             copy = fs.nodes[path] = Node(0)
             copy.content = Bytes(node.content)
             copy.durable = node.durable
+        fs.modified = dict(self.modified)
         return fs
 
     def after_power_loss(self, chance: random.Random) -> MemoryFileSystem:
@@ -238,4 +240,5 @@ class MemoryFileSystem:
             copy = fs.nodes[path] = Node(0)
             copy.content = content
             copy.durable = bytes(content)
+        fs.modified = dict(self.modified)
         return fs

@@ -8,10 +8,12 @@ from struct import pack
 import msgspec
 import pytest
 
-from rocketmq_py.errors import StoreCorrupt, StoreLocked
+from rocketmq_py.errors import CorruptRecord, StoreCorrupt, StoreLocked
 from rocketmq_py.store import MessageStore, StoreConfig
 from rocketmq_py.wire.record import decode_records
 from tests.unit.store.helpers import HOST, NOW, SMALL, fill, numbers, read_queue, record
+
+ACCEPTING = msgspec.structs.replace(SMALL, accept_loss=True)
 
 
 def log_file(stores, number=0):
@@ -160,7 +162,7 @@ def test_a_thorough_flush_shortens_the_scan(stores, caplog):
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", ["body", "size", "magic", "position", "lengths", "topic"])
-def test_a_damaged_record_and_what_follows_are_truncated(stores, caplog, damage, clean):
+def test_a_damaged_record_costs_no_other(stores, caplog, damage, clean):
     store = stores.open()
     done = fill(store, 30)
     at = done[20].physical_offset
@@ -176,14 +178,64 @@ def test_a_damaged_record_and_what_follows_are_truncated(stores, caplog, damage,
     content[at + place] ^= 0xFF
     with caplog.at_level(logging.ERROR):
         store = stores.open()
-    assert f"truncated at {done[20].physical_offset}" in caplog.text
-    check(store, list(range(20)))
-    assert store.max_physical_offset == done[20].physical_offset
-    assert bytes(content[at:]) == bytes(4096 - at)
-    fill(store, 15, start=20)
-    check(store, list(range(35)))
+    assert f"the commit log is damaged from {done[20].physical_offset} to {done[21].physical_offset}: " in caplog.text
+    assert store.max_physical_offset == done[29].physical_offset + done[29].size
+    fill(store, 5, start=30)
+    wanted = [number for number in range(35) if number != 20]
+    assert whole(store) == wanted
     stores.crash()
-    check(stores.open(), list(range(35)))
+    assert whole(stores.open()) == wanted
+
+
+def whole(store):
+    """Numbers of the messages that a consumer gets and finds whole."""
+    offset, end = store.queue_range("T", 0)
+    found = []
+    while offset < end:
+        result = store.get("T", 0, offset, 1)
+        try:
+            found += numbers(decode_records(result.body)) if result.count else []
+        except CorruptRecord:
+            assert len(result.body) > 0
+        offset = max(offset + 1, result.next_offset)
+    return found
+
+
+def test_damage_at_the_end_of_the_log_is_truncated(stores, caplog):
+    store = stores.open()
+    done = fill(store, 30)
+    stores.crash()
+    last = done[29].physical_offset
+    content = stores.fs.nodes[log_file(stores, last // 4096)].content
+    content[last % 4096 + 90] ^= 0xFF
+    with caplog.at_level(logging.ERROR):
+        store = stores.open()
+    assert f"truncated at {last}" in caplog.text
+    check(store, list(range(29)))
+    assert bytes(content[last % 4096 :]) == bytes(4096 - last % 4096)
+
+
+def test_a_page_of_zeros_is_damage_if_records_follow(stores, caplog):
+    store = stores.open()
+    done = fill(store, 12)
+    stores.crash()
+    first = done[5].physical_offset
+    stores.fs.nodes[log_file(stores)].content[first : done[7].physical_offset] = bytes(done[7].physical_offset - first)
+    store = stores.open()
+    reason = "nothing is written there"
+    assert f"damaged from {first} to {done[7].physical_offset}: {reason}" in caplog.text
+    assert whole(store) == [*range(5), *range(7, 12)]
+
+
+def test_the_log_of_a_slave_ends_at_damage(stores):
+    store = stores.open(is_slave=True)
+    store.close()
+    store = stores.open()
+    done = fill(store, 12)
+    stores.crash()
+    stores.fs.write(store.layout.abort, b"1 slave")
+    stores.fs.nodes[log_file(stores)].content[done[5].physical_offset + 90] ^= 0xFF
+    assert stores.open(is_slave=True).max_physical_offset == done[5].physical_offset
 
 
 def test_a_tail_that_is_torn_before_its_properties_loses_one_message(stores):
@@ -221,16 +273,17 @@ def test_properties_torn_at_a_sector_are_noticed_but_a_zero_in_them_is_not_damag
     assert numbers(read_queue(store)) == [0]
 
 
-def test_truncated_records_never_come_back(stores):
+def test_records_behind_a_damaged_one_stay(stores):
     store = stores.open()
     done = fill(store, 20)
     stores.crash()
     stores.fs.nodes[log_file(stores)].content[done[5].physical_offset + 95] ^= 1
     store = stores.open()
-    assert store.queue_range("T", 0) == (0, 5)
-    fill(store, 1, start=5)
+    assert store.queue_range("T", 0) == (0, 20)
+    fill(store, 1, start=20)
     stores.crash()
-    assert numbers(read_queue(stores.open())) == list(range(6))
+    store = stores.open()
+    assert [number for number in range(21) if number not in whole(store)] == [5]
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -267,20 +320,27 @@ def test_a_half_written_queue_is_completed(stores):
     assert contents(stores, "consumequeue") == wanted
 
 
-def test_queue_entries_beyond_a_shortened_log_are_truncated(stores):
+def test_offsets_beyond_a_shortened_log_are_not_assigned_again(stores):
     store = stores.open()
     done = fill(store, 45, size=300)
     store.close()
     for number in range(2, 9):
         stores.fs.remove(log_file(stores, number))
-    store = stores.open()
     kept = [i for i, d in enumerate(done) if d.physical_offset < 8192]
-    assert store.queue_range("T", 0) == (0, len(kept))
-    assert numbers(read_queue(store)) == kept
-    again = fill(store, 3, start=len(kept))
-    assert again[0].queue_offset == len(kept)
+    with pytest.raises(StoreCorrupt) as refusal:
+        stores.open()
+    assert f"missing from 8192 to {done[-1].physical_offset + done[-1].size};" in str(refusal.value)
+    assert f"messages by queue and offsets: T-0 {len(kept)} to 44; stored after 2023-11-14 22:13:20 UTC. " in str(
+        refusal.value
+    )
+    store = stores.open(ACCEPTING)
+    assert store.queue_range("T", 0) == (0, 45)
+    assert store.get("T", 0, len(kept) - 1, 1).count == 1
+    again = fill(store, 3, start=45)
+    assert again[0].queue_offset == 45
+    assert again[0].physical_offset == done[len(kept)].physical_offset
     store.close()
-    assert numbers(read_queue(stores.open())) == list(range(len(kept) + 3))
+    assert numbers(decode_records(stores.open().get("T", 0, 45, 32).body)) == [45, 46, 47]
 
 
 def test_the_smallest_offset_follows_the_oldest_file(stores):
@@ -325,26 +385,52 @@ def test_a_queue_is_rebuilt_from_a_log_without_its_beginning(stores):
     assert data[: 20 * first] == pack(">qiq", 0, 0x7FFFFFFF, 0) * first
 
 
-def test_without_a_log_queues_are_removed(stores, caplog):
+def test_without_a_log_queues_are_removed_if_that_is_accepted(stores, caplog):
     store = stores.open()
     fill(store, 10)
     store.close()
     stores.fs.remove_tree(stores.root / "commitlog")
-    store = stores.open()
+    with pytest.raises(StoreCorrupt, match="missing from 0 to 2"):
+        stores.open()
+    store = stores.open(ACCEPTING)
     assert "the consume queues are removed" in caplog.text
-    assert store.queue_range("T", 0) == (0, 0)
-    assert fill(store, 1)[0].physical_offset == 0
+    assert store.queue_range("T", 0) == (10, 10)
+    again = fill(store, 1)[0]
+    assert (again.physical_offset, again.queue_offset) == (0, 10)
 
 
-def test_a_log_with_a_file_missing_in_the_middle_serves_the_rest(stores, caplog):
+def cut(stores, number, size):
+    del stores.fs.nodes[log_file(stores, number)].content[size:]
+
+
+LOSSES = {
+    "a file": (lambda stores: stores.fs.remove(log_file(stores, 1)), "missing from 4096 to 8192"),
+    "the content": (lambda stores: cut(stores, 1, 0), "the file at 4096 is empty"),
+    "the end of a file": (lambda stores: cut(stores, 1, 100), "the file at 4096 is cut short at 4196"),
+}
+
+
+@pytest.mark.parametrize(("lose", "what"), LOSSES.values(), ids=LOSSES)
+def test_a_log_that_lacks_a_part_is_refused_unless_the_loss_is_accepted(stores, caplog, lose, what):
     store = stores.open()
-    fill(store, 45, size=300)
+    done = fill(store, 45, size=300)
     store.close()
-    stores.fs.remove(log_file(stores, 1))
-    store = stores.open()
-    assert "are missing" in caplog.text
+    lose(stores)
+    before = contents(stores)
+    lost = [i for i, one in enumerate(done) if 4096 <= one.physical_offset < 8192]
+    with pytest.raises(StoreCorrupt) as refusal:
+        stores.open()
+    assert str(refusal.value) == (
+        f"the commit log has lost messages: {what}; messages by queue and offsets: T-0 {lost[0]} to {lost[-1]}; stored "
+        "after 2023-11-14 22:13:20 UTC and before 2023-11-14 22:13:20 UTC. Put the files back from a copy; or run "
+        "'rocketmq store repair', or start with --accept-loss, to go on without them"
+    )
+    assert contents(stores) == before
+    store = stores.open(ACCEPTING)
+    assert what in caplog.text
+    assert fill(store, 1, start=45)[0].queue_offset == 45
     result = store.get("T", 0, 40, 32)
-    assert numbers(decode_records(result.body)) == list(range(40, 45))
+    assert numbers(decode_records(result.body)) == list(range(40, 46))
     assert store.get("T", 0, 0, 32).count > 0
 
 

@@ -53,7 +53,7 @@ AT_START = frozenset({
     "store_path_commit_log",
     "max_hash_slot_num", "max_index_num", "message_index_enable", "message_delay_level",
     "flush_disk_type", "check_crc_on_recover", "access_message_in_memory_max_ratio", "clean_resource_interval",
-    "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
+    "accept_loss", "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
     "timer_flush_interval_ms", "mapped_file_size_timer_log",
 })  # fmt: skip
 """Fields that are read only at the start; a change takes effect at the next start."""

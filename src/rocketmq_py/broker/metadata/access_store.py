@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server import Peer, Reply
@@ -28,16 +29,9 @@ _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0) | 
 class SecretFileSystem(OsFileSystem):
     """Writes files that only their owner may read, from their creation on."""
 
-    def write(self, path: Path, data: bytes) -> None:
-        """Replace the content of a file atomically, as :meth:`OsFileSystem.write` does."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(path.name + ".tmp")
-        new.unlink(missing_ok=True)  # one that a crash left behind may have other permissions
-        with os.fdopen(os.open(new, _NEW_FILE, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+    def _create(self, path: Path) -> BinaryIO:
+        path.unlink(missing_ok=True)  # one that a crash left behind may have other permissions
+        return os.fdopen(os.open(path, _NEW_FILE, 0o600), "wb")
 
 
 def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> AuthDispatcher:
@@ -51,6 +45,7 @@ def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> Aut
     saved = file.load()
     if saved is None and path.exists() and path.stat().st_size:
         raise ConfigError(f"{path} is damaged, and so is its backup: restore or remove it")
+    file.restore()
     return AuthDispatcher(settings, lambda: saved, file.save, cluster)
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+
+from rocketmq_py.store.config.config_files import ConfigFile
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +39,12 @@ class ConfigFileSaver:
 
     def save(self, file: SavedFile, value: Any) -> None:
         """Write ``value`` to a file in the thread, and return at once. The caller must not change ``value`` later."""
-        self._last = self._thread.submit(self._save, file, value)
+        self._last = self._thread.submit(self._try, file, partial(file.save, value))
+
+    def restore(self, file: ConfigFile) -> None:
+        """Write a damaged or missing generation of a loaded file again, in the thread; return at once."""
+        if file.is_incomplete:
+            self._last = self._thread.submit(self._try, file, file.restore)
 
     def wait(self) -> None:
         """Block until all files are written."""
@@ -46,9 +55,9 @@ class ConfigFileSaver:
         """Block until all files are written, then stop the thread."""
         self._thread.shutdown(wait=True)
 
-    def _save(self, file: SavedFile, value: Any) -> None:
+    def _try(self, file: SavedFile, write: Callable[[], None]) -> None:
         try:
-            file.save(value)
+            write()
         except OSError as e:
             if file.path not in self._failing:
                 self._failing.add(file.path)

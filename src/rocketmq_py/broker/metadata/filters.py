@@ -110,10 +110,12 @@ class ConsumerFilters:
 
     def load(self) -> None:
         """Load the file; all its groups are treated as disconnected until their next heartbeat."""
-        self._saved = self._file.load() or {}
-        for topic, groups in (self._saved.get("filterDataByTopic") or {}).items():
-            for group, entry in ((groups or {}).get("groupFilterData") or {}).items():
-                self._take_over(topic, group, entry)
+        found = self._file.load(lambda tree: (tree, _entries(tree)))
+        if found is None:
+            return
+        self._saved, entries = found
+        for topic, group, entry in entries:
+            self._take_over(topic, group, entry)
 
     def _take_over(self, topic: str, group: str, entry: Any) -> None:
         try:
@@ -257,3 +259,12 @@ class ConsumerFilters:
 
 def _entry(data: FilterData) -> dict[str, Any]:
     return dict(sorted({**bean(data), "dead": data.is_dead}.items()))
+
+
+def _entries(tree: Any) -> list[tuple[str, str, Any]]:
+    """Topic, group and filter of each entry in the content of the file."""
+    return [
+        (topic, group, entry)
+        for topic, groups in (tree.get("filterDataByTopic") or {}).items()
+        for group, entry in ((groups or {}).get("groupFilterData") or {}).items()
+    ]

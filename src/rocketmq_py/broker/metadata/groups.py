@@ -50,12 +50,11 @@ class SubscriptionGroups(SavedTable):
 
     def load(self) -> None:
         """Load the file, and write it if there is none."""
-        tree = self._file.load()
-        if tree is None:
+        found = self._file.load(lambda tree: (version_of(tree, self.version), SubscriptionGroupTable.convert(tree)))
+        if found is None:
             self.persist()
             return
-        stored = SubscriptionGroupTable.convert(tree)
-        self.version = version_of(tree, self.version)
+        self.version, stored = found
         table = without_unsafe(f"groups of {self._file.path}", stored.subscription_group_table)
         self.table |= _within_limits(table, "its file")
         self.forbidden = stored.forbidden_table

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rocketmq_py.broker.metadata.java_files import int_keys
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.fastjson import BareKey, pretty, pretty_object
+
+T = TypeVar("T")
 
 
 class OffsetChanges(NamedTuple):
@@ -37,11 +39,16 @@ class OffsetFile:
         self._topics: str | None = None
         """Text of ``groupTopicMap``; None if a ``topic@group`` was added or removed since."""
 
-    def load(self) -> dict[str, Any]:
-        """Return the content of the file, empty if there is none."""
-        tree: dict[str, Any] = self._file.load() or {}
-        self._loaded = dict(tree.get("offsetTable") or {})
-        return tree
+    def load(self, convert: Callable[[Any], T]) -> T | None:
+        """Return the converted content of the file; None if there is none.
+
+        :param convert: as of :meth:`ConfigFile.load`.
+        """
+        found = self._file.load(lambda tree: (tree, convert(tree)))
+        if found is None:
+            return None
+        self._loaded = dict(found[0].get("offsetTable") or {})
+        return found[1]
 
     def save(self, changes: OffsetChanges) -> None:
         """Write the file with all changes so far.

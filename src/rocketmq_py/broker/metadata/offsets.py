@@ -59,9 +59,9 @@ class ConsumerOffsets:
 
     def load(self) -> None:
         """Load the file."""
-        tree = self._file.load()
-        self.version = version_of(tree, self.version)
-        self.table = {key: int_keys(queues) for key, queues in (tree.get("offsetTable") or {}).items()}
+        found = self._file.load(lambda tree: (version_of(tree, self.version), _offsets(tree)))
+        if found is not None:
+            self.version, self.table = found
         for key in self.table:
             self._index(key)
 
@@ -206,3 +206,8 @@ class ConsumerOffsets:
     def _index(self, key: str) -> None:
         topic, _, group = key.partition("@")
         self._keys.add(key, topic, group)
+
+
+def _offsets(tree: Any) -> Table:
+    """Offsets in the content of the file."""
+    return {key: int_keys(queues) for key, queues in (tree.get("offsetTable") or {}).items()}

@@ -36,7 +36,7 @@ class TopicQueueMappings:
 
     def load(self) -> None:
         """Load the file; inconsistent mappings are skipped and logged as errors."""
-        found = MappingTable.convert(self._file.load() or {})
+        found = self._file.load(MappingTable.convert) or MappingTable()
         self.version = found.data_version
         self.table = self._valid(found.topic_queue_mapping_info_map)
 

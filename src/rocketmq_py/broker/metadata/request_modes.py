@@ -33,7 +33,7 @@ class RequestModes:
 
     def load(self) -> None:
         """Load the file."""
-        self.modes = MessageRequestModes.convert(self._file.load() or {})
+        self.modes = self._file.load(MessageRequestModes.convert) or MessageRequestModes()
 
     def get(self, topic: str, group: str) -> MessageRequestMode:
         """Return a group's mode for a topic; if none was set, PULL for retry topics, else the configured default."""

@@ -42,6 +42,16 @@ class TableFile:
         self.fault: OSError | None = None
         """The error that keeps changes out of the file; None if the file has all changes."""
 
+    @property
+    def is_intact(self) -> bool:
+        """True if the content that was loaded is the one saved last, by its checksum."""
+        return self._file.is_intact
+
+    @property
+    def may_be_old(self) -> bool:
+        """True if entries may be missing from what was loaded, or nothing was loaded."""
+        return self._file.may_be_old
+
     def save(self) -> None:
         """Write the complete file; a failure is only logged."""
         self._try(lambda: self._file.save(self._tree))
@@ -90,6 +100,16 @@ class SavedTable:
     def write_fault(self) -> str | None:
         """Error message if the file lacks changes, which a restart would lose; None if it has all changes."""
         return None if self._file.fault is None else f"{self._file.path} cannot be written: {self._file.fault}"
+
+    @property
+    def is_intact(self) -> bool:
+        """True if the content that was loaded is the one saved last, by its checksum."""
+        return self._file.is_intact
+
+    @property
+    def may_be_old(self) -> bool:
+        """True if entries may be missing from what was loaded, or nothing was loaded."""
+        return self._file.may_be_old
 
     def persist(self) -> None:
         """Write the complete file; a failure is only logged."""

@@ -29,6 +29,8 @@ _ELSEWHERE = {
 _QUEUE_TYPE = "queue.type"
 _BATCH_QUEUE = "BatchCQ"
 _RESERVE_TIME = "reserve.time"
+BATCHED = {_QUEUE_TYPE: _BATCH_QUEUE}
+"""Attributes of a topic with batch consume queues."""
 _FIXED = ("queue.type", "cleanup.policy")
 _LARGEST = 2**63 - 1
 _NUMBER = re.compile(r"-?[0-9]{1,19}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.java_files import bean, version_of
@@ -77,14 +77,18 @@ class TopicConfigs(SavedTable):
 
     def read_file(self) -> bool:
         """Load the file without writing anything; return False if there is no file."""
-        tree = self._file.load()
-        if tree is None:
+        found = self._file.load(self._converted)
+        if found is None:
             return False
-        self.version = version_of(tree, self.version)
-        table = without_unsafe(f"topics of {self._file.path}", convert_topics(tree.get(_TABLE) or {}))
+        self.version, stored = found
+        table = without_unsafe(f"topics of {self._file.path}", stored)
         self.table |= _within_limits(table, "its file")
         self._is_read = True
         return True
+
+    def _converted(self, tree: Any) -> tuple[DataVersion, dict[str, TopicConfig]]:
+        """Version and topics in the content of the file."""
+        return version_of(tree, self.version), convert_topics(tree.get(_TABLE) or {})
 
     def has_batch_queues(self, topic: str) -> bool:
         """True if a topic exists and its queues are batch consume queues."""

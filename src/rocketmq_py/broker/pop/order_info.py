@@ -41,11 +41,12 @@ class OrderInfos:
 
     def load(self) -> None:
         """Read the file."""
-        self._saved = self._file.load() or {}
-        for name, queues in (self._saved.get("table") or {}).items():
-            topic, _, group = name.partition("@")
-            for queue_id, entry in queues.items():
-                self.table.load(OrderKey(topic, group, int(queue_id)), OrderInfo.convert(entry))
+        found = self._file.load(lambda tree: (tree, _orders(tree)))
+        if found is None:
+            return
+        self._saved, orders = found
+        for key, info in orders:
+            self.table.load(key, info)
 
     def persist(self) -> None:
         """Remove outdated entries, and write the file if anything changed."""
@@ -69,6 +70,15 @@ class OrderInfos:
             gone = topic is None or key.queue_id >= topic.read_queue_nums or self._groups.get(key.group) is None
             if gone or info.last_pop_time < before:
                 self.table.forget(key)
+
+
+def _orders(tree: Any) -> list[tuple[OrderKey, OrderInfo]]:
+    """Keys and entries in the content of the file."""
+    return [
+        (OrderKey(name.partition("@")[0], name.partition("@")[2], int(queue_id)), OrderInfo.convert(entry))
+        for name, queues in (tree.get("table") or {}).items()
+        for queue_id, entry in queues.items()
+    ]
 
 
 def _entry(info: OrderInfo) -> dict[str, Any]:

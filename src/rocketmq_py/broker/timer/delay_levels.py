@@ -71,9 +71,9 @@ class DelayService:
 
     def load(self) -> None:
         """Read the file."""
-        tree = self._file.load() or {}
-        self.version = version_of(tree, self.version)
-        self.offsets = int_keys(tree.get("offsetTable"))
+        found = self._file.load(lambda tree: (version_of(tree, self.version), int_keys(tree.get("offsetTable"))))
+        if found is not None:
+            self.version, self.offsets = found
 
     def persist(self) -> None:
         """Write the file if anything changed since the last time."""

@@ -27,7 +27,7 @@ class TimerMetrics:
 
     def load(self) -> None:
         """Read the file."""
-        self._read(self._file.load() or {})
+        self._file.load(self._read)
 
     def take_over(self, tree: Any) -> None:
         """Replace the counts by those of the master.
@@ -39,11 +39,12 @@ class TimerMetrics:
             self._save(self._file, self.tree())
 
     def _read(self, tree: Any) -> None:
-        self._version = version_of(tree, self._version)
+        version = version_of(tree, self._version)
         self._counts = {
             topic: [int(metric["count"]), int(metric["timeStamp"])]
             for topic, metric in (tree.get("timingCount") or {}).items()
         }
+        self._version = version
 
     def add(self, topic: str, change: int, now_ms: int) -> None:
         """Change a topic's count: +1 for a message that begins to wait, -1 for one that was delivered or cancelled."""

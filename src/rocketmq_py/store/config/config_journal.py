@@ -11,14 +11,17 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
+from zlib import crc32
 
-from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.config.config_files import ConfigFile, unchanged
 from rocketmq_py.store.fs.filesystem import File, FileSystem
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.wire import fastjson
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 JOURNAL_SIZE = 1024 * 1024
 """Bytes of a journal; a change that does not fit causes a rewrite of the file."""
@@ -51,17 +54,46 @@ class JournaledFile:
         self._end = 0
         self._whole_again_at: float | None = None
         self._version: Any = None
+        self._is_journal_whole = True
         self.is_behind = False
-        """True if there is a journal: it may have changes that the file does not have."""
+        """True if there is a journal, which may have changes that the file lacks, or the file must be restored."""
 
-    def load(self) -> Any | None:
-        """Content of the file with all steps of the journal applied; None if there is no file. Writes nothing."""
-        tree = self._file.load()
+    @overload
+    def load(self) -> Any | None: ...
+    @overload
+    def load(self, convert: Callable[[Any], T]) -> T | None: ...
+    def load(self, convert: Callable[[Any], Any] = unchanged) -> Any | None:
+        """Content of the file with all steps of the journal applied; None if there is no file. Writes nothing.
+
+        :param convert: as of :meth:`ConfigFile.load`.
+        """
         journal = self._fs.read(self._journal_path)
-        self.is_behind = journal is not None
-        if isinstance(tree, dict) and journal:
-            self._apply(tree, _steps(journal))
-        self._version = tree.get("dataVersion") if isinstance(tree, dict) else None
+        value = self._file.load(lambda tree: convert(self._complete(tree, journal)))
+        self.is_behind = journal is not None or self._file.is_incomplete
+        if not journal and self._file.has_journal:
+            self._is_journal_whole = False
+            self.is_behind = True
+            _log.warning(
+                "%s is missing: changes to %s made shortly before the last stop are lost", self._journal_path, self.path
+            )
+        return value
+
+    @property
+    def is_intact(self) -> bool:
+        """True if the content that was loaded is the one saved last, by its checksum."""
+        return self._file.is_intact
+
+    @property
+    def may_be_old(self) -> bool:
+        """True if entries may be missing from what was loaded, or nothing was loaded."""
+        return self._file.may_be_old or not self._is_journal_whole
+
+    def _complete(self, tree: Any, journal: bytes | None) -> Any:
+        """Apply the journal to the content of the file or of its backup."""
+        if isinstance(tree, dict):
+            if journal:
+                self._apply(tree, journal)
+            self._version = tree.get("dataVersion")
         return tree
 
     def save(self, whole: Callable[[], Mapping[str, Any]]) -> None:
@@ -112,6 +144,7 @@ class JournaledFile:
         if self._end + len(line) >= JOURNAL_SIZE:
             return False
         if self._journal is None:
+            self._file.begin_journal()
             self._fs.remove(self._journal_path)
             self._journal = self._fs.open(self._journal_path, JOURNAL_SIZE)
         self._journal.write(self._end, line)
@@ -128,16 +161,27 @@ class JournaledFile:
             self._fs.remove(self._journal_path)
             self.is_behind = False
 
-    def _apply(self, tree: dict[str, Any], steps: list[dict[str, Any]]) -> None:
+    def _apply(self, tree: dict[str, Any], journal: bytes) -> None:
         """Apply the steps after the one whose ``dataVersion`` the file has; none of them if there is no such step."""
+        steps, damaged = _steps(journal)
+        self._is_journal_whole = not damaged
+        if damaged:
+            _log.warning(
+                "%s has %d damaged lines: changes to %s made shortly before the last stop may be lost",
+                self._journal_path, damaged, self.path,
+            )  # fmt: skip
         versions = [step.get("dataVersion") for step in steps]
-        if tree.get("dataVersion") not in versions:
+        if tree.get("dataVersion") in versions:
+            begin = versions.index(tree.get("dataVersion")) + 1
+        elif damaged:
+            begin = _first_newer(versions, tree.get("dataVersion"))
+        else:
+            begin = len(steps)
             _log.warning(
                 "%s is ignored: another program has rewritten %s since",
                 self._journal_path, self.path,
             )  # fmt: skip
-            return
-        for step in steps[versions.index(tree.get("dataVersion")) + 1 :]:
+        for step in steps[begin:]:
             for member, entries in step.items():
                 if member == "dataVersion":
                     tree[member] = entries
@@ -146,21 +190,40 @@ class JournaledFile:
 
 
 def _line(version: Any, step: Step) -> bytes:
-    return fastjson.dumps({"dataVersion": version, **step}) + b"\n"
+    """One line of the journal: the CRC-32 of the step, and the step."""
+    text = fastjson.dumps({"dataVersion": version, **step})
+    return b"%08x %s\n" % (crc32(text), text)
 
 
-def _steps(journal: bytes) -> list[dict[str, Any]]:
-    """Return the steps of a journal, up to its end or to a line that a crash has left incomplete."""
-    steps: list[dict[str, Any]] = []
-    for line in journal.split(b"\n")[:-1]:
-        try:
-            step = fastjson.loads(line)
-        except ValueError:
-            break
-        if not isinstance(step, dict):
-            break
-        steps.append(step)
-    return steps
+def _steps(journal: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Return the whole steps of a journal, and the number of damaged lines.
+
+    What follows the last line break is not damage: zeros, or a line that a crash has left incomplete.
+    """
+    found = [_step(line) for line in journal.split(b"\n")[:-1]]
+    steps = [step for step in found if step is not None]
+    return steps, len(found) - len(steps)
+
+
+def _step(line: bytes) -> dict[str, Any] | None:
+    """Parse a line; None if it is damaged."""
+    checksum, _, text = (b"", b"", line) if line.startswith(b"{") else line.partition(b" ")  # "{": of version 1.0
+    if checksum and checksum != b"%08x" % crc32(text):
+        return None
+    try:
+        step = fastjson.loads(text)
+    except ValueError:
+        return None
+    return step if isinstance(step, dict) else None
+
+
+def _first_newer(versions: list[Any], version: Any) -> int:
+    """Index of the first step with a larger counter than the file, for a journal that has lost its first line."""
+    counter = version.get("counter") if isinstance(version, dict) else None
+    for index, one in enumerate(versions):
+        if isinstance(counter, int) and isinstance(one, dict) and one.get("counter", 0) > counter:
+            return index
+    return len(versions)
 
 
 def _changed(table: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rocketmq_py.store.fs.filesystem import InnerFolder
 
@@ -198,11 +198,16 @@ class OsFileSystem:
     def write(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(path.name + ".tmp")
-        with fresh.open("wb") as file:
+        with self._create(fresh) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
+        _sync_directory(path.parent)
+
+    def _create(self, path: Path) -> BinaryIO:
+        """Open a new file for writing, or an existing one emptied."""
+        return path.open("wb")
 
     def sync(self, paths: Sequence[Path]) -> None:
         if len(paths) > _MANY and _SYNC_COVERS_MAPPING:
@@ -249,6 +254,16 @@ class OsFileSystem:
         usage: Any = shutil.disk_usage(path)
         # As df: blocks reserved for the superuser count as neither used nor free.
         return float(usage.used / max(1, usage.used + usage.free))
+
+
+def _sync_directory(path: Path) -> None:
+    """Block until the names in a directory are on disk; Windows has no such call."""
+    if sys.platform != "win32":
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def _listed(directory: str) -> list[str] | None:

@@ -14,8 +14,8 @@ from struct import Struct
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.filesystem import Buffer, File, FileSystem
 from rocketmq_py.store.fs.layout import segment_name, segment_start
-from rocketmq_py.store.fs.open_files import check_segment
 from rocketmq_py.store.fs.residency import Residency
+from rocketmq_py.store.log.lost_parts import LostPart, lost_parts, written_size
 from rocketmq_py.wire.record import BORN_HOST_V6, MAGIC_BLANK
 
 _log = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ class CommitLog:
         self._directory = directory
         self.file_size = file_size
         self.starts: list[int] = []
+        self._sizes: dict[int, int] = {}
         self._files: dict[int, File] = {}
         self.buffers: dict[int, Buffer] = {}
         """Files that are mapped already, by start offset; :meth:`buffer` maps the others."""
@@ -53,24 +54,47 @@ class CommitLog:
 
     # -- files
 
-    def load(self) -> None:
+    def load(self, *, was_closed: bool = False) -> list[LostPart]:
         """List the files in the directory; :attr:`end` becomes the start of the newest one until recovery sets it.
 
-        :raises StoreCorrupt: a file has another size than configured, or a name that is no multiple of it.
+        Returns the parts of the log that are not on disk. Nothing is changed: see :meth:`fill_up`.
+
+        :param was_closed: whether the store was closed cleanly.
+        :raises StoreCorrupt: the files have another size than configured.
         """
+        sizes = {}
         for name in self._fs.names(self._directory):
             start = segment_start(name)
-            path = self._directory / name
             if start is None:
-                _log.warning("%s is not a commit log file, ignored", path)
-            elif start % self.file_size:
-                raise StoreCorrupt(f"{path} does not begin at a multiple of mappedFileSizeCommitLog {self.file_size}")
-            elif check_segment(self._fs, path, self.file_size, "mappedFileSizeCommitLog"):
-                self.starts.append(start)
-        for before, after in zip(self.starts, self.starts[1:], strict=False):
-            if after != before + self.file_size:
-                _log.error("%s: files between %d and %d are missing", self._directory, before + self.file_size, after)
+                _log.warning("%s is not a commit log file, ignored", self._directory / name)
+            else:
+                sizes[start] = self._fs.size(self._directory / name) or 0
+        written = written_size(sizes, self.file_size)
+        odd = next((start for start in sizes if start % self.file_size), None)
+        if written is not None or odd is not None:
+            size = "another size" if written is None else f"mappedFileSizeCommitLog {written}"
+            raise StoreCorrupt(
+                f"{self.path(odd or min(sizes))} was written with {size}, but mappedFileSizeCommitLog says "
+                f"{self.file_size}: start with the size it was written with"
+            )
+        self._sizes = sizes
+        # Opening a file of another size would change it.
+        self.starts = sorted(start for start, size in sizes.items() if size == self.file_size)
         self.end = self._allocated = self.starts[-1] if self.starts else 0
+        return lost_parts(sizes, self.file_size, was_closed=was_closed)
+
+    def fill_up(self) -> None:
+        """Give all files the configured size: cut files get zeros, and empty ones are removed.
+
+        :raises OSError: the disk is full or fails.
+        """
+        for start, size in self._sizes.items():
+            if size == 0:
+                self._fs.remove(self.path(start))
+            elif size != self.file_size:
+                self._fs.write(self.path(start), (self._fs.read(self.path(start)) or b"")[: self.file_size].ljust(
+                    self.file_size, b"\0"
+                ))  # fmt: skip
 
     @property
     def min_offset(self) -> int:

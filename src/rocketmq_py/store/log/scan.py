@@ -181,6 +181,44 @@ class LogScan:
         return Found(physical, size, topic, head[3], head[5], sys_flag, head[10], properties)
 
 
+def next_record(log: CommitLog, offset: int, most: int | None = None) -> int | None:
+    """Offset of the first whole record behind ``offset``, where the log is damaged; None if there is none.
+
+    :param most: search only so many bytes of the file, and the begins of later files.
+    """
+    for start in [start for start in log.starts if start + log.file_size > offset]:
+        end = log.file_size if most is None or start > offset else min(log.file_size, offset - start + most)
+        found = _first_record(log, start, max(0, offset + 1 - start), end)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_record(log: CommitLog, start: int, begin: int, end: int) -> int | None:
+    """Offset of the first whole record that begins in a part of the file at ``start``."""
+    buffer = log.buffer(start)
+    assert buffer is not None
+    while begin < end:
+        block = buffer[begin : min(end + _SIZE_MAGIC.size, begin + _BLOCK)]
+        for at in _magics(block):
+            offset = start + begin + at
+            found = next(iter(LogScan(log, offset)), None)
+            if found is not None and found.physical_offset == offset:
+                return offset
+        begin += max(1, len(block) - _SIZE_MAGIC.size + 1)
+    return None
+
+
+def _magics(block: bytes) -> list[int]:
+    """Positions at which a record can begin: its magic is behind its size."""
+    found = []
+    for magic in (MAGIC_V1, MAGIC_V2):
+        text, at = magic.to_bytes(4, "big", signed=True), 3
+        while (at := block.find(text, at + 1)) >= 0:
+            found.append(at - 4)
+    return sorted(found)
+
+
 def _size_of(size: int, magic: int, room: int) -> int:
     """Check magic and size of a record against the bytes left in its file, and return the size."""
     if magic not in (MAGIC_V1, MAGIC_V2):

@@ -204,7 +204,8 @@ class Reader:
                 continue
             record = self._log.read(physical, size)
             if record is None and self._is_removed(queue, following - 1, physical, size):
-                removed_before = self._log.next_file(physical)
+                if size != BLANK_ENTRY_SIZE:  # a blank entry says nothing about the file at its offset 0
+                    removed_before = self._log.next_file(physical)
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
                 continue
             if record is None or not fits(record, queue, following - 1):

@@ -13,6 +13,7 @@ from rocketmq_py.store import StoreConfig
 OURS = {
     "haAllowedSlaves",
     "enableTopicMessageTypeCheck",
+    "acceptLoss",
     "maxOpenQueueFiles",
     "slaveKeepLargerOffset",
     "slaveSyncInterval",

@@ -191,7 +191,7 @@ def test_a_damaged_file_is_replaced_by_its_backup(tmp_path: Path) -> None:
             running.services.saver.wait()
     (tmp_path / "config" / "consumerOffset.json").write_text('{"offsetTable":{"t@g"')
     with broker(tmp_path) as running:
-        assert running.services.offsets.query("g", "t", 0) == 1
+        assert running.services.offsets.query("g", "t", 0) == 2
 
 
 def test_offsets_of_groups_and_topics_are_removed_and_copied(running: InProcess) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +20,8 @@ class File:
     def __init__(self) -> None:
         self.saved: list[Any] = []
 
-    def load(self) -> Any:
-        return self.saved[-1] if self.saved else None
+    def load(self, convert: Callable[[Any], Any]) -> Any:
+        return convert(self.saved[-1]) if self.saved else None
 
     def save(self, tree: Any) -> None:
         self.saved.append(tree)

@@ -1,10 +1,22 @@
 """Bodies keyed by message queue, as fastjson writes them and as strict JSON has them."""
 
+import msgspec
 import pytest
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable, ResetOffsetTable, TopicStatsTable, queue_of_key
+from rocketmq_py.protocol.bodies.admin import (
+    ConsumeStatsTable,
+    HaStatus,
+    OffsetWrapper,
+    ResetOffsetTable,
+    SlaveConnection,
+    SlaveRuntime,
+    TopicOffset,
+    TopicStatsTable,
+    queue_of_key,
+)
+from tests.unit.protocol.defaults import defaults
 
 Q1 = MessageQueue("t", "broker-a", 1)
 KEY = '{"brokerName":"broker-a","queueId":1,"topic":"t"}'
@@ -39,3 +51,22 @@ def test_a_malformed_body_is_refused():
         queue_of_key("orders")
     with pytest.raises(BadHeader, match="TopicOffset"):
         TopicStatsTable.read(f'{{"offsetTable":{{{KEY}:[]}}}}'.encode()).queues()
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (TopicOffset, {"minOffset": 0, "maxOffset": 0, "lastUpdateTimestamp": 0}),
+        (OffsetWrapper, {"brokerOffset": 0, "consumerOffset": 0, "pullOffset": 0, "lastTimestamp": 0}),
+        (TopicStatsTable, {"topicPutTps": 0.0}),
+        (ConsumeStatsTable, {"consumeTps": 0.0}),
+        (
+            SlaveConnection,
+            {"slaveAckOffset": 0, "diff": 0, "inSync": False, "transferredByteInSecond": 0, "transferFromWhere": 0},
+        ),
+        (SlaveRuntime, {"maxOffset": 0, "lastReadTimestamp": 0, "transferredByteInSecond": 0}),
+        (HaStatus, {"master": True, "masterCommitLogMaxOffset": 0, "inSyncSlaveNums": 0}),
+    ],
+)
+def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
+    assert defaults(cls) == expected

@@ -3,16 +3,25 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.bodies.base import Body, DataVersion
-from rocketmq_py.protocol.bodies.client import ConsumerIdList, HeartbeatData, LockBatchRequest, SubscriptionData
+from rocketmq_py.protocol.bodies.client import (
+    ConnectionInfo,
+    ConsumerData,
+    ConsumerIdList,
+    HeartbeatData,
+    LockBatchRequest,
+    SubscriptionData,
+)
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from rocketmq_py.wire import fastjson
 from tests.golden import files
+from tests.unit.protocol.defaults import defaults
 
 
 def body(name: str, *, of_request: bool = False) -> bytes:
@@ -90,3 +99,17 @@ def test_an_sql_expression_has_no_tags() -> None:
 
 def test_a_data_version_is_incremented() -> None:
     assert DataVersion(counter=4, timestamp=1).bump(99) == DataVersion(counter=5, timestamp=99)
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (SubscriptionData, {"subVersion": 0, "classFilterMode": False}),
+        (ConsumerData, {"unitMode": False}),
+        (HeartbeatData, {"heartbeatFingerprint": 0, "withoutSub": False}),
+        (LockBatchRequest, {"onlyThisBroker": False}),
+        (ConnectionInfo, {"version": 0}),
+    ],
+)
+def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
+    assert defaults(cls) == expected

@@ -7,6 +7,7 @@ import pytest
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.bodies.topic import TopicConfig, TopicConfigTable, convert_topics, decode_topic
+from tests.unit.protocol.defaults import defaults
 
 GOOD = [
     '{"topicName":"a","readQueueNums":7,"attributes":{"queue.type":"BatchCQ"},"order":true,"unknown":[1]}',
@@ -41,3 +42,13 @@ def test_a_table_that_is_none_is_refused():
     with pytest.raises(BadHeader) as quick:
         convert_topics([1])
     assert str(quick.value) == str(general.value)
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (TopicConfig, {"readQueueNums": 16, "writeQueueNums": 16, "perm": 6, "topicSysFlag": 0, "order": False}),
+    ],
+)
+def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
+    assert defaults(cls) == expected

@@ -161,3 +161,68 @@ def test_acknowledged_changes_survive_a_kill_at_any_point(
         assert again.table in allowed
         again.put(z=1)
         assert Keeper(crashed.after_kill()).table == again.table
+
+
+def after_changes(fs: MemoryFileSystem) -> dict[str, Any]:
+    """Make a store with changes in the journal, and return the table."""
+    keeper = Keeper(fs)
+    for number in range(5):
+        keeper.put(**{f"t{number}": "x" * 40})
+    assert JOURNAL in fs.nodes
+    return keeper.table
+
+
+@pytest.mark.parametrize("line", range(5))
+def test_a_damaged_line_of_the_journal_costs_its_own_change(
+    fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture, line: int
+) -> None:
+    table = after_changes(fs)
+    content = fs.nodes[JOURNAL].content
+    starts = [0] + [at + 1 for at, byte in enumerate(content) if byte == ord("\n")]
+    content[starts[line] + 12] ^= 1
+    again = Keeper(fs)
+    assert again.file.may_be_old
+    assert again.table == {name: value for name, value in table.items() if line == 0 or name != f"t{line}"}
+    assert (
+        f"{JOURNAL} has 1 damaged lines: changes to {PATH} made shortly before the last stop may be lost" in caplog.text
+    )
+
+
+def test_the_journal_applies_to_the_backup_of_a_damaged_file(fs: MemoryFileSystem) -> None:
+    table = after_changes(fs)
+    fs.nodes[PATH].content[:] = b""
+    again = Keeper(fs)
+    assert again.table == table
+    assert not again.file.may_be_old
+    again.now += WRITE_SECONDS * WHOLE_WRITES_SHARE
+    again.file.catch_up(again.whole)
+    assert again.in_file() == table
+
+
+def test_a_damaged_file_without_a_journal_is_restored(fs: MemoryFileSystem) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    fs.remove(PATH)
+    again = Keeper(fs)
+    assert again.table == {"a": 1}
+    assert again.file.is_behind
+    again.file.catch_up(again.whole)
+    assert again.in_file() == {"a": 1}
+
+
+def test_lines_without_a_checksum_are_read(fs: MemoryFileSystem) -> None:
+    table = after_changes(fs)
+    lines = bytes(fs.nodes[JOURNAL].content).split(b"\n")[:-1]
+    fs.write(JOURNAL, b"".join(line.partition(b" ")[2] + b"\n" for line in lines))
+    assert Keeper(fs).table == table
+
+
+def test_a_lost_journal_is_noticed(fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+    after_changes(fs)
+    fs.remove(JOURNAL)
+    again = Keeper(fs)
+    assert again.table == {"t0": "x" * 40}
+    assert again.file.may_be_old
+    assert f"{JOURNAL} is missing: changes to {PATH} made shortly before the last stop are lost" in caplog.text
+    again.file.catch_up(again.whole)
+    assert not Keeper(fs).file.may_be_old

@@ -189,13 +189,14 @@ def test_no_offset_is_assigned_twice_after_a_truncated_log(stores, caplog):
     lose_folder(stores)
     with caplog.at_level(logging.ERROR):
         store = stores.open()
-    assert f"the commit log has lost offsets {first} to 29" in caplog.text
+    assert f"messages {first} to {first} are missing in the commit log" in caplog.text
     assert store.append(record(30)).queue_offset == 30
-    assert numbers_with_gaps(store) == [*range(first), 30]
+    others = [number for number in range(30) if number != first]
+    assert numbers_with_gaps(store) == [*others, 30]
     stores.crash()
     store = stores.open()
     assert store.append(record(31)).queue_offset == 31
-    assert numbers_with_gaps(store) == [*range(first), 30, 31]
+    assert numbers_with_gaps(store) == [*others, 30, 31]
 
 
 def numbers_with_gaps(store):

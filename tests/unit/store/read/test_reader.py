@@ -271,3 +271,13 @@ def test_queries_find_by_key_and_time(timed):
 
 def test_the_memory_of_the_machine_is_known():
     assert machine_memory() > 1 << 28
+
+
+def test_a_blank_entry_costs_no_message_of_the_first_log_file(stores):
+    store = stores.open()
+    fill(store, 3)
+    store._queues.by_key["T", 0].skip_to(5)
+    store._writer.resume(store.max_physical_offset, NOW)
+    fill(store, 5, start=5)
+    assert numbers(decode_records(store.get("T", 0, 0, 32).body)) == [0, 1, 2]
+    assert numbers(decode_records(store.get("T", 0, 3, 32).body)) == list(range(5, 10))

@@ -1,0 +1,98 @@
+"""Random damages to one file of a store."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+KINDS = ("bit", "zeros", "garbage", "cut", "emptied", "removed")
+_PAGE = 4096
+_SMALL_PAGE = 256
+"""Damaged part of a file that is smaller than a page."""
+
+
+class Damage(NamedTuple):
+    """One damage: its kind, its file below the store's root, and the damaged bytes of the file."""
+
+    kind: str
+    file: str
+    begin: int
+    end: int
+
+    @property
+    def is_of_log(self) -> bool:
+        return self.file.startswith("commitlog/")
+
+    @property
+    def area(self) -> str:
+        """What the file is, for the table of results."""
+        first, _, rest = self.file.partition("/")
+        return self.file if first == "config" else first if rest else self.file
+
+    def hits(self, physical: int, size: int) -> bool:
+        """True if a record at this offset of the commit log is damaged."""
+        if not self.is_of_log:
+            return False
+        start = int(self.file.rpartition("/")[2])
+        return physical < start + self.end and start + self.begin < physical + size
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.file} {self.begin}-{self.end}"
+
+
+def files(root: Path) -> list[str]:
+    """The files that can be damaged; the marks of running brokers are none."""
+    found = (path for path in root.rglob("*") if path.is_file() and path.name not in ("lock", "abort"))
+    return sorted(str(path.relative_to(root)) for path in found)
+
+
+def damage(root: Path, chance: random.Random, only: str = "") -> Damage:
+    """Damage one file at random; its time of modification stays.
+
+    :param only: damage only files whose path contains this text.
+    """
+    names = [name for name in files(root) if only in name]
+    areas = sorted({Damage("", name, 0, 0).area for name in names})
+    area = chance.choice(areas)
+    file = chance.choice([name for name in names if Damage("", name, 0, 0).area == area])
+    path, kind = root / file, chance.choice(KINDS)
+    state = path.stat()
+    size = state.st_size
+    if kind == "removed" or not size:
+        path.unlink()
+        return Damage("removed", file, 0, size)
+    begin = end = 0
+    with path.open("r+b") as stream:
+        written = _written(stream.read(min(size, 1 << 20)))
+        at = chance.randrange(max(1, written))
+        if kind == "emptied":
+            stream.truncate(0)
+            end = size
+        elif kind == "cut":
+            stream.truncate(at)
+            begin, end = at, size
+        elif kind == "bit":
+            _write(stream, at, bytes([_byte(stream, at) ^ 1 << chance.randrange(8)]))
+            begin, end = at, at + 1
+        else:
+            page = _PAGE if written > _PAGE else _SMALL_PAGE
+            begin, end = at // page * page, min(size, at // page * page + page)
+            _write(stream, begin, bytes(end - begin) if kind == "zeros" else chance.randbytes(end - begin))
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    return Damage(kind, file, begin, end)
+
+
+def _written(data: bytes) -> int:
+    return len(data.rstrip(b"\0"))
+
+
+def _byte(stream: object, at: int) -> int:
+    stream.seek(at)  # type: ignore[attr-defined]
+    return int(stream.read(1)[0])  # type: ignore[attr-defined]
+
+
+def _write(stream: object, at: int, data: bytes) -> None:
+    stream.seek(at)  # type: ignore[attr-defined]
+    stream.write(data)  # type: ignore[attr-defined]

@@ -1,0 +1,132 @@
+"""What a store has, and what a damaged copy of it must still serve."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rocketmq_py.errors import CorruptRecord
+from rocketmq_py.store import GetStatus, MessageStore
+from rocketmq_py.wire.record import decode_record
+from tests.damage.damages import Damage
+from tests.damage.sample import GROUP, TOPICS, WAIT_MS, WAITING
+from tests.unit.broker.harness import InProcess
+from tests.unit.broker.requests import send
+
+Queue = tuple[str, int]
+PHYSICAL_AT = 28
+"""Position of the log offset in a record."""
+
+
+def records(store: MessageStore, queue: Queue) -> Iterator[tuple[int, bytes]]:
+    """Queue offset and bytes of the records that a consumer gets and finds whole."""
+    offset, end = store.queue_range(*queue)
+    while offset < end:
+        result = store.get(*queue, offset, 32)
+        if result.status is not GetStatus.FOUND:
+            offset = max(offset + 1, result.next_offset)
+            continue
+        data, at = bytes(result.body), 0
+        while at < len(data):
+            size = int.from_bytes(data[at : at + 4], "big")
+            raw = data[at : at + size]
+            try:
+                yield decode_record(raw).queue_offset, raw
+            except CorruptRecord:
+                logging.getLogger(__name__).debug("a consumer skips a damaged record of %s", queue)
+            at += max(1, size)
+        assert result.next_offset > offset
+        offset = result.next_offset
+
+
+def delivered(running: InProcess, topic: str) -> list[bytes]:
+    """Bodies of all messages of a topic."""
+    store = running.services.store
+    return [
+        decode_record(raw).body for queue in store.queues() if queue[0] == topic for _, raw in records(store, queue)
+    ]
+
+
+@dataclass
+class Ledger:
+    """Contents of an undamaged store."""
+
+    messages: dict[Queue, dict[int, bytes]] = field(default_factory=dict)
+    ends: dict[Queue, int] = field(default_factory=dict)
+    topics: dict[str, int] = field(default_factory=dict)
+    groups: set[str] = field(default_factory=set)
+    offsets: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, running: InProcess) -> Ledger:
+        services = running.services
+        store = services.store
+        return cls(
+            {queue: dict(records(store, queue)) for queue in store.queues()},
+            {queue: store.queue_range(*queue)[1] for queue in store.queues()},
+            {name: topic.read_queue_nums for name, topic in services.topics.table.items()},
+            set(services.groups.table),
+            {key: dict(value) for key, value in services.offsets.table.items()},
+        )
+
+    def lost(self, damage: Damage, queue: Queue, offset: int) -> bool:
+        """True if the damage hits the record."""
+        raw = self.messages[queue][offset]
+        return damage.hits(int.from_bytes(raw[PHYSICAL_AT : PHYSICAL_AT + 8], "big"), len(raw))
+
+    def faults(self, running: InProcess, damage: Damage, *, was_closed: bool) -> Iterator[str]:
+        """What a damaged store has lost or made up."""
+        services, store = running.services, running.services.store
+        for queue, wanted in self.messages.items():
+            found = dict(records(store, queue))
+            wrong = [
+                at for at in wanted if at in found and found[at] != wanted[at] and not self.lost(damage, queue, at)
+            ]
+            missing = [at for at in wanted if at not in found and not self.lost(damage, queue, at)]
+            if wrong:
+                yield f"{queue}: wrong messages at {wrong[:5]} ({len(wrong)})"
+            if missing:
+                yield f"{queue}: {len(missing)} of {len(wanted)} messages are not served: {missing[:5]}"
+            is_known = was_closed or not any(self.lost(damage, queue, at) for at in wanted)
+            if is_known and store.queue_range(*queue)[1] < self.ends[queue]:
+                yield f"{queue}: next offset {store.queue_range(*queue)[1]} instead of {self.ends[queue]}"
+        for name, number in self.topics.items():
+            topic = services.topics.get(name)
+            if topic is None or topic.read_queue_nums < number:
+                yield f"topic {name} has {topic and topic.read_queue_nums} queues instead of {number}"
+        for key, offsets in self.offsets.items():
+            if key.endswith(f"@{GROUP}") and services.offsets.table.get(key) != offsets:
+                yield f"offsets of {key} are {services.offsets.table.get(key)} instead of {offsets}"
+        if GROUP not in services.groups.table:
+            yield f"group {GROUP} is missing"
+
+    def undelivered(self, running: InProcess, damage: Damage) -> Iterator[str]:
+        """Delayed messages that are not delivered although they are due."""
+        waiting = {"delayed": "SCHEDULE_TOPIC_XXXX", "timed": "rmq_sys_wheel_timer"}
+        running.turn(WAIT_MS)
+        for _ in range(200):
+            running.turn(1000)
+        for topic in WAITING:
+            bodies = {
+                decode_record(raw).body: self.lost(damage, queue, at)
+                for queue, found in self.messages.items() if queue[0] == waiting[topic] for at, raw in found.items()
+                if decode_record(raw).properties.get("REAL_TOPIC") == topic
+            }  # fmt: skip
+            there = set(delivered(running, topic))
+            missing = [one[:6] for one, is_lost in bodies.items() if one not in there and not is_lost]
+            if missing:
+                yield f"{len(missing)} messages of topic {topic} are never delivered: {missing[:3]}"
+
+
+def send_again(running: InProcess, ledger: Ledger, damage: Damage) -> Iterator[str]:
+    """Send a message to each queue; its offset must be new."""
+    client = running.connect()
+    for topic in TOPICS:
+        for (name, queue_id), end in ledger.ends.items():
+            if name == topic:
+                before = running.services.store.queue_range(name, queue_id)[1]
+                answer = client.ask(310, send(topic, queue_id), b"again")
+                offset = int(answer.ext.get("queueOffset", -1))
+                if answer.code or offset < before:
+                    yield f"a send to {topic}-{queue_id} gets {answer.code}, {answer.remark}, offset {offset} of {end}"

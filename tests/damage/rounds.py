@@ -1,0 +1,116 @@
+"""One round: damage a copy of the sample, open it, compare it with the ledger, open it again."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+import tempfile
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rocketmq_py.errors import StoreCorrupt
+from tests.damage.damages import Damage, damage
+from tests.damage.ledger import Ledger, send_again
+from tests.damage.sample import copy, make, opened
+from tests.unit.broker.harness import START_MS
+
+MEMORY = Path("/dev/shm")
+
+
+class Log(logging.Handler):
+    """Collects warnings and errors of one round."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        self.traces: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        if record.exc_info:
+            self.traces.append(record.getMessage())
+
+
+@dataclass
+class Outcome:
+    """What one round has shown."""
+
+    seed: int
+    damage: Damage
+    was_closed: bool
+    faults: list[str] = field(default_factory=list)
+    refusal: str = ""
+    lines: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        state = "closed" if self.was_closed else "killed"
+        return "\n    ".join([f"seed {self.seed}: {self.damage} ({state})", *self.faults])
+
+
+class Bench:
+    """The sample stores and their contents; :meth:`round` damages copies of them."""
+
+    def __init__(self, only: str = "") -> None:
+        self._only = only
+        self._root = Path(tempfile.mkdtemp(prefix="damage-", dir=MEMORY if MEMORY.is_dir() else None))
+        self._closed, self._killed, self._now = make(self._root, START_MS)
+        copy(self._closed, self._root / "ledger")
+        with opened(self._root / "ledger", self._now) as running:
+            self.ledger = Ledger.of(running)
+
+    def close(self) -> None:
+        shutil.rmtree(self._root)
+
+    def round(self, seed: int) -> Outcome:
+        """One round; the same seed gives the same damage."""
+        chance = random.Random(seed)
+        was_closed = chance.random() < 0.5
+        store = self._root / f"round-{seed}"
+        copy(self._closed if was_closed else self._killed, store)
+        outcome = Outcome(seed, damage(store, chance, self._only), was_closed)
+        log, logger = Log(), logging.getLogger("rocketmq_py")
+        before, logger.propagate = logger.propagate, False
+        logger.addHandler(log)
+        try:
+            self._judge(store, outcome)
+        finally:
+            logger.removeHandler(log)
+            logger.propagate = before
+            shutil.rmtree(store)
+        outcome.lines = log.lines
+        outcome.faults += [f"traceback: {line}" for line in log.traces]
+        return outcome
+
+    def _judge(self, store: Path, outcome: Outcome) -> None:
+        ledger, damage = self.ledger, outcome.damage
+        try:
+            with opened(store, self._now) as running:
+                outcome.faults += ledger.faults(running, damage, was_closed=outcome.was_closed)
+                outcome.faults += send_again(running, ledger, damage)
+            with opened(store, self._now) as running:
+                outcome.faults += (f"after a restart: {line}" for line in
+                                   ledger.faults(running, damage, was_closed=outcome.was_closed))  # fmt: skip
+                outcome.faults += ledger.undelivered(running, damage)
+        except StoreCorrupt as e:
+            outcome.refusal = str(e)
+            if not damage.is_of_log or damage.kind not in ("cut", "emptied", "removed"):
+                outcome.faults.append(f"refused: {e}")
+        except Exception:  # noqa: BLE001 - whatever it is, it is a fault
+            outcome.faults.append(traceback.format_exc())
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Results by damaged file and kind of damage."""
+    rows: dict[tuple[str, str], Counter[str]] = {}
+    for one in outcomes:
+        row = rows.setdefault((one.damage.area, one.damage.kind), Counter())
+        row["rounds"] += 1
+        row["refused"] += bool(one.refusal)
+        row["faults"] += bool(one.faults)
+    lines = ["| file | damage | rounds | start refused | faults |", "|---|---|---|---|---|"]
+    for (area, kind), row in sorted(rows.items()):
+        lines.append(f"| {area} | {kind} | {row['rounds']} | {row['refused']} | {row['faults']} |")
+    return "\n".join(lines)

@@ -1,0 +1,92 @@
+"""Topics and groups whose configuration is lost come back from consume queues and offsets."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rocketmq_py.broker.metadata.lost_entries import queue_numbers
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
+from tests.unit.broker.harness import InProcess, broker
+from tests.unit.broker.requests import pull, send
+
+
+def fill(running: InProcess) -> None:
+    """Topic ``orders`` of 6 queues with messages in the queues 0 and 3, and offsets of a group."""
+    client = running.connect()
+    for topic, attributes in (("orders", None), ("batched", "+queue.type=BatchCQ")):
+        header = CreateTopic(
+            topic=topic, default_topic="TBW102", read_queue_nums=6, write_queue_nums=6, perm=6,
+            topic_filter_type="SINGLE_TAG", topic_sys_flag=0, order=False, attributes=attributes,
+        )  # fmt: skip
+        assert client.ask_task(Code.UPDATE_AND_CREATE_TOPIC, header).code == 0
+    for queue_id in (0, 3):
+        assert client.ask(Code.SEND_MESSAGE_V2, send("orders", queue_id), b"x").code == 0
+    running.services.offsets.commit("readers", "orders", 4, 0, "c")
+    running.services.groups.find("readers")
+
+
+def remove(root: Path, *names: str) -> None:
+    for name in names:
+        for path in (root / "config").glob(f"{name}*"):
+            path.unlink()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_lost_topics_and_groups_come_back_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with broker(tmp_path) as running:
+        fill(running)
+    remove(tmp_path, "topics.json", "subscriptionGroup.json")
+    with broker(tmp_path) as running:
+        found = running.services.topics.get("orders")
+        assert found is not None
+        assert (found.read_queue_nums, found.write_queue_nums, found.perm) == (5, 5, 6)
+        assert running.services.groups.get("readers") is not None
+        assert running.connect().ask(Code.PULL_MESSAGE, pull("orders", queue_id=3)).code == 0
+    topics, groups = warnings(caplog)
+    assert topics.startswith("topics with consume queues are missing in topics.json;")
+    assert topics.endswith("known: orders (5)")
+    assert groups.endswith("they are created again with default settings: readers")
+    caplog.clear()
+    with broker(tmp_path) as running:
+        assert running.services.topics.get("orders") is not None
+    assert not warnings(caplog)
+
+
+def test_a_lost_configuration_folder_leaves_the_topics(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        fill(running)
+    shutil.rmtree(tmp_path / "config")
+    with broker(tmp_path) as running:
+        found = running.services.topics.get("orders")
+        assert found is not None
+        assert found.read_queue_nums == 4
+
+
+def test_a_deleted_group_stays_deleted(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        fill(running)
+        assert running.services.groups.delete("readers")
+    with broker(tmp_path) as running:
+        assert running.services.offsets.query("readers", "orders", 4) == 0
+        assert running.services.groups.get("readers") is None
+
+
+def test_queues_without_a_topic_of_their_own_make_no_topic() -> None:
+    queues = [("%LMQ%device", 0), ("known", 0), ("far", 9000), ("lost", 2), ("lost", 0)]
+    assert queue_numbers(queues, {"lost@g": [7, 9000], "known@g": [3], "lost@h": []}, {"known"}) == {"lost": 8}
+
+
+def test_a_deleted_topic_stays_deleted(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        fill(running)
+        assert running.connect().ask_task(Code.DELETE_TOPIC_IN_BROKER, TopicName(topic="orders")).code == 0
+    for _ in range(3):
+        with broker(tmp_path) as running:
+            assert running.services.topics.get("orders") is None

@@ -1,0 +1,34 @@
+"""Members of bodies that a peer leaves out."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from tests.unit.protocol.defaults import defaults
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (
+            SubscriptionGroupConfig,
+            {
+                "consumeEnable": True,
+                "consumeFromMinEnable": True,
+                "consumeBroadcastEnable": True,
+                "consumeMessageOrderly": False,
+                "retryQueueNums": 1,
+                "retryMaxTimes": 16,
+                "brokerId": 0,
+                "whichBrokerWhenConsumeSlowly": 1,
+                "notifyConsumerIdsChangedEnable": True,
+                "groupSysFlag": 0,
+                "consumeTimeoutMinute": 15,
+            },
+        ),
+    ],
+)
+def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
+    assert defaults(cls) == expected

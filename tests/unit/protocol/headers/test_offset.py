@@ -1,0 +1,20 @@
+"""Header fields that a peer leaves out."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rocketmq_py.protocol.headers.offset import CloneGroupOffset, ResetOffset
+from tests.unit.protocol.defaults import defaults
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (ResetOffset, {"isForce": False, "queueId": -1}),
+        (CloneGroupOffset, {"offline": False}),
+    ],
+)
+def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
+    assert defaults(cls) == expected
