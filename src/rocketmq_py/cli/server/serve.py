@@ -280,14 +280,15 @@ async def _serve(
 ) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
-    from rocketmq_py.server.garbage import LongCollections
+    from rocketmq_py.server.garbage import LongCollections, paused
     from rocketmq_py.server.runner import started
 
     async with AsyncExitStack() as stack:
-        if namesrv is not None:
-            nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
-            broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
-        serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
+        with paused():
+            if namesrv is not None:
+                nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
+                broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
+            serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
         LongCollections().start()
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await (end_of_input(sys.stdin) if supervised else asyncio.Event().wait())
