@@ -253,6 +253,7 @@ class Services:
             config=self._config, store=self.store, topics=self.topics, groups=self.groups, offsets=self.offsets,
             stats=self.stats, store_host=self._store_host, clock=self._clock, ack_waiter=self._ack_waiter,
             role=self.role, escape=self.escape, call_soon=self._call_soon, hold=self.keep_hold, save=self.saver.save,
+            fs=self._fs,
         )  # fmt: skip
         self.role.add_acting_listener(self.pop.acting_changed)
 
@@ -281,7 +282,7 @@ class Services:
         """Create a router with the handlers of all requests of this broker, and the handlers ``others``."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(
-            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns
+            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns, self._fs
         )
         return Router(
             self._send_handlers(),
@@ -462,6 +463,7 @@ class Services:
             self.route_client.close()
             self.saver.close()
             self.cold_pulls.close()
+            self.delay.close()
             self.store.close()
 
     # -- events

@@ -11,6 +11,14 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
+class DiskUsage(NamedTuple):
+    """Bytes of a disk. What is reserved for the superuser is neither used nor free."""
+
+    total: int
+    used: int
+    free: int
+
+
 class Buffer(Protocol):
     """Mapped bytes of a file, as of ``mmap``: slices read as bytes and can be assigned; memoryviews can be taken.
 
@@ -89,6 +97,10 @@ class InnerFolder(NamedTuple):
 class FileSystem(Protocol):
     """File operations of the store. Failures are ``OSError``."""
 
+    @property
+    def tells_residency(self) -> bool:
+        """True if :meth:`File.is_resident` can tell what is in memory; False if the platform has no such check."""
+
     def open(self, path: Path, size: int, *, create: bool = True) -> File:
         """Open the file of exactly ``size`` bytes at ``path``.
 
@@ -143,3 +155,6 @@ class FileSystem(Protocol):
 
     def used_ratio(self, path: Path) -> float:
         """Used part of the disk that an existing path is on, 0.0 to 1.0."""
+
+    def disk_usage(self, path: Path) -> DiskUsage:
+        """Size of the disk that an existing path is on, and how much of it is used and free."""
