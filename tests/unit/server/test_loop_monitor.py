@@ -1,11 +1,12 @@
 """An overloaded server: refused requests and log lines, with a manual clock."""
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.server import LaneLimit, Peer, Reply, Router, handles
+from rocketmq_py.server import LaneLimit, Peer, Reply, Router, handles, loop_monitor
 from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, decode_command, encode_command
@@ -144,3 +145,31 @@ def test_requests_of_a_full_lane_are_refused_until_it_has_room():
         assert machine.turn(0.05) == ("[OVERLOAD]system busy, start flow control for a while", None)
     machine.full = set()
     assert machine.turn(0.05) == (None, None)
+
+
+class Timers:
+    """A loop that only notes what is to be called later."""
+
+    def __init__(self):
+        self.made = []
+
+    def call_later(self, seconds, what):
+        timer = SimpleNamespace(seconds=seconds, call=what, cancelled=0)
+        timer.cancel = lambda: setattr(timer, "cancelled", timer.cancelled + 1)
+        self.made.append(timer)
+        return timer
+
+
+def test_checks_are_repeated_until_they_are_stopped(monkeypatch):
+    machine, timers, looks = Machine(), Timers(), []
+    monkeypatch.setattr(loop_monitor.asyncio, "get_running_loop", lambda: timers)
+    monkeypatch.setattr(machine.pace, "look", lambda: looks.append(1))
+    machine.pace.stop()  # before the start, without effect
+    machine.pace.start()
+    assert (len(timers.made), looks) == (1, [])
+    timers.made[0].call()
+    assert (len(timers.made), looks) == (2, [1])
+    assert {timer.seconds for timer in timers.made} == {0.05}
+    machine.pace.stop()
+    machine.pace.stop()
+    assert [timer.cancelled for timer in timers.made] == [0, 1]

@@ -13,6 +13,7 @@ def test_the_defaults_are_java_s():
     assert settings.serves_tls
     assert settings.generates_certificate
     assert settings.client_context() is None
+    assert not settings.server_auth_client
 
 
 def test_tls_settings_are_separated_from_others():
