@@ -87,11 +87,11 @@ def test_a_bulk_read_is_limited_by_bytes_only(stores, config):
     assert store.get("T", 0, 5, 2**31 - 1, bulk=True) == result, "as many as anybody may ask for"
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    sizes=st.lists(st.integers(1, 120_000), min_size=1, max_size=12),
+    sizes=st.lists(st.integers(1, 12_000), min_size=1, max_size=12),
     asked=st.integers(1, 12),
-    most=st.integers(1, 300_000),
+    most=st.integers(1, 60_000),
     bulk=st.booleans(),
     wanted=st.one_of(st.none(), st.sets(st.integers(0, 11), min_size=5)),
     begin=st.integers(0, 3),
