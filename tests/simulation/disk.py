@@ -73,6 +73,8 @@ class DiskFile:
 class Disk:
     """The files of one broker's machine; see :class:`rocketmq_py.store.fs.filesystem.FileSystem`."""
 
+    tells_residency = True
+
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self._below: dict[str, dict[str, None]] = {}

@@ -463,6 +463,7 @@ class Services:
             self.route_client.close()
             self.saver.close()
             self.cold_pulls.close()
+            self.delay.close()
             self.store.close()
 
     # -- events

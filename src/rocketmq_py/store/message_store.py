@@ -29,6 +29,7 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.read.read_ahead import ReadAhead
 from rocketmq_py.store.read.reader import Accepts, MessageFilter, Reader
 from rocketmq_py.store.read.tag_search import offsets_by_tag
 from rocketmq_py.store.recovery import Recovery
@@ -447,6 +448,40 @@ class MessageStore:
         """
         for part in parts:
             self._fs.load(*part)
+
+    def new_residency(self) -> Residency | None:
+        """Return an object for reads that do not wait for the disk; None if the platform cannot tell what is in memory.
+
+        With None, reads wait for the disk.
+        """
+        return Residency() if self._fs.tells_residency else None
+
+    def read_ahead(self, name: str) -> ReadAhead:
+        """Return what loads bytes for periodic work; close it before the store.
+
+        :param name: of its thread.
+        """
+        return ReadAhead(self.load, self.new_residency, self.workers.executor(f"rocketmq-{name}"))
+
+    def check_entries(self, topic: str, queue_id: int, offset: int, count: int, residency: Residency | None) -> None:
+        """Check that :meth:`queue_entries` with the same arguments would not wait for the disk.
+
+        :param residency: None for no check.
+        :raises NotInMemory: it would; see :meth:`get`.
+        """
+        queue = self._queue(topic, queue_id)
+        if queue is not None and residency is not None:
+            self._reader.check_entries(queue, offset, count, residency)
+
+    def check_records(self, places: Iterable[tuple[int, int]], residency: Residency | None) -> None:
+        """Check that :meth:`message_at` would not wait for the disk.
+
+        :param places: offset in the log and size of each record.
+        :param residency: None for no check.
+        :raises NotInMemory: it would; see :meth:`get`.
+        """
+        if residency is not None:
+            self._reader.check_records(places, residency)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""

@@ -100,6 +100,8 @@ class MemoryFileSystem:
     Right before the operation number ``snapshot_at``, ``snapshot`` is called.
     """
 
+    tells_residency = True
+
     def __init__(self) -> None:
         self.nodes: dict[Path, Node] = {}
         self.removed: dict[Path, Node] = {}

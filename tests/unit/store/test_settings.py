@@ -52,6 +52,7 @@ DEFAULTS = {
     "timer_stop_enqueue": False,
     "timer_stop_dequeue": False,
     "mapped_file_size_timer_log": 104857600,
+    "accept_loss": False,
     "max_open_queue_files": 512,
 }
 

@@ -24,6 +24,7 @@ from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.fastjson import BareKey
 from rocketmq_py.wire.java_hash import tags_code
 
@@ -61,6 +62,7 @@ class DelayService:
         self._save = save
         self._version_step = version_step
         self._clock = clock
+        self._read_ahead = store.read_ahead("delay-read")
         self._updates = self._persisted = 0
         self._is_refused = False
         self.version = DataVersion(timestamp=clock())
@@ -80,6 +82,10 @@ class DelayService:
         if self._persisted != self._updates:
             self._persisted = self._updates
             self._save(self._file, self.tree())
+
+    def close(self) -> None:
+        """Stop the thread that loads messages; no message may be delivered afterwards."""
+        self._read_ahead.close()
 
     def take_over(self, tree: Any) -> None:
         """Replace the offsets by those of the master.
@@ -123,7 +129,10 @@ class DelayService:
     # -- delivery
 
     def deliver(self, now_ms: int) -> bool:
-        """Deliver due messages, at most 100 of each level; return True if there may be more."""
+        """Deliver due messages, at most 100 of each level; return True if there may be more.
+
+        A level whose messages are not in memory waits until they are loaded; a later call delivers them.
+        """
         delivered = [self._deliver_level(level, now_ms) for level in self.used_levels()]
         if any(delivered):
             self._store.commit_pending()
@@ -142,17 +151,32 @@ class DelayService:
     def due(self, level: int, now_ms: int, most: int = _BATCH) -> Iterator[tuple[int, NewRecord | None]]:
         """Iterate over the due messages of a level with their offsets; None for one that is deleted or damaged.
 
-        They stay due until :meth:`commit` is called.
+        They stay due until :meth:`commit` is called. There are none while they are being loaded from disk.
 
         :param most: the maximum number of messages.
         """
-        queue_id = queue_of(level)
-        offset = self._next_of(level)
-        for physical, size, deliver_ms in self._store.queue_entries(names.SCHEDULE_TOPIC, queue_id, offset, most):
-            if not self._levels.is_due(level, deliver_ms, now_ms):
-                return
+        start = self._next_of(level)
+        entries = self._read_ahead.read(
+            f"delay level {level}", lambda residency: self._due_entries(level, start, now_ms, most, residency)
+        )
+        for offset, (physical, size) in enumerate(entries or (), start):
             yield offset, self._record(physical, size)
-            offset += 1
+
+    def _due_entries(
+        self, level: int, start: int, now_ms: int, most: int, residency: Residency | None
+    ) -> list[tuple[int, int]]:
+        """Return offset in the log and size of the due messages of a level, from queue offset ``start`` on.
+
+        :raises NotInMemory: the messages or their entries are not in memory.
+        """
+        topic, queue_id, due = names.SCHEDULE_TOPIC, queue_of(level), list[tuple[int, int]]()
+        self._store.check_entries(topic, queue_id, start, most, residency)
+        for physical, size, deliver_ms in self._store.queue_entries(topic, queue_id, start, most):
+            if not self._levels.is_due(level, deliver_ms, now_ms):
+                break
+            due.append((physical, size))
+        self._store.check_records(due, residency)
+        return due
 
     def commit(self, level: int, offset: int) -> None:
         """Mark all messages of a level before ``offset`` as delivered."""

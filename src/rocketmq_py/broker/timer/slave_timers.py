@@ -196,8 +196,13 @@ class SlaveTimers(Timers):
     # -- messages for other masters
 
     def due(self, now: int, most: int) -> list[TimerEntry]:
-        """Remove and return at most ``most`` entries that are due at ``now`` (ms); none with ``timerStopDequeue``."""
-        return [] if self._config.timer_stop_dequeue else self._agenda.take(now, most)
+        """Remove and return at most ``most`` entries that are due at ``now`` (ms).
+
+        There are none with ``timerStopDequeue``, and while their messages are being loaded from disk.
+        """
+        if self._files is None or self._config.timer_stop_dequeue:
+            return []
+        return self._take_due(self._files, now, most)
 
     def untaken(self) -> list[TimerEntry]:
         """Return the due entries whose messages no other master has accepted yet; none with ``timerStopDequeue``."""

@@ -36,6 +36,7 @@ from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import FileSystem, MessageStore, NewRecord, UniformBatch
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, NOWHERE, TimerCheckpoint, TimerLog, TimerUnit
 from rocketmq_py.wire.java_hash import string_hash
 
@@ -48,6 +49,8 @@ AT_ONCE = 200
 once.
 """
 _SLOTS_AT_ONCE = 5_000
+_LONGER = 1024
+"""How many bytes a delivered message may be longer than it was in the timer topic: its topic and two times."""
 _SAMPLES = 64
 RATE_MS = 10_000
 """The time window of the rates in the runtime information."""
@@ -79,6 +82,7 @@ class Timers:
         self._precision: int = self._config.timer_precision_ms
         self._window = rules.window_slots(self._config.timer_roll_window_slot)
         self._files: TimerFiles | None = None
+        self._read_ahead = store.read_ahead("timer-read")
         self._agenda = Agenda()
         self._reading: _Reading | None = None
         self._read_ms = self._loaded_ms = self._queue_offset = 0
@@ -156,6 +160,7 @@ class Timers:
 
     def close(self) -> None:
         """Close the files in a state with which this broker or a Java broker can continue."""
+        self._read_ahead.close()
         files, self._files = self._files, None
         if files is None:
             return
@@ -232,6 +237,8 @@ class Timers:
     def tick(self, now: int) -> bool:
         """Write entries for new messages and deliver due ones, up to a limit; return True if there may be more.
 
+        What is not in memory is loaded in a thread, and processed by a later call.
+
         Call it many times a second, and again at once if it returns True.
 
         :param now: milliseconds since the epoch.
@@ -269,13 +276,26 @@ class Timers:
 
     def _enqueue(self, files: TimerFiles, now: int, count: int = AT_ONCE) -> bool:
         """Write entries for new messages of the timer topic; True if there may be more."""
-        entries = self._store.queue_entries(TIMER_TOPIC, QUEUE, self._queue_offset, count)
+        entries = self._read_ahead.read("new timed messages", lambda residency: self._new_entries(count, residency))
+        if entries is None:
+            return False
         for physical, size, _ in entries:
             message = self._message(physical, size)
             if message is not None and not self._is_delivered(message):
                 self._write(files, message, physical, size, now)
             self._queue_offset += 1
         return len(entries) == count
+
+    def _new_entries(self, count: int, residency: Residency | None) -> list[tuple[int, int, int]]:
+        """Return the queue's entries of at most ``count`` messages without an entry in the timer log.
+
+        :raises NotInMemory: the entries or their messages are not in memory.
+        """
+        topic, offset = TIMER_TOPIC, self._queue_offset
+        self._store.check_entries(topic, QUEUE, offset, count, residency)
+        entries = self._store.queue_entries(topic, QUEUE, offset, count)
+        self._store.check_records(((physical, size) for physical, size, _ in entries), residency)
+        return entries
 
     def _is_delivered(self, message: TimedMessage) -> bool:
         """True if a message without an entry has been delivered, or is not to be delivered by this broker."""
@@ -327,6 +347,8 @@ class Timers:
 
     def _load_due_slots(self, files: TimerFiles, now: int) -> bool:
         """Load entries due soon from the timer log onto the agenda; True if a limit stopped it before it was done."""
+        if not self._read_ahead.is_ready("timer wheel", lambda residency: self._check_slots(files, now, residency)):
+            return False
         left = AT_ONCE
         for _ in range(_SLOTS_AT_ONCE):
             if self._reading is None:
@@ -338,28 +360,67 @@ class Timers:
                     self._agenda.hold(self._loaded_ms)
                 self._loaded_ms += self._precision
             if self._reading is not None:
-                left = self._read_chain(files, self._reading, left)
+                read = self._read_chain(files, self._reading, left)
+                if read is None:
+                    return False
+                left -= read
                 if not left:
                     return True
         return True
 
-    def _read_chain(self, files: TimerFiles, reading: _Reading, left: int) -> int:
-        """Load up to ``left`` entries of a slot, newest first; return ``left`` minus the number of entries read."""
-        position = reading.position
-        while position != NOWHERE and left:
-            left -= 1
-            unit = files.log.read(position)
+    def _check_slots(self, files: TimerFiles, now: int, residency: Residency) -> None:
+        """Check that the slots that are due soon are in memory.
+
+        :raises NotInMemory: they are not.
+        """
+        count = (now + _LEAD_MS - self._loaded_ms) // self._precision + 1
+        files.wheel.check(self._loaded_ms, min(count, _SLOTS_AT_ONCE), residency)
+
+    def _read_chain(self, files: TimerFiles, reading: _Reading, most: int) -> int | None:
+        """Load up to ``most`` entries of a slot, newest first; return the number of entries read.
+
+        Returns None while they are being loaded from disk.
+        """
+        chain = self._read_ahead.read("the timer log", lambda residency: self._chain(files, reading, most, residency))
+        if chain is None:
+            return None
+        following = reading.position
+        for position, unit in chain:
             if unit is None or unit.slot != reading.slot:
                 _log.error("the timer log has no entry of slot %d at %d", reading.slot, position)
-                position = NOWHERE
+                following = NOWHERE
                 break
             self._load_entry(unit, position)
-            position = unit.previous
-        self._reading = reading._replace(position=position)
-        if position == NOWHERE:
+            following = unit.previous
+        self._reading = reading._replace(position=following)
+        if following == NOWHERE:
             self._reading = None
             self._agenda.release(reading.slot)
-        return left
+        return len(chain)
+
+    def _chain(
+        self, files: TimerFiles, reading: _Reading, most: int, residency: Residency | None
+    ) -> list[tuple[int, TimerUnit | None]]:
+        """Return up to ``most`` entries of a slot with their positions, newest first, up to a wrong or missing one.
+
+        :raises NotInMemory: the entries or their messages are not in memory.
+        """
+        chain, places = list[tuple[int, TimerUnit | None]](), list[tuple[int, int]]()
+        position, checked = reading.position, range(0)
+        while position != NOWHERE and len(chain) < most:
+            if residency is not None and position not in checked:
+                checked = files.log.needs(position, residency)
+                residency.check()
+            unit = files.log.read(position)
+            chain.append((position, unit))
+            if unit is None or unit.slot != reading.slot:
+                break
+            places.append((unit.physical, unit.size))
+            if unit.mark > 0:
+                places.append((unit.mark, unit.size + _LONGER))
+            position = unit.previous
+        self._store.check_records(places, residency)
+        return chain
 
     def _load_entry(self, unit: TimerUnit, position: int) -> None:
         message = self._message(unit.physical, unit.size)
@@ -409,7 +470,7 @@ class Timers:
 
     def _deliver(self, files: TimerFiles, now: int) -> bool:
         """Deliver due messages; True if there may be more."""
-        entries = self._agenda.take(now, AT_ONCE)
+        entries = self._take_due(files, now, AT_ONCE)
         places: list[int] = []
         try:
             batches = self._build_together(entries, now)
@@ -435,6 +496,27 @@ class Timers:
             files.log.mark(sorted((entry.position, place) for entry, place in zip(done, places, strict=True) if place))
             self._agenda.done(done)
         return len(done) == AT_ONCE
+
+    def _take_due(self, files: TimerFiles, now: int, most: int) -> list[TimerEntry]:
+        """Remove at most ``most`` due entries from the agenda; none while their messages are being loaded from disk."""
+        entries = self._agenda.take(now, most)
+        if not self._read_ahead.is_ready(
+            "due timed messages", lambda residency: self._check_due(files, entries, residency)
+        ):
+            self._agenda.back(entries)
+            return []
+        return entries
+
+    def _check_due(self, files: TimerFiles, entries: list[TimerEntry], residency: Residency) -> None:
+        """Check that messages, and their entries in the timer log, which get marks, are in memory.
+
+        :raises NotInMemory: they are not.
+        """
+        checked = range(0)
+        for entry in reversed(entries):
+            if entry.position not in checked:
+                checked = files.log.needs(entry.position, residency)
+        self._store.check_records([(entry.physical, entry.size) for entry in entries], residency)
 
     def _build_together(self, entries: list[TimerEntry], now: int) -> list[Together] | None:
         """Build the records of entries together; None if they have to be built one by one."""

@@ -97,6 +97,10 @@ class InnerFolder(NamedTuple):
 class FileSystem(Protocol):
     """File operations of the store. Failures are ``OSError``."""
 
+    @property
+    def tells_residency(self) -> bool:
+        """True if :meth:`File.is_resident` can tell what is in memory; False if the platform has no such check."""
+
     def open(self, path: Path, size: int, *, create: bool = True) -> File:
         """Open the file of exactly ``size`` bytes at ``path``.
 

@@ -150,6 +150,10 @@ class OsLock:
 class OsFileSystem:
     """Files of this machine; see :class:`rocketmq_py.store.fs.filesystem.FileSystem`."""
 
+    @property
+    def tells_residency(self) -> bool:
+        return _CAN_TRY
+
     def open(self, path: Path, size: int, *, create: bool = True) -> OsFile:
         try:
             return OsFile(path, size, _CREATE if create else _OPEN)

@@ -47,10 +47,10 @@ def _flat(size: int) -> Struct:
     return Struct(">" + "qiq" * (size // ENTRY))
 
 
-def places(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return where the records of raw entries are: their physical offsets, and their sizes in bytes."""
+def columns(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return the physical offsets of raw entries, their sizes and their tags codes."""
     flat = _flat(len(raw)).unpack(raw)
-    return flat[0::3], flat[1::3]
+    return flat[0::3], flat[1::3], flat[2::3]
 
 
 class ConsumeQueue:

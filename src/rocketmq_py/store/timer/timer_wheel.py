@@ -15,6 +15,8 @@ from typing import NamedTuple
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.filesystem import File, FileSystem
 from rocketmq_py.store.fs.layout import segment_name, segment_start
+from rocketmq_py.store.fs.residency import Residency
+from rocketmq_py.store.log.commit_log import HOT_BYTES
 
 _SLOT = struct.Struct(">qqqii")
 _UNIT = struct.Struct(">iqiqiqiiq")
@@ -30,6 +32,8 @@ NOWHERE = -1
 ELSEWHERE = -1
 """The mark of an entry whose message another broker has stored."""
 _UNITS_AT_ONCE = 4096
+_CHECKED_BYTES = 32 * 1024
+"""How many bytes before an entry are loaded with it; a disk reads them in about the time of one entry."""
 _SLOTS_AT_ONCE = 1 << 15
 _LONGS, _TIME_AT, _LAST_AT = _SLOT.size // 8, 0, 2
 """Number of 64-bit words of a slot, and positions of its time and its last entry among them."""
@@ -66,6 +70,19 @@ class TimerWheel:
         """Return the slot of a time; None if it has no entries."""
         time_number, first, last, number, _ = _SLOT.unpack(self._file.read(self._position(time), _SLOT.size))
         return Slot(first, last, number) if time_number == time // self._precision and last >= 0 else None
+
+    def check(self, time: int, count: int, residency: Residency) -> None:
+        """Check that ``count`` slots, from that of a time on, are in memory.
+
+        :raises NotInMemory: they are not.
+        """
+        count = min(count, self._slots)
+        while count > 0:
+            number = time // self._precision % self._slots
+            part = min(count, self._slots - number)
+            residency.need(self._file, number * _SLOT.size, part * _SLOT.size)
+            time, count = time + part * self._precision, count - part
+        residency.check()
 
     def put(self, time: int, slot: Slot) -> None:
         """Write the slot of a time.
@@ -144,6 +161,8 @@ class TimerLog:
         self._files: dict[int, File | None] = {start: None for start in starts if start is not None}
         self.end = 0
         """Position of the next entry."""
+        self._written_from = 0
+        """Position from which on this process wrote the log."""
 
     @property
     def is_empty(self) -> bool:
@@ -170,6 +189,7 @@ class TimerLog:
         if not found:
             self._step_back(messages_end)
         self._erase_tail()
+        self._written_from = self.end
         return found
 
     def units(self, start: int | None = None) -> Iterator[tuple[int, TimerUnit]]:
@@ -241,6 +261,20 @@ class TimerLog:
     def read(self, position: int) -> TimerUnit | None:
         """Entry at a position; None if there is none."""
         return self._unit_at(position) if 0 <= position <= self.end - UNIT_SIZE else None
+
+    def needs(self, position: int, residency: Residency) -> range:
+        """Add the entry at a position to what a read needs, and entries before it: chains of slots lead to these.
+
+        Nothing is added for an entry that this process wrote recently; it counts as in memory.
+
+        :returns: the positions that need not be added any more.
+        """
+        begin = self._begin(position)
+        first = max(begin, position - _CHECKED_BYTES)
+        if begin not in self._files or position >= max(self._written_from, self.end - HOT_BYTES):
+            return range(position, position + 1)
+        residency.need(self._file(position), first - begin, position - first + UNIT_SIZE)
+        return range(first, position + 1)
 
     def _unit_at(self, position: int) -> TimerUnit | None:
         if self._begin(position) not in self._files:
