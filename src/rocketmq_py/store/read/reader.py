@@ -86,7 +86,7 @@ class Reader:
             status, following = _outside(offset, low, high)
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
-        if residency is not None:
+        if residency is not None and not _is_hot(queue, offset):
             scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
             self.check_entries(queue, offset, scanned, residency)
         if isinstance(queue, BatchConsumeQueue):
@@ -258,7 +258,7 @@ class Reader:
 
         :raises NotInMemory: they are not.
         """
-        if offset < queue.loaded_end or offset < queue.max_offset - HOT_ENTRIES:
+        if not _is_hot(queue, offset):
             queue.needs(offset, count, residency)
             residency.check()
 
@@ -457,6 +457,11 @@ class Reader:
             if end < begin:
                 break
         return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+
+
+def _is_hot(queue: ConsumeQueue, offset: int) -> bool:
+    """True if the entries of a queue from ``offset`` on count as in memory: this process wrote them recently."""
+    return offset >= queue.loaded_end and offset >= queue.max_offset - HOT_ENTRIES
 
 
 def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:
