@@ -92,6 +92,10 @@ fuzz: $(VENV)/.dev ## 200,000 mutated requests to broker, name server and HA por
 simulate: $(VENV)/.dev ## 10,000 schedules of a simulated cluster, judged (ARGS="--schedules 500 --seed 7 --scenario orderly")
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation $(ARGS)
 
+.PHONY: damage
+damage: $(VENV)/.dev ## random damages to the files of stopped stores, judged (ARGS="--rounds 1000 --seed 7 --only commitlog")
+	$(BIN)/python -m tests.damage $(ARGS)
+
 .PHONY: mutants
 mutants: $(VENV)/.dev ## faults at random, and who notices (ARGS="--since main" for lines you changed, "--only store/log --sample 50")
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -3,10 +3,8 @@
 use std::ops::Range;
 
 use crate::batch::Message;
-use crate::record::{BORN_HOST_V6, FIXED_SIZE, STORE_HOST_V6};
+use crate::record::{BORN_HOST_V6, CRC_MASK, FIXED_SIZE, STORE_HOST_V6};
 use crate::sends::Run;
-
-const CRC_MASK: u32 = 0x7FFF_FFFF;
 
 /// How to store the sends of a kind.
 #[derive(Clone, Copy)]

@@ -94,13 +94,16 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Parses the records with queue offsets from `start` to before `stop`, in ascending order, all of one topic.
+    ///
+    /// With `check_crc`, the bodies of all records must have their stored checksums, also outside these offsets.
     pub fn read(
         bodies: &[&'a [u8]],
         start: i64,
         stop: i64,
         kinds: &[Kind],
+        check_crc: bool,
     ) -> Result<Self, Refusal> {
-        let records = read_all(bodies, start, stop)?;
+        let records = read_all(bodies, start, stop, check_crc)?;
         let mut rows = Rows {
             records,
             kinds: kinds.to_vec(),
@@ -249,13 +252,21 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn read_all<'a>(bodies: &[&'a [u8]], start: i64, stop: i64) -> Result<Vec<Record<'a>>, Refusal> {
+fn read_all<'a>(
+    bodies: &[&'a [u8]],
+    start: i64,
+    stop: i64,
+    check_crc: bool,
+) -> Result<Vec<Record<'a>>, Refusal> {
     let mut records: Vec<Record<'a>> = Vec::new();
     let mut next = start;
     for body in bodies {
         let mut left = *body;
         while !left.is_empty() {
             let record = Record::read(left).ok_or(Refusal::Irregular)?;
+            if check_crc && !record.is_intact() {
+                return Err(Refusal::Irregular);
+            }
             left = &left[record.size..];
             if record.queue_offset >= next {
                 next = record

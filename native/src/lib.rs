@@ -11,6 +11,8 @@ pub mod hash;
 pub mod header;
 pub mod index;
 pub mod json;
+pub mod messages;
+pub mod outgoing;
 pub mod properties;
 pub mod record;
 pub mod sends;

@@ -2,19 +2,23 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
 use crate::hash::key_hash;
 use crate::index::{ENTRY, write_entries};
+use crate::messages::{Origin, plain_records};
+use crate::outgoing::{write_json, write_message, write_property};
 use crate::sends::{Item, Run, cut};
+use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 2;
+const FORMAT: i32 = 3;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -84,6 +88,7 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
 ///
 /// :param bodies: the bodies of pull responses of one queue, in order.
 /// :param columns: names of columns, of those in rocketmq_py.spark.decode.COLUMNS.
+/// :param check_crc: whether to refuse records whose bodies do not have their stored checksums.
 /// :returns: the number of rows and a tuple of the columns. A column of numbers is the bytes of the values in native
 ///     byte order, with times in microseconds. ``body``, ``tags``, ``keys`` and ``msgId`` are the validity bits of the
 ///     rows (None if no row is null) and a pair of offsets and bytes. ``properties`` is the index of the first property
@@ -93,18 +98,19 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
 /// :raises ValueError: a column does not exist, or is requested twice.
 /// :raises OverflowError: a column would be larger than 2 GiB.
 #[pyfunction]
-#[pyo3(signature = (bodies, start, stop, columns, /))]
+#[pyo3(signature = (bodies, start, stop, columns, check_crc, /))]
 fn decode<'py>(
     py: Python<'py>,
     bodies: Vec<Bound<'py, PyBytes>>,
     start: i64,
     stop: i64,
     columns: &Bound<'py, PyTuple>,
+    check_crc: bool,
 ) -> PyResult<Option<(usize, Bound<'py, PyTuple>)>> {
     calm(|| {
         let kinds = kinds_of(columns)?;
         let slices: Vec<&[u8]> = bodies.iter().map(|body| body.as_bytes()).collect();
-        let rows = match py.detach(|| Rows::read(&slices, start, stop, &kinds)) {
+        let rows = match py.detach(|| Rows::read(&slices, start, stop, &kinds, check_crc)) {
             Ok(rows) if rows.count() == 0 => return Ok(Some((0, PyTuple::empty(py)))),
             Ok(rows) => rows,
             Err(_) => return Ok(None),
@@ -120,6 +126,103 @@ fn decode<'py>(
             Err(Refusal::TooLarge) => Err(PyOverflowError::new_err("a column of more than 2 GiB")),
             Err(Refusal::Irregular) => Ok(None),
         }
+    })
+}
+
+// -- messages
+
+type Messages<'py> = (Bound<'py, PyList>, usize);
+
+/// Bytes that are often those of the record before: the same object then.
+struct Repeated<'a, 'py>(&'a [u8], Bound<'py, PyBytes>);
+
+impl<'a, 'py> Repeated<'a, 'py> {
+    fn new(py: Python<'py>) -> Self {
+        Repeated(&[], PyBytes::new(py, &[]))
+    }
+
+    fn object(&mut self, bytes: &'a [u8]) -> Bound<'py, PyBytes> {
+        if bytes != self.0 {
+            *self = Repeated(bytes, PyBytes::new(self.1.py(), bytes));
+        }
+        self.1.clone()
+    }
+}
+
+/// The plain records at the begin of a pull's body; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (body, origin, reads, check_crc, broker_name, /))]
+fn plain_messages<'py>(
+    body: &Bound<'py, PyBytes>,
+    origin: Option<(Bound<'py, PyString>, i64, i64, i64)>,
+    reads: bool,
+    check_crc: bool,
+    broker_name: &Bound<'py, PyString>,
+) -> PyResult<Messages<'py>> {
+    calm(|| {
+        let py = body.py();
+        let topic = match &origin {
+            None => None,
+            Some(origin) => match origin.0.to_cow() {
+                Ok(topic) => Some(topic),
+                Err(_) => return Ok((PyList::empty(py), 0)), // no topic of a record is like that
+            },
+        };
+        let origin = origin
+            .as_ref()
+            .zip(topic.as_ref())
+            .map(|(origin, topic)| Origin {
+                topic: topic.as_bytes(),
+                queue_id: origin.1,
+                start: origin.2,
+                stop: origin.3,
+            });
+        let (records, position) = plain_records(body.as_bytes(), origin, check_crc);
+        let (mut born, mut store) = (Repeated::new(py), Repeated::new(py));
+        let (mut topic, mut name) = (&b""[..], PyString::new(py, ""));
+        let empty = PyBytes::new(py, &[]);
+        let mut rows = Vec::with_capacity(records.len());
+        for record in &records {
+            if record.topic != topic {
+                (topic, name) = (record.topic, PyString::new(py, text(record.topic)?));
+            }
+            let head = PyTuple::new(
+                py,
+                [
+                    (record.size as i32).into_pyobject(py)?.into_any(),
+                    (record.magic as i32).into_pyobject(py)?.into_any(),
+                    record.body_crc.into_pyobject(py)?.into_any(),
+                    (record.queue_id as i32).into_pyobject(py)?.into_any(),
+                    (record.flag as i32).into_pyobject(py)?.into_any(),
+                    record.queue_offset.into_pyobject(py)?.into_any(),
+                    (record.physical_offset as i64)
+                        .into_pyobject(py)?
+                        .into_any(),
+                    (record.sys_flag as i32).into_pyobject(py)?.into_any(),
+                    (record.born_time as i64).into_pyobject(py)?.into_any(),
+                    born.object(record.born_host).into_any(),
+                    (record.store_time as i64).into_pyobject(py)?.into_any(),
+                    store.object(record.store_host).into_any(),
+                    (record.reconsume_times as i32)
+                        .into_pyobject(py)?
+                        .into_any(),
+                    (record.prepared_offset as i64)
+                        .into_pyobject(py)?
+                        .into_any(),
+                    (record.body.len() as i32).into_pyobject(py)?.into_any(),
+                ],
+            )?;
+            let kept = if reads {
+                PyBytes::new(py, record.body)
+            } else {
+                empty.clone()
+            };
+            let properties = PyBytes::new(py, record.properties);
+            rows.push(
+                (head, name.clone(), kept, properties, broker_name.clone()).into_pyobject(py)?,
+            );
+        }
+        Ok((PyList::new(py, rows)?, position))
     })
 }
 
@@ -275,7 +378,7 @@ impl Sends {
 }
 
 fn text(bytes: &[u8]) -> PyResult<&str> {
-    std::str::from_utf8(bytes).map_err(|_| PyValueError::new_err("a text of a send is not UTF-8"))
+    std::str::from_utf8(bytes).map_err(|_| PyValueError::new_err("a text is not UTF-8"))
 }
 
 /// Returns, for each queue, a flat list of commit log offset, size and tags code of each record.
@@ -484,6 +587,118 @@ fn encode_batch<'py>(
     })
 }
 
+// -- what producers send
+
+/// Properties in their stored form; None if they are no strings, have a separator, or have more than `most` bytes.
+fn stored_properties(to: &mut Vec<u8>, properties: &Bound<'_, PyAny>, most: usize) -> Option<()> {
+    to.clear();
+    for (name, value) in properties.cast_exact::<PyDict>().ok()?.iter() {
+        let name = name.cast_exact::<PyString>().ok()?;
+        let value = value.cast_exact::<PyString>().ok()?;
+        let (name, value) = (name.to_cow().ok()?, value.to_cow().ok()?);
+        write_property(to, &name, &value)?;
+    }
+    (to.len() <= most).then_some(())
+}
+
+/// The body of a batch; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (messages, most, /))]
+fn encode_messages<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyList>,
+    most: usize,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    calm(|| {
+        let (mut found, mut properties) = (Vec::new(), Vec::new());
+        for message in messages.iter() {
+            if add_message(&mut found, &mut properties, &message, most).is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(PyBytes::new(py, &found)))
+    })
+}
+
+/// Append a message of a batch, given as flag, body and properties.
+fn add_message(
+    to: &mut Vec<u8>,
+    properties: &mut Vec<u8>,
+    message: &Bound<'_, PyAny>,
+    most: usize,
+) -> Option<()> {
+    type Message<'py> = (i32, Bound<'py, PyBytes>, Bound<'py, PyAny>);
+    let (flag, body, entries) = message.extract::<Message>().ok()?;
+    stored_properties(properties, &entries, most)?;
+    write_message(to, flag, body.as_bytes(), properties)
+}
+
+type SendFields<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+/// The header fields of a send that depend on its message; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (numbers, properties, more, most, /))]
+fn send_fields<'py>(
+    py: Python<'py>,
+    numbers: &Bound<'py, PyAny>,
+    properties: &Bound<'py, PyAny>,
+    more: (Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+    most: usize,
+) -> PyResult<Option<SendFields<'py>>> {
+    calm(|| {
+        let mut text = Vec::with_capacity(256);
+        let Ok((sys_flag, born, flag)) = numbers.extract::<(i64, i64, i64)>() else {
+            return Ok(None);
+        };
+        if stored_properties(&mut text, properties, most).is_none() {
+            return Ok(None);
+        }
+        let begin = format!("{sys_flag}\",\"g\":\"{born}\",\"h\":\"{flag}\",\"i\":");
+        let mut json = Vec::with_capacity(2 * text.len() + 128);
+        json.extend_from_slice(begin.as_bytes());
+        write_json(&mut json, &text);
+        json.push(b',');
+        json.extend_from_slice(more.0.as_bytes());
+        let numbers = format!("{sys_flag}{born}{flag}");
+        let values = [numbers.as_bytes(), &text, more.1.as_bytes()].concat();
+        Ok(Some((PyBytes::new(py, &json), PyBytes::new(py, &values))))
+    })
+}
+
+/// A secret prepared for many signatures; as ``rocketmq_py.wire.signing.SigningKey``.
+#[pyclass(frozen, module = "rocketmq_py_native", name = "SigningKey")]
+struct Signer(SigningKey);
+
+#[pymethods]
+impl Signer {
+    #[new]
+    #[pyo3(signature = (secret, before, /))]
+    fn new(secret: &Bound<'_, PyBytes>, before: &Bound<'_, PyBytes>) -> PyResult<Self> {
+        let (secret, before) = (secret.as_bytes(), before.as_bytes());
+        calm(|| Ok(Signer(SigningKey::after(secret, before))))
+    }
+
+    /// HMAC-SHA1 in base64 of the prefix, ``content`` and ``body``.
+    #[pyo3(signature = (content, body, /))]
+    fn sign<'py>(
+        &self,
+        py: Python<'py>,
+        content: &Bound<'_, PyBytes>,
+        body: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        calm(|| {
+            let content = content.as_bytes();
+            let signature = match body.cast::<PyBytes>() {
+                Ok(body) => self.0.sign(content, body.as_bytes()),
+                Err(_) => self
+                    .0
+                    .sign(content, &PyBuffer::<u8>::get(body)?.to_vec(py)?),
+            };
+            Ok(PyBytes::new(py, &signature))
+        })
+    }
+}
+
 // -- the index
 
 /// Return the hashes of keys for an index file, given the hash of ``topic#`` for each.
@@ -575,7 +790,10 @@ fn cut_read<'py>(
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes};
+    use super::{
+        Answers, Sends, Signer, cut_read, decode, encode_batch, encode_messages, index_entries,
+        key_hashes, plain_messages, send_fields,
+    };
 
     #[pymodule_export]
     const FORMAT: i32 = super::FORMAT;

@@ -8,12 +8,16 @@ pub const STORE_HOST_V6: u32 = 0x20;
 pub const NEED_UNWRAP: u32 = 0x40;
 pub const INNER_BATCH: u32 = 0x80;
 
+pub const BODY_CRC_AT: usize = 8;
 pub const QUEUE_ID_AT: usize = 12;
+pub const FLAG_AT: usize = 16;
 pub const QUEUE_OFFSET_AT: usize = 20;
 pub const PHYSICAL_OFFSET_AT: usize = 28;
 pub const SYS_FLAG_AT: usize = 36;
 pub const BORN_TIME_AT: usize = 40;
 pub const BORN_HOST_AT: usize = 48;
+/// Mask of stored checksums, which are never negative.
+pub const CRC_MASK: u32 = 0x7FFF_FFFF;
 /// Number of bytes before the body in a record with two IPv4 hosts.
 pub const FIXED_SIZE: usize = 88;
 pub const MIN_SIZE: usize = FIXED_SIZE + 1 + 2;
@@ -40,13 +44,19 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 /// A plain record: it is neither compressed nor a batch, and its lengths are consistent.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
+    pub magic: u32,
+    pub body_crc: u32,
     pub queue_id: u32,
+    pub flag: u32,
     pub queue_offset: i64,
     pub physical_offset: u64,
+    pub sys_flag: u32,
     pub born_time: u64,
+    pub born_host: &'a [u8],
     pub store_time: u64,
     pub store_host: &'a [u8],
     pub reconsume_times: u32,
+    pub prepared_offset: u64,
     pub body: &'a [u8],
     pub topic: &'a [u8],
     pub properties: &'a [u8],
@@ -89,17 +99,28 @@ impl<'a> Record<'a> {
             return None;
         }
         Some(Record {
+            magic,
+            body_crc: u32_at(all, BODY_CRC_AT)?,
             queue_id: u32_at(all, QUEUE_ID_AT)?,
+            flag: u32_at(all, FLAG_AT)?,
             queue_offset: u64_at(all, QUEUE_OFFSET_AT)? as i64,
             physical_offset: u64_at(all, PHYSICAL_OFFSET_AT)?,
+            sys_flag: flags,
             born_time: u64_at(all, BORN_TIME_AT)?,
+            born_host: all.get(BORN_HOST_AT..stored_at)?,
             store_time: u64_at(all, stored_at)?,
             store_host: all.get(stored_at + 8..after_host)?,
             reconsume_times: u32_at(all, after_host)?,
+            prepared_offset: u64_at(all, after_host + 4)?,
             body,
             topic,
             properties,
             size,
         })
+    }
+
+    /// Whether the body, as it is stored, has the checksum that is stored with it.
+    pub fn is_intact(&self) -> bool {
+        crc32fast::hash(self.body) & CRC_MASK == self.body_crc
     }
 }

@@ -11,6 +11,13 @@ impl SigningKey {
         SigningKey(Hmac::new_from_slice(secret).expect("a key of HMAC may have any length"))
     }
 
+    /// Prepares a key whose signatures also cover `before`, which precedes the content.
+    pub fn after(secret: &[u8], before: &[u8]) -> Self {
+        let mut key = SigningKey::new(secret);
+        key.0.update(before);
+        key
+    }
+
     /// Returns the signature of `content` and `body`, in base64.
     pub fn sign(&self, content: &[u8], body: &[u8]) -> [u8; 28] {
         let mut mac = self.0.clone();
@@ -56,6 +63,10 @@ mod tests {
         let (content, body) = (b"The quick brown fox ", b"jumps over the lazy dog");
         assert_eq!(&key.sign(content, body), signature);
         assert!(key.has_signed(content, body, signature));
+        assert_eq!(
+            &SigningKey::after(b"key", content).sign(b"", body),
+            signature
+        );
         assert!(!key.has_signed(content, b"jumps", signature));
         assert!(!key.has_signed(content, body, &signature[..27]));
         assert!(!key.has_signed(content, body, b""));

@@ -7,6 +7,7 @@ use _native::batch::{self, split};
 use _native::columns::{Kind, Maker, Rows};
 use _native::hash::key_hash;
 use _native::header::{Fields, Header};
+use _native::messages::{Origin, plain_records};
 use _native::record::{MAGIC_V1, Record};
 use _native::sends::{Item, Run, cut};
 
@@ -340,9 +341,9 @@ fn pulled_records() {
     .filter_map(|n| Kind::of(n))
     .collect();
     let mut good = 0;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let data = random.mutate(&seed);
-        if let Ok(rows) = Rows::read(&[&data, &seed], 0, i64::MAX, &kinds) {
+        if let Ok(rows) = Rows::read(&[&data, &seed], 0, i64::MAX, &kinds, round % 2 == 0) {
             good += 1;
             if rows.count() > 0 {
                 assert_eq!(
@@ -353,4 +354,28 @@ fn pulled_records() {
         }
     }
     assert!(good > ROUNDS / 10);
+}
+
+#[test]
+fn records_for_consumers() {
+    let mut random = Random(5);
+    let seed = [records(), records()].concat();
+    let origin = Origin {
+        topic: b"t",
+        queue_id: 0,
+        start: 5,
+        stop: 1000,
+    };
+    let mut good = 0;
+    for round in 0..ROUNDS {
+        let data = random.mutate(&seed);
+        for origin in [None, Some(origin)] {
+            let (found, position) = plain_records(&data, origin, round % 2 == 0);
+            assert!(position <= data.len());
+            let total: usize = found.iter().map(|one| one.size).sum();
+            assert_eq!(position, total);
+            good += found.len();
+        }
+    }
+    assert!(good > ROUNDS);
 }

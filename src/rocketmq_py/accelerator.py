@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 2
+FORMAT = 3
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -53,6 +53,9 @@ RunQueue = tuple[int, int, bytes, int, int]
 hash of ``topic#`` for index keys.
 """
 
+
+PlainMessage = tuple[tuple[Any, ...], str, bytes, bytes, str]
+"""The arguments of :class:`~rocketmq_py.model.MessageExt`."""
 
 AppendedRun = tuple[int, bytes, list[list[int]], list[Any], RunAnswers]
 """Result of :meth:`SendRun.append`, which describes its five items."""
@@ -113,20 +116,49 @@ class SendRun(Protocol):
         ...
 
 
+class Signer(Protocol):
+    """A secret prepared for many signatures."""
+
+    def sign(self, content: bytes, body: bytes, /) -> bytes:
+        """As :meth:`rocketmq_py.wire.signing.SigningKey.sign`."""
+        ...
+
+
 class Accelerator(Protocol):
     """The functions of ``rocketmq_py_native``."""
 
     @property
     def FORMAT(self) -> int: ...  # noqa: N802 - a constant
 
-    def decode(self, bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], /) -> Columns | None:
+    def decode(
+        self, bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], check_crc: bool, /
+    ) -> Columns | None:
         """Decode stored messages to the buffers of Arrow columns.
 
         :param bodies: bodies of pull responses of one queue, in order.
         :param start: queue offset of the first record wanted. :param stop: queue offset after the last one.
         :param columns: names of columns, of those in ``rocketmq_py.spark.decode``.
+        :param check_crc: whether to compare each body with its stored checksum.
         :returns: number of rows and the buffers of each column. None for records that the Python code must decode:
-            compressed bodies, inner batches, several topics, text that is not UTF-8, inconsistent lengths.
+            compressed bodies, inner batches, several topics, text that is not UTF-8, inconsistent lengths, wrong
+            checksums.
+        """
+        ...
+
+    def plain_messages(
+        self, body: bytes, origin: tuple[str, int, int, int] | None, reads: bool, check_crc: bool, broker_name: str, /
+    ) -> tuple[list[PlainMessage], int]:
+        """Decode the plain records at the beginning of the body of a pull response.
+
+        Decoding stops before the first record that is compressed or an inner batch, has inconsistent lengths, or is not
+        of ``origin``.
+
+        :param origin: topic, queue id, lowest queue offset and the offset after the highest one; None for any records,
+            in any order. The offsets must ascend.
+        :param reads: False: the messages have empty bodies, and checksums are not compared.
+        :param check_crc: whether to stop also before a body that does not have its stored checksum.
+        :param broker_name: the last element of each message.
+        :returns: the messages, and the position after their records.
         """
         ...
 
@@ -150,6 +182,30 @@ class Accelerator(Protocol):
             key, commit log offset and store timestamp of each index key. None if the body is malformed, a message
             breaks a limit or the records do not fit.
         """
+        ...
+
+    def encode_messages(self, messages: list[tuple[int, bytes, dict[str, str]]], most: int, /) -> bytes | None:
+        """The body of a batch of messages, given as flag, body and properties.
+
+        :param most: bytes of the properties of one message.
+        :returns: None if properties have a separator in them, are no strings, or are longer.
+        """
+        ...
+
+    def send_fields(
+        self, numbers: tuple[int, int, int], properties: dict[str, str], more: tuple[bytes, bytes], most: int, /
+    ) -> tuple[bytes, bytes] | None:
+        """The header fields ``f`` to ``i`` of a send, with ``more`` after them: as JSON, and their values.
+
+        :param numbers: system flags, born timestamp and flag.
+        :param more: further fields as JSON, and their values.
+        :param most: bytes of the properties.
+        :returns: None as of :meth:`encode_messages`.
+        """
+        ...
+
+    def SigningKey(self, secret: bytes, before: bytes, /) -> Signer:  # noqa: N802 - a class
+        """As :class:`rocketmq_py.wire.signing.SigningKey`."""
         ...
 
     def index_entries(

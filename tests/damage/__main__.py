@@ -16,11 +16,11 @@ def main() -> int:
     parser.add_argument("--only", default="", help="damage only files whose path contains this text")
     parser.add_argument("--log", action="store_true", help="print what the broker logged")
     options = parser.parse_args()
-    begin, bench = time.perf_counter(), Bench(options.only)
+    begin, bench = time.perf_counter(), Bench()
     outcomes = []
     try:
         for seed in range(options.seed, options.seed + options.rounds):
-            outcomes.append(bench.round(seed))
+            outcomes.append(bench.round(seed, options.only))
             if outcomes[-1].faults or options.log:
                 print(outcomes[-1], flush=True)
             if options.log:

@@ -53,8 +53,7 @@ class Outcome:
 class Bench:
     """The sample stores and their contents; :meth:`round` damages copies of them."""
 
-    def __init__(self, only: str = "") -> None:
-        self._only = only
+    def __init__(self) -> None:
         self._root = Path(tempfile.mkdtemp(prefix="damage-", dir=MEMORY if MEMORY.is_dir() else None))
         self._closed, self._killed, self._now = make(self._root, START_MS)
         copy(self._closed, self._root / "ledger")
@@ -64,13 +63,16 @@ class Bench:
     def close(self) -> None:
         shutil.rmtree(self._root)
 
-    def round(self, seed: int) -> Outcome:
-        """One round; the same seed gives the same damage."""
+    def round(self, seed: int, only: str = "") -> Outcome:
+        """One round; the same seed gives the same damage.
+
+        :param only: damage only files whose path contains this text.
+        """
         chance = random.Random(seed)
         was_closed = chance.random() < 0.5
-        store = self._root / f"round-{seed}"
+        store = self._root / "round"
         copy(self._closed if was_closed else self._killed, store)
-        outcome = Outcome(seed, damage(store, chance, self._only), was_closed)
+        outcome = Outcome(seed, damage(store, chance, only), was_closed)
         log, logger = Log(), logging.getLogger("rocketmq_py")
         before, logger.propagate = logger.propagate, False
         logger.addHandler(log)

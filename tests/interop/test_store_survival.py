@@ -100,7 +100,7 @@ def test_java_serves_our_store_after_a_power_failure(java: JavaPeer, servers: Ou
     theirs.process.kill()
     for queue, numbers in flushed.items():
         assert [found[queue][offset] for offset in range(len(numbers))] == numbers
-    assert {queue: len(messages) for queue, messages in found.items()} == ends, "both cut at the same place"
+    assert all(len(messages) <= ends[queue] for queue, messages in found.items()), "Java cuts off at a lost page"
 
     with opened(tmp_path / "theirs") as store:
         for offset, number in (found[LONG_TOPIC, 0] | sent[LONG_TOPIC, 0]).items():

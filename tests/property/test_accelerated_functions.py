@@ -44,7 +44,7 @@ def test_entries_of_the_index(found: list[tuple[int, int, int, bytes]], begin: i
         lambda native: native.index_entries([-1], [1], [1], 0, b"1234"),
         lambda native: native.encode_batch(b"", (0, 0, b"", 0, 0), (b"", b""), (0, 0, 0), (0, 0, -1), (1, 1)),
         lambda native: native.cut_read(bytearray(8), 1, print),
-        lambda native: native.decode([b""], 0, 1 << 64, ()),
+        lambda native: native.decode([b""], 0, 1 << 64, (), False),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_errors(call) -> None:

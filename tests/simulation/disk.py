@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketmq_py.store import Workers
-from rocketmq_py.store.fs.filesystem import InnerFolder
+from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
 from rocketmq_py.store.log.flusher import Flusher
 from tests.folders import inner_folders
 
@@ -164,6 +164,9 @@ class Disk:
 
     def used_ratio(self, _: Path) -> float:
         return 0.1
+
+    def disk_usage(self, _: Path) -> DiskUsage:
+        return DiskUsage(1000, 100, 900)
 
     # -- what a crash leaves
 

@@ -3,6 +3,32 @@
 Optional: :mod:`rocketmq_py.accelerator` uses it where it is installed; without it Python does the same.
 """
 
-from rocketmq_py_native._native import FORMAT, Answers, Sends, cut_read, decode, encode_batch, index_entries, key_hashes
+from rocketmq_py_native._native import (
+    FORMAT,
+    Answers,
+    Sends,
+    SigningKey,
+    cut_read,
+    decode,
+    encode_batch,
+    encode_messages,
+    index_entries,
+    key_hashes,
+    plain_messages,
+    send_fields,
+)
 
-__all__ = ["FORMAT", "Answers", "Sends", "cut_read", "decode", "encode_batch", "index_entries", "key_hashes"]
+__all__ = [
+    "FORMAT",
+    "Answers",
+    "Sends",
+    "SigningKey",
+    "cut_read",
+    "decode",
+    "encode_batch",
+    "encode_messages",
+    "index_entries",
+    "key_hashes",
+    "plain_messages",
+    "send_fields",
+]

@@ -27,9 +27,17 @@ class Sends:
         /,
     ) -> tuple[int, bytes, list[list[int]], list[Any], Answers] | None: ...
 
+@final
+class SigningKey:
+    def __init__(self, secret: bytes, before: bytes, /) -> None: ...
+    def sign(self, content: bytes, body: bytes, /) -> bytes: ...
+
 def decode(
-    bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], /
+    bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], check_crc: bool, /
 ) -> tuple[int, tuple[Any, ...]] | None: ...
+def plain_messages(
+    body: bytes, origin: tuple[str, int, int, int] | None, reads: bool, check_crc: bool, broker_name: str, /
+) -> tuple[list[tuple[tuple[Any, ...], str, bytes, bytes, str]], int]: ...
 def encode_batch(
     body: bytes,
     queue: tuple[int, int, bytes, int, int],
@@ -39,6 +47,10 @@ def encode_batch(
     limits: tuple[int, int],
     /,
 ) -> tuple[bytes, list[int], list[Any]] | None: ...
+def encode_messages(messages: list[tuple[int, bytes, dict[str, str]]], most: int, /) -> bytes | None: ...
+def send_fields(
+    numbers: tuple[int, int, int], properties: dict[str, str], more: tuple[bytes, bytes], most: int, /
+) -> tuple[bytes, bytes] | None: ...
 def index_entries(
     hashes: list[int], physicals: list[int], timestamps: list[int], begin: int, previous: bytes, /
 ) -> bytes: ...

@@ -5,7 +5,6 @@ Keys this broker has no equivalent of have the value of an idle broker.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 
 from rocketmq_py.broker.cluster.role import Role
@@ -17,7 +16,7 @@ from rocketmq_py.core.timer.delay_levels import queue_of
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import version_name
 from rocketmq_py.server.slow_turns import SlowTurns
-from rocketmq_py.store import MessageStore
+from rocketmq_py.store import FileSystem, MessageStore
 from rocketmq_py.wire.command import VERSION
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")
@@ -38,13 +37,15 @@ class RuntimeInfo:
     """Builds the table of runtime information.
 
     :param clock: returns the time in milliseconds since the epoch.
+    :param fs: the file system of the store.
     """
 
     def __init__(
         self, settings: LiveSettings, role: Role, store: MessageStore, stats: Stats, delay: DelayService,
         timers: Timers,
-        clock: Callable[[], int], slow_turns: SlowTurns,
+        clock: Callable[[], int], slow_turns: SlowTurns, fs: FileSystem,
     ) -> None:  # fmt: skip
+        self._fs = fs
         self._slow_turns = slow_turns
         self._settings = settings
         self._role = role
@@ -109,7 +110,7 @@ class RuntimeInfo:
 
     def _disk(self) -> dict[str, str]:
         store = self._store
-        total, used, free = shutil.disk_usage(store.layout.root)
+        total, used, free = self._fs.disk_usage(store.layout.root)
         ratio = str(-(-used * 100 // (used + free)) / 100)  # whole percents, rounded up as Java's
         return {
             "commitLogMinOffset": str(store.min_physical_offset),

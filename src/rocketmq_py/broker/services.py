@@ -143,7 +143,8 @@ class Services:
             on_arrival=self._arrived_at_slave if config.is_slave else self._arrived, on_written=self._written,
             accelerator=installed(), workers=workers,
         )  # fmt: skip
-        self.saver = ConfigFileSaver(self.store.workers.executor("rocketmq-config"))
+        self._config_thread = self.store.workers.executor("rocketmq-config")
+        self.saver = ConfigFileSaver(self._config_thread)
         self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
@@ -169,9 +170,12 @@ class Services:
 
     def _make_tables(self) -> None:
         config, clock, save = self._config, self._clock, self.saver.save
-        topics = JournaledFile(self._path("topics.json"), self._fs)
+        topics, groups = (
+            JournaledFile(self._path(name), self._fs, thread=self._config_thread)
+            for name in ("topics.json", "subscriptionGroup.json")
+        )
         self.topics = TopicConfigs(topics, config, clock, self._topics_changed)
-        self.groups = SubscriptionGroups(JournaledFile(self._path("subscriptionGroup.json"), self._fs), config, clock)
+        self.groups = SubscriptionGroups(groups, config, clock)
         step = config.consumer_offset_update_version_step
         offsets = OffsetFile(self._file("consumerOffset.json"))
         self.offsets = ConsumerOffsets(offsets, step, clock, save, self._offset_reset)
@@ -249,6 +253,7 @@ class Services:
             config=self._config, store=self.store, topics=self.topics, groups=self.groups, offsets=self.offsets,
             stats=self.stats, store_host=self._store_host, clock=self._clock, ack_waiter=self._ack_waiter,
             role=self.role, escape=self.escape, call_soon=self._call_soon, hold=self.keep_hold, save=self.saver.save,
+            fs=self._fs,
         )  # fmt: skip
         self.role.add_acting_listener(self.pop.acting_changed)
 
@@ -277,7 +282,7 @@ class Services:
         """Create a router with the handlers of all requests of this broker, and the handlers ``others``."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(
-            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns
+            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns, self._fs
         )
         return Router(
             self._send_handlers(),
@@ -446,13 +451,14 @@ class Services:
         try:
             self.transactions.close()
             self.transaction_check.close()
-            self.topics.persist()
-            self.groups.persist()
             self.offsets.persist()
             self.filters.persist()
             self.pop.persist()
             self.delay.persist()
             self.timers.close()
+            self.saver.close()
+            self.topics.persist()
+            self.groups.persist()
         finally:
             self.route_client.close()
             self.saver.close()

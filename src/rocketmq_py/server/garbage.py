@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 LIMIT_SECONDS = 0.01
@@ -20,6 +21,18 @@ LIMIT_SECONDS = 0.01
 
 _OLDEST = 2
 """The generation of a full collection."""
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Collect no garbage during the block, such as the start of a server: all it makes stays, and is visited often."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class LongCollections:

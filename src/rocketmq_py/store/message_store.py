@@ -165,7 +165,8 @@ class MessageStore:
         fs, config, layout = self._fs, self.config, self.layout
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
-        self._queues = QueueTable(fs, layout, config, self._is_batched, self._commit_log.stored_at)
+        files = self.workers.executor("rocketmq-queue-files")
+        self._queues = QueueTable(fs, layout, config, self._is_batched, self._commit_log.stored_at, files)
         self._index = MessageIndex(fs, layout, config, self._clock, self._accelerator)
         self._ends = QueueEndsFile(fs, layout.queue_ends)
         recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint, self._ends)

@@ -71,6 +71,7 @@ class FlushSchedule:
         :param now: milliseconds since the epoch.
         :raises OSError: queues or index cannot be written; the next tick tries again.
         """
+        self._queues.new_files.tick()
         if self._round is None and self._is_round_due(now, readable.end):
             self._round_at, self._round_end = now, readable.end
             self._round = _Round(self._queues.with_tail(), readable)

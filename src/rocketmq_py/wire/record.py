@@ -11,6 +11,7 @@ from struct import Struct, error as StructError
 from typing import NamedTuple
 from zlib import crc32
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.errors import CorruptBody, CorruptRecord, DecompressionLimit
 from rocketmq_py.model import MessageExt, RecordHead
 from rocketmq_py.wire.batch import unwrap_inner_batch
@@ -101,12 +102,14 @@ class BodyRules(NamedTuple):
     :param decompress: False: bodies stay as they are stored, and ``sys_flag`` keeps its COMPRESSED bit. Inner batches
         are always decompressed, because they contain the messages.
     :param check_crc: True: compare each stored body with its checksum. Ignored if ``read`` is False.
+    :param accelerator: decodes plain records; None for the Python code.
     """
 
     limits: DecompressionLimits = DEFAULT_LIMITS
     read: bool = True
     decompress: bool = True
     check_crc: bool = False
+    accelerator: Accelerator | None = None
 
 
 DEFAULT_RULES = BodyRules()
@@ -209,9 +212,10 @@ def _decode_all(
 
     :raises CorruptRecord: a record is damaged; the messages before it have been appended.
     """
-    position, end, unpack = 0, len(body), HEAD_V4.unpack_from
+    end, unpack = len(body), HEAD_V4.unpack_from
+    position, lowest = _decode_plain(body, broker_name, rules, places, messages)
     reads, checks = rules.read, rules.read and rules.check_crc
-    queue_id, lowest, stop = places.queue_id, places.start, places.stop
+    queue_id, stop = places.queue_id, places.stop
     topic, prefixed = "", b""  # decoded only when it changes: a response rarely has several topics
     try:
         while position < end:
@@ -245,6 +249,21 @@ def _decode_all(
         raise CorruptRecord(f"record at byte {position} of {end}: {e}") from e
 
 
+def _decode_plain(
+    body: bytes, broker_name: str, rules: BodyRules, places: _Places, messages: list[MessageExt]
+) -> tuple[int, int]:
+    """Append the messages at the beginning of ``body`` that the accelerator decodes, if there is one, to ``messages``.
+
+    :returns: the position after their records, and the lowest offset the next record may have.
+    """
+    if rules.accelerator is None:
+        return 0, places.start
+    checks = rules.read and rules.check_crc
+    plain, position = rules.accelerator.plain_messages(body, places.origin, rules.read, checks, broker_name)
+    messages += [MessageExt(*message) for message in plain]
+    return position, messages[-1].queue_offset + 1 if messages else places.start
+
+
 class _Misplaced(CorruptRecord):
     """A record of another queue, or with a queue offset out of order or out of range.
 
@@ -263,7 +282,7 @@ class _Places:
     """
 
     def __init__(self, origin: Origin | None) -> None:
-        self._origin = origin
+        self.origin = origin
         self.queue_id = origin.queue_id if origin else 0
         self.start = origin.start if origin else 0
         self.stop = origin.stop if origin else None
@@ -273,8 +292,8 @@ class _Places:
 
         :raises CorruptRecord: the topic is not the expected one.
         """
-        if self._origin is not None and topic != self._origin.topic:
-            raise CorruptRecord(f"a record of topic {topic!r} is where one of {self._origin.topic!r} belongs")
+        if self.origin is not None and topic != self.origin.topic:
+            raise CorruptRecord(f"a record of topic {topic!r} is where one of {self.origin.topic!r} belongs")
 
     def checked(self, record: MessageExt, lowest: int) -> MessageExt:
         """Return the record, after checking its topic, queue and offset.

@@ -10,6 +10,7 @@ import binascii
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from rocketmq_py.errors import ConfigError
 
@@ -69,7 +70,7 @@ def sign(ext: Mapping[str, str], body: bytes, secret_key: str) -> str:
 
 def signature(secret: bytes, content: bytes) -> str:
     """Return the HMAC-SHA1 of ``content`` with the key ``secret``, in base64."""
-    return SigningKey(secret).sign(content).decode()
+    return _prepared(secret).sign(content).decode()
 
 
 class SigningKey:
@@ -92,3 +93,8 @@ class SigningKey:
         inner.update(body)
         outer.update(inner.digest())
         return binascii.b2a_base64(outer.digest(), newline=False)
+
+
+@lru_cache(maxsize=256)
+def _prepared(secret: bytes) -> SigningKey:
+    return SigningKey(secret)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -108,17 +108,22 @@ class InProcess:
 
     def __init__(
         self, root: Path, store: dict[str, Any] | None = None, now: int = START_MS, fs: FileSystem | None = None,
-        workers: Workers | None = None, **config: Any,
+        handlers: Sequence[object] = (), workers: Workers | None = None, **config: Any,
     ) -> None:  # fmt: skip
         self.now = now
         self._soon: list[Callable[[], None]] = []
         self.config = settings = BrokerConfig(store_path_root_dir=str(root), **config)
         self.services = Services(
-            settings, StoreConfig(**SMALL | (store or {})), 10911, self.clock, self._soon.append, fs=fs,
+            settings,
+            StoreConfig(**SMALL | (store or {})),
+            10911,
+            self.clock,
+            self._soon.append,
+            fs=fs,
             workers=workers,
-        )  # fmt: skip
+        )
         self.services.open()
-        router = self.services.router()
+        router = self.services.router(*handlers)
         self.async_codes = {int(route.code) for route in router.routes if route.is_async}
         # Without an event loop nothing can wait for a later turn of it.
         self.dispatcher = Dispatcher(

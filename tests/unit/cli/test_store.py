@@ -188,3 +188,30 @@ def test_wrong_arguments_are_refused(args, said):
 )  # fmt: skip
 def test_bodies_are_abbreviated(body, shown):
     assert preview(body) == shown
+
+
+# -- repair
+
+
+def test_a_repair_shows_what_is_lost_and_changes_nothing(damaged):
+    before = {path: path.read_bytes() for path in damaged.rglob("*") if path.is_file()}
+    result = run("repair", damaged)
+    assert result.exit_code == 1
+    first, second, last = result.output.splitlines()
+    assert first.startswith("damaged: commit log 332 to ")
+    assert first.endswith(": the checksum of a body is wrong")
+    assert second.startswith("lost: ")
+    assert last == f"{damaged}: 12 whole records, 1 damaged parts; nothing was changed, repair with --apply"
+    assert {path: path.read_bytes() for path in damaged.rglob("*") if path.is_file()} == before
+
+
+def test_a_repaired_store_can_be_read_to_its_end(damaged):
+    result = run("repair", damaged, "--apply", "-o", "json")
+    assert result.exit_code == 1
+    report = json.loads(result.output)
+    assert report["repaired"]
+    assert len(report["lost"]) == 1
+    assert (damaged / "replaced-1" / "consumequeue").is_dir()
+    again = run("repair", damaged)
+    assert "0 damaged parts" in again.output
+    assert "the log is damaged" not in run("verify", damaged).output

@@ -324,3 +324,16 @@ def test_client_ids_contain_instance_and_unit() -> None:
     assert make_client_id("DEFAULT").endswith("@DEFAULT")
     assert make_client_id("DEFAULT", "unit").endswith("@DEFAULT@unit")
     assert make_client_id() != make_client_id()
+
+
+def test_an_unreachable_address_gets_advice() -> None:
+    async def main() -> None:
+        instance, _ = made(cluster(t={"b": 1}))
+        await instance.routes.get("t")
+        assert instance._hint("ns:1").startswith("Does a name server run there?")
+        assert "the address broker b advertises" in instance._hint("b:1")
+        assert "address_map={'b:1': 'host:port'}" in instance._hint("b:1")
+        assert instance._hint("x:1") == ""
+        await instance.stop()
+
+    asyncio.run(main())

@@ -128,3 +128,7 @@ def test_an_unknown_key_is_named_with_the_nearest_known_key() -> None:
 
 def test_defaults_are_listed_in_a_table() -> None:
     assert parse_defaults(" a=1 b=\n c=x=y ") == {"a": "1", "b": "", "c": "x=y"}
+
+
+def test_only_the_last_line_loses_its_backslash_when_a_setting_is_added() -> None:
+    assert write_properties("# first\nx=0\na=1\\", {"b": "2"}).splitlines() == ["# first", "x=0", "a=1", "b=2"]

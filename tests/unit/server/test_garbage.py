@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketmq_py.server.garbage import LIMIT_SECONDS, LongCollections
+from rocketmq_py.server.garbage import LIMIT_SECONDS, LongCollections, paused
 
 
 class Process:
@@ -70,3 +70,15 @@ def test_the_interpreter_calls_it_until_it_stops(process: Process, collections: 
     process.time = 7.0
     gc.collect()
     assert collections._begin == 5.0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_collected_while_it_is_paused(enabled: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with paused():
+            assert not gc.isenabled()
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rocketmq_py.store.fs.filesystem import InnerFolder
+from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
 from tests.folders import inner_folders
 
 PAGE = 512
@@ -212,6 +212,10 @@ class MemoryFileSystem:
     def used_ratio(self, path: Path) -> float:
         self.inside(path)
         return self.ratio
+
+    def disk_usage(self, path: Path) -> DiskUsage:
+        self.inside(path)
+        return DiskUsage(1000, int(self.ratio * 1000), 1000 - int(self.ratio * 1000))
 
     # -- what a crash leaves
 

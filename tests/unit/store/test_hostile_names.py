@@ -13,7 +13,7 @@ from rocketmq_py.core.paths import component_fault
 from rocketmq_py.errors import MessageIllegal, StoreError
 from rocketmq_py.store import OsFileSystem, StoreConfig
 from rocketmq_py.store.fs import layout
-from rocketmq_py.store.queue import queue_table as store_queues
+from rocketmq_py.store.queue import consume_queue, queue_table as store_queues
 from rocketmq_py.store.tools.inspect import queues
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify import verify
@@ -38,9 +38,10 @@ def unchecked():
     """Lets a store write into its log what only another program would."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_queues, "component_fault", lambda _: None)
-        patch.setattr(
-            layout, "below", lambda root, name: root / (f"hostile-{len(name)}" if component_fault(name) else name)
-        )
+        for module in (layout, consume_queue):
+            patch.setattr(
+                module, "below", lambda root, name: root / (f"hostile-{len(name)}" if component_fault(name) else name)
+            )
         yield
 
 

@@ -113,9 +113,10 @@ class Membership:
 
 
 def _members(body: bytes) -> dict[int, str]:
-    group = load_object(body).get("brokerMemberGroup")
-    if not isinstance(group, dict):
-        raise BadHeader(f"expected a brokerMemberGroup, not {body[:40]!r}")
+    try:
+        group = load_object(body).get("brokerMemberGroup")
+    except ValueError as e:
+        raise BadHeader(f"expected a brokerMemberGroup, not {body[:40]!r}: {e}") from e
     return BrokerMemberGroupData.convert(group).broker_addrs
 
 

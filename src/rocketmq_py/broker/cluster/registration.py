@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from zlib import crc32
 
+import msgspec
+
 from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.topics import TopicConfigs
@@ -251,12 +253,10 @@ class Registration:
 def masked(topic: TopicConfig, permission: int) -> TopicConfig:
     """Return a topic as it is registered: with its permission limited to the broker's ``permission``.
 
-    A broker that may both read and write registers the topic unchanged. Otherwise the result has only the topic's name,
-    numbers of queues and limited permission.
+    A broker that may both read and write registers the topic unchanged. Otherwise all else stays: Java's broker drops
+    the other fields when it registers all topics, but keeps the system flag when it registers changed ones; name
+    servers tell unit topics by it.
     """
     if permission & PERM_RW == PERM_RW:
         return topic
-    return TopicConfig(
-        topic_name=topic.topic_name, read_queue_nums=topic.read_queue_nums, write_queue_nums=topic.write_queue_nums,
-        perm=topic.perm & permission,
-    )  # fmt: skip
+    return msgspec.structs.replace(topic, perm=topic.perm & permission)

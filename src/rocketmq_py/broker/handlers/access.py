@@ -56,7 +56,7 @@ class AccessHandlers:
         del peer, body
         header: UserHeader = request.header
         old = self._access.user(header.username)
-        if old is not None and old.is_super:
+        if old is not None and old.is_super:  # with the remark of an update, as in Java
             self._super_only(header, "The super user can only be update by super user")
         self._access.delete_user(header.username)
         return Reply()

@@ -177,8 +177,10 @@ class OffsetHandlers:
             if kept := [offset for offset in offsets if offset >= first]:
                 smallest[queue_id] = min(kept)
         compared = self._offsets.table.get(f"{header.topic}@{header.compare_group}", {})
-        behind = {queue_id for queue_id, offset in compared.items() if smallest.get(queue_id, 0) > offset}
-        table = {BareKey(q): _LARGEST if q in behind else smallest[q] for q in sorted(smallest)}
+        table = {
+            BareKey(queue_id): _LARGEST if compared.get(queue_id, least) < least else least
+            for queue_id, least in sorted(smallest.items())
+        }
         return Reply(body=dumps_java({"correctionOffsets": table}))
 
 

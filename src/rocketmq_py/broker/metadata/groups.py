@@ -17,7 +17,7 @@ from rocketmq_py.errors import ConfigError, shortened
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
-from rocketmq_py.store.config.config_journal import JournaledFile, Step
+from rocketmq_py.store.config.config_journal import JournaledFile, Snapshot, Step
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class SubscriptionGroups(SavedTable):
     """
 
     def __init__(self, file: JournaledFile, config: BrokerConfig, clock: Callable[[], int]) -> None:
-        self._file = TableFile(file, self._tree)
+        self._file = TableFile(file, self._whole)
         self._config = config
         self._clock = clock
         self.version = DataVersion(timestamp=clock())
@@ -60,12 +60,15 @@ class SubscriptionGroups(SavedTable):
         self.forbidden = stored.forbidden_table
         self.catch_up()
 
-    def _tree(self) -> dict[str, object]:
-        return {
-            "dataVersion": bean(self.version),
-            _FORBIDDEN: self.forbidden,
-            _TABLE: {name: bean(group) for name, group in self.table.items()},
-        }
+    def _whole(self) -> Snapshot:
+        version, table = bean(self.version), dict(self.table)
+        forbidden = {group: dict(topics) for group, topics in self.forbidden.items()}
+
+        def content() -> dict[str, object]:
+            groups = {name: bean(group) for name, group in table.items()}
+            return {"dataVersion": version, _FORBIDDEN: forbidden, _TABLE: groups}
+
+        return Snapshot(version, content)
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         return self.table.get(group)
@@ -109,7 +112,7 @@ class SubscriptionGroups(SavedTable):
             table = without_unsafe("groups of the master", master.subscription_group_table)
             self.version, self.table = master.data_version, _within_limits(table, "the master")
             self.forbidden = master.forbidden_table
-            self.persist()
+            self._file.rewrite()
 
     def delete(self, group: str) -> bool:
         """Delete a group and write the file; return False if the group does not exist."""

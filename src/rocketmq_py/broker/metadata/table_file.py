@@ -9,7 +9,7 @@ from typing import Any
 
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.store.config.config_journal import JournaledFile, Step
+from rocketmq_py.store.config.config_journal import JournaledFile, Step, Whole
 
 _log = logging.getLogger(__name__)
 
@@ -23,18 +23,18 @@ class TableFile:
 
     A failure is logged once, and its end, too.
 
-    :param tree: returns the complete content of the file.
+    :param whole: takes a snapshot of the table, to be written in another thread.
     :param clock: returns monotonic seconds.
     """
 
     def __init__(
         self,
         file: JournaledFile,
-        tree: Callable[[], Mapping[str, Any]],
+        whole: Whole,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._file = file
-        self._tree = tree
+        self._whole = whole
         self._clock = clock
         self._retry_at = 0.0
         self.path = file.path
@@ -54,7 +54,11 @@ class TableFile:
 
     def save(self) -> None:
         """Write the complete file; a failure is only logged."""
-        self._try(lambda: self._file.save(self._tree))
+        self._try(lambda: self._file.save(self._whole))
+
+    def rewrite(self) -> None:
+        """Write the complete file soon, because the table was replaced; a failure is only logged."""
+        self._try(lambda: self._file.rewrite(self._whole))
 
     def catch_up(self) -> None:
         """Write the complete file if it lacks changes; call it every second.
@@ -62,7 +66,7 @@ class TableFile:
         To limit the load, it waits after each complete write for 20 times the duration of that write.
         """
         if self.fault is None:
-            self._try(lambda: self._file.catch_up(self._tree))
+            self._try(lambda: self._file.catch_up(self._whole))
         elif self._clock() >= self._retry_at:
             self.save()
 
@@ -73,7 +77,7 @@ class TableFile:
         :param step: the changed entries by member of the file and name; None for a removed entry.
         """
         if self.fault is None:
-            self._try(lambda: self._file.change(version, step, self._tree))
+            self._try(lambda: self._file.change(version, step, self._whole))
 
     def _try(self, write: Callable[[], None]) -> None:
         begin = self._clock()

@@ -19,7 +19,7 @@ from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.topic import TopicConfig, convert_topics
 from rocketmq_py.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_RW, PERM_WRITE
-from rocketmq_py.store.config.config_journal import JournaledFile
+from rocketmq_py.store.config.config_journal import JournaledFile, Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class TopicConfigs(SavedTable):
         clock: Callable[[], int],
         on_change: Callable[[list[TopicConfig]], None] = lambda _: None,
     ) -> None:
-        self._file = TableFile(file, self._tree)
+        self._file = TableFile(file, self._whole)
         self._config = config
         self._clock = clock
         self.version = DataVersion(timestamp=clock())
@@ -95,8 +95,13 @@ class TopicConfigs(SavedTable):
         found = self.table.get(topic)
         return found is not None and has_batch_queues(found.attributes)
 
-    def _tree(self) -> dict[str, object]:
-        return {"dataVersion": bean(self.version), _TABLE: {name: bean(topic) for name, topic in self.table.items()}}
+    def _whole(self) -> Snapshot:
+        version, table = bean(self.version), dict(self.table)
+
+        def content() -> dict[str, object]:
+            return {"dataVersion": version, _TABLE: {name: bean(topic) for name, topic in table.items()}}
+
+        return Snapshot(version, content)
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.table.get(topic)
@@ -168,7 +173,7 @@ class TopicConfigs(SavedTable):
         table = _within_limits(without_unsafe("topics of the master", table), "the master")
         changed = [topic for name, topic in table.items() if self.table.get(name) != topic]
         self.version, self.table = version, dict(table)
-        self.persist()
+        self._file.rewrite()
         self._on_change(changed)
 
     def delete(self, topic: str) -> bool:

@@ -18,26 +18,29 @@ from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.properties import Property, decode_properties
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.pop_checkpoint import REVIVE_GROUP, CheckPoint, decode_revive
-from rocketmq_py.store import MessageStore
+from rocketmq_py.store import FileSystem, MessageStore
 
 _log = logging.getLogger(__name__)
 
 _BATCH = 1024
 
 
-def move_java_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveLog, timer_check: Path) -> None:
+def move_java_timers(
+    store: MessageStore, offsets: ConsumerOffsets, log: ReviveLog, fs: FileSystem, timer_check: Path
+) -> None:
     """Append the check-points and acks that Java's timer has not delivered to the revive topic, each one once.
 
     The next call continues behind the last one moved; that offset is stored as the revive group's offset in the timer
     topic, which Java does not use.
 
+    :param fs: the file system of the store.
     :param timer_check: Java's ``config/timercheck``.
     """
     first, end = store.queue_range(TIMER_TOPIC, 0)
     at = max(first, offsets.query(REVIVE_GROUP, TIMER_TOPIC, 0))
     if at >= end:
         return
-    delivered = _delivered_until(timer_check)
+    delivered = _delivered_until(fs.read(timer_check))
     moved = sum(_move(log, properties, body, delivered) for properties, body in _messages(store, at, end))
     offsets.commit(REVIVE_GROUP, TIMER_TOPIC, 0, end, "revive")
     store.commit_pending()
@@ -46,13 +49,9 @@ def move_java_timers(store: MessageStore, offsets: ConsumerOffsets, log: ReviveL
         _log.info("moved %d check-points and acks from the timer of a Java broker to the revive topic", moved)
 
 
-def _delivered_until(timer_check: Path) -> int:
+def _delivered_until(timer_check: bytes | None) -> int:
     """Return the time up to which Java's timer has delivered, in milliseconds since the epoch; 0 if it never ran."""
-    try:
-        with timer_check.open("rb") as file:
-            return int.from_bytes(file.read(8), "big")
-    except FileNotFoundError:
-        return 0
+    return int.from_bytes((timer_check or b"")[:8], "big")
 
 
 def _messages(store: MessageStore, at: int, end: int) -> Iterator[tuple[dict[str, str], bytes]]:

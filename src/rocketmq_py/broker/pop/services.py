@@ -28,7 +28,7 @@ from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets
 from rocketmq_py.server import Hold, Peer, Responder
-from rocketmq_py.store import Arrival, MessageStore
+from rocketmq_py.store import Arrival, FileSystem, MessageStore
 from rocketmq_py.store.config.config_files import ConfigFile
 
 _LAG_MS = 10_000
@@ -46,6 +46,7 @@ class PopServices:
     :param call_soon: runs a callback in the next turn of the event loop.
     :param hold: holds requests that cannot be answered yet.
     :param save: writes a file; it is called every few seconds and should not block on the disk.
+    :param fs: the file system of the store.
     """
 
     def __init__(  # noqa: PLR0913 - all that the parts need is named in one place
@@ -65,9 +66,11 @@ class PopServices:
         call_soon: CallSoon,
         hold: HoldRequest,
         save: Callable[[ConfigFile, Any], None],
+        fs: FileSystem,
     ) -> None:
+        self._fs = fs
         self._config, self._store, self._committed = config, store, offsets
-        self._crashed = store.layout.abort.exists()  # before the store is opened: that creates the file
+        self._crashed = fs.size(store.layout.abort) is not None  # before the store is opened: that creates the file
         used: PopOffsets = offsets
         if role.is_slave:
             positions = CommittableOffsets()
@@ -78,7 +81,7 @@ class PopServices:
             checks = PopChecks(config, store, topics, groups)
             self.revive_log = ReviveLog(config, store, used, store_host, clock)
         log = self.revive_log
-        order_file = ConfigFile(config.store_root / "config" / "consumerOrderInfo.json")
+        order_file = ConfigFile(config.store_root / "config" / "consumerOrderInfo.json", fs)
         self.orders = OrderInfos(order_file, topics, groups, clock, save)
         orders = self.orders.table
         self.polling = PopPolling(config, store, call_soon, hold)
@@ -98,9 +101,9 @@ class PopServices:
         """Read from disk which messages were popped before the start and are not acked."""
         files = self._config.store_root / "config"
         self.orders.load()
-        self.revive_log.load(_saved_ms(files / "consumerOffset.json") - _LAG_MS if self._crashed else None)
+        self.revive_log.load(_saved_ms(self._fs, files / "consumerOffset.json") - _LAG_MS if self._crashed else None)
         if not self._config.is_slave:
-            move_java_timers(self._store, self._committed, self.revive_log, files / "timercheck")
+            move_java_timers(self._store, self._committed, self.revive_log, self._fs, files / "timercheck")
 
     def acting_changed(self, is_acting: bool) -> None:
         """Reload the pops in flight, because this slave began or stopped acting as master; if it stopped, answer all
@@ -150,9 +153,6 @@ class PopServices:
         self.polling.messages_back(topic, group, queue_id)
 
 
-def _saved_ms(path: Path) -> int:
+def _saved_ms(fs: FileSystem, path: Path) -> int:
     """Return when a file was last written, in milliseconds since the epoch; 0 if it does not exist."""
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except FileNotFoundError:
-        return 0
+    return fs.modified_ms(path) if fs.size(path) is not None else 0

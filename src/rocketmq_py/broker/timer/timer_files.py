@@ -9,6 +9,7 @@ that point behind it are rebuilt, and all of that is flushed before anything is 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
@@ -34,20 +35,31 @@ class TimerFiles:
     """Wheel, timer log and checkpoint.
 
     :param messages_end: the end offset of the commit log; entries of messages behind it are invalid.
+    :param find_fault: returns what is wrong with the log or the checkpoint, None if nothing.
     :param thread: an executor that flushes the files; :meth:`close` shuts it down.
     :raises StoreCorrupt: the wheel has an impossible size.
     :raises OSError: the disk fails.
     """
 
     def __init__(
-        self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, messages_end: int, thread: Executor
+        self,
+        fs: FileSystem,
+        layout: StoreLayout,
+        config: StoreConfig,
+        messages_end: int,
+        thread: Executor,
+        find_fault: Callable[[TimerLog, TimerCheckpoint], str | None] = lambda *_: None,
     ) -> None:
         self._fs = fs
+        self._file_size = config.mapped_file_size_timer_log
         self.precision = config.timer_precision_ms
         had_wheel = bool(fs.size(layout.timer_wheel))
         self.check = TimerCheckpoint(fs, layout.timer_check)
         self.log = TimerLog(fs, layout.timer_log, config.mapped_file_size_timer_log)
-        self.is_new = not had_wheel or self.log.is_empty
+        fault = find_fault(self.log, self.check) if had_wheel else None
+        if fault is not None:
+            _log.warning("the timer wheel is written again from the messages in the timer topic: %s", fault)
+        self.is_new = not had_wheel or self.log.is_empty or fault is not None
         """True if wheel or log is missing, so that every entry has to be written again."""
         self._directory = layout.timer_log
         if self.is_new:
@@ -68,6 +80,7 @@ class TimerFiles:
         self._fs.remove_tree(layout.timer_log)
         self._fs.remove(layout.timer_wheel)
         self.check.log_end = 0
+        self.log = TimerLog(self._fs, layout.timer_log, self._file_size)
 
     def _recover(self, messages_end: int) -> None:
         found = self._valid_entries(self.log.recover(self.check.log_end, messages_end))

@@ -13,7 +13,7 @@ these marks; a clean shutdown rewrites half-delivered slots for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rocketmq_py.broker import remarks
@@ -23,6 +23,7 @@ from rocketmq_py.broker.stats import Meter
 from rocketmq_py.broker.timer.delay_levels import DelayService, asks_for_level
 from rocketmq_py.broker.timer.timed_columns import Together, deliver_together
 from rocketmq_py.broker.timer.timed_message import QUEUE, TimedMessage, read_timed
+from rocketmq_py.broker.timer.timer_faults import MOST_CHECKED, check_fault, log_fault
 from rocketmq_py.broker.timer.timer_files import TimerFiles, parse_checkpoint
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
 from rocketmq_py.core.timer import timers as rules
@@ -36,7 +37,7 @@ from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketmq_py.store import FileSystem, MessageStore, NewRecord, UniformBatch
 from rocketmq_py.store.fs.residency import Residency
-from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, NOWHERE, TimerUnit
+from rocketmq_py.store.timer.timer_wheel import ELSEWHERE, NOWHERE, TimerCheckpoint, TimerLog, TimerUnit
 from rocketmq_py.wire.java_hash import string_hash
 
 _log = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class Timers:
             return
         now = self._clock()
         thread = self._store.workers.executor("rocketmq-timer")
-        files = self._files = TimerFiles(self._fs, self._store.layout, self._config, messages_end, thread)
+        files = self._files = TimerFiles(self._fs, self._store.layout, self._config, messages_end, thread, self._fault)
         self._read_ms = self._loaded_ms = self._first_slot(files, now)
         self._queue_offset = self._first_offset(files)
         if files.is_new:
@@ -118,6 +119,23 @@ class Timers:
         self._delivered = (self._read_ms, self._store.max_physical_offset)
         files.check.read_ms = self._read_ms
         self._write_check(files)
+
+    def _fault(self, log: TimerLog, check: TimerCheckpoint) -> str | None:
+        """Return what is wrong with the timer log or its checkpoint, which is then reset."""
+        fault = check_fault(check, self._clock(), self._store.queue_range(TIMER_TOPIC, QUEUE)[1])
+        if fault is not None:
+            check.reset()
+        return fault or log_fault(log, check, self._precision, self._are_timed)
+
+    def _are_timed(self, units: Iterable[TimerUnit]) -> bool:
+        """True if all entries are of messages in the timer topic, as far as the log still has them."""
+        places = {(unit.physical, unit.size) for unit in units if unit.physical >= self._store.min_physical_offset}
+        offset, end = self._store.queue_range(TIMER_TOPIC, QUEUE)
+        offset = max(offset, end - 4 * MOST_CHECKED)
+        entries = self._store.queue_entries(TIMER_TOPIC, QUEUE, offset, end - offset) if places else []
+        known = {(physical, size) for physical, size, _ in entries}
+        oldest = min((physical for physical, _ in known), default=0)
+        return all(place in known for place in places if place[0] >= oldest)
 
     def _first_slot(self, files: TimerFiles, now: int) -> int:
         current = now // self._precision * self._precision

@@ -130,7 +130,8 @@ class Transactions:
     def open_halves(self) -> Iterator[tuple[int, NewRecord | None]]:
         """Iterate over the open half messages: the offset in the half topic, and the record as its producer sent it.
 
-        The record is None if it is deleted or damaged.
+        The record is None if it is deleted or damaged. The caller advances the table past each one that is done with:
+        one that is not done with comes first in the next iteration, and comes again in this one.
         """
         end = self._store.queue_range(names.HALF_TOPIC, QUEUE)[1]
         while (half := self.table.next_open(end)) < end:

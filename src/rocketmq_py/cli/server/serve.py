@@ -62,6 +62,11 @@ ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 )
 @click.option("--id", type=int, metavar="N", help="Number of a SLAVE, 1 or more.")
 @click.option(
+    "--accept-loss",
+    flag_value="true",
+    help="Start although files of the commit log, or parts of them, are missing.",
+)
+@click.option(
     "--brokers",
     metavar="N|auto",
     default="1",
@@ -201,7 +206,7 @@ def _read(path: Path) -> dict[str, str]:
 def _as_settings(options: dict[str, str | int | None]) -> dict[str, str]:
     """Return the options that were given on the command line as broker settings, by Java's keys."""
     keys = {"store": "storePathRootDir", "port": "listenPort", "name": "brokerName", "cluster": "brokerClusterName",
-            "namesrv": "namesrvAddr", "role": "brokerRole", "id": "brokerId"}  # fmt: skip
+            "namesrv": "namesrvAddr", "role": "brokerRole", "id": "brokerId", "accept_loss": "acceptLoss"}  # fmt: skip
     return {key: str(options[option]) for option, key in keys.items() if options[option] is not None}
 
 
@@ -275,14 +280,15 @@ async def _serve(
 ) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
-    from rocketmq_py.server.garbage import LongCollections
+    from rocketmq_py.server.garbage import LongCollections, paused
     from rocketmq_py.server.runner import started
 
     async with AsyncExitStack() as stack:
-        if namesrv is not None:
-            nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
-            broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
-        serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
+        with paused():
+            if namesrv is not None:
+                nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
+                broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
+            serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
         LongCollections().start()
         ready(namesrv=broker.namesrv_addr, broker=serving.address)
         await (end_of_input(sys.stdin) if supervised else asyncio.Event().wait())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from time import time
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation, Average
 from rocketmq_py.core.consumer.consume_result import max_reconsume_times
@@ -222,7 +223,10 @@ class PushOptions(PullingOptions):
     def body_rules(self) -> BodyRules:
         """How to check and decompress message bodies, from these options."""
         limits = DecompressionLimits(self.max_decompressed_body, self.max_decompressed_pull)
-        return BodyRules(limits, read=self.decode_body, decompress=self.decompress_body, check_crc=self.check_crc)
+        return BodyRules(
+            limits, read=self.decode_body, decompress=self.decompress_body, check_crc=self.check_crc,
+            accelerator=installed(),
+        )  # fmt: skip
 
     @property
     def is_assigned(self) -> bool:

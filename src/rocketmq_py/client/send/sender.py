@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.client.client_instance import ClientInstance, local_ip
 from rocketmq_py.client.send.futures import SendFuture, resolve
 from rocketmq_py.client.send.gates import Gates, WaitingSend
@@ -142,6 +143,7 @@ class Sender:
             max_message_size=options.max_message_size,
             signing=self.connections.credentials is not None,
             unit_mode=options.unit_mode,
+            accelerator=installed(),
         )
         self._paths: dict[str, SendPath] = {}
         self._turns: dict[str, RoundRobin] = {}
@@ -244,11 +246,9 @@ class Sender:
         return self._turns.setdefault(topic, new)
 
     def _target(self, queue: MessageQueue, address: str) -> Target:
-        options = self.options
+        options, credentials = self.options, self.connections.credentials
         there = queue._replace(broker_name=self._routes.broker_of(queue))
-        head = SendHead(
-            self._group, there, options.create_topic, options.default_queue_nums, self.connections.credentials
-        )
+        head = SendHead(self._group, there, options.create_topic, options.default_queue_nums, credentials, installed())
         return Target(queue, queue_without_namespace(options.namespace, there), address, head)
 
     # -- back pressure

@@ -235,7 +235,8 @@ class OrderlyRun:
         if self.end is not None:
             return None
         self.calls += 1
-        return self.messages[self._consumed : self._consumed + self._size]
+        consumed = self._consumed
+        return self.messages[consumed : consumed + self._size]
 
     def _end(self, now: float) -> RunEnd | None:
         if self._consumed >= len(self.messages):

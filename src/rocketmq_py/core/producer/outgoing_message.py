@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, ConfigError, MessageIllegal
 from rocketmq_py.model import Message, MessageQueue, SendResult, SendStatus
@@ -47,6 +48,7 @@ class SendHead:
     :param create_topic: the topic that brokers copy when they create the message's topic (TBW102).
     :param queue_nums: number of queues of a topic created so.
     :param credentials: credentials with which to sign the requests; None to send them unsigned.
+    :param accelerator: computes the signatures; None for the Python code.
     """
 
     __slots__ = ("after", "sign", "starts")
@@ -58,6 +60,7 @@ class SendHead:
         create_topic: str,
         queue_nums: int,
         credentials: Credentials | None = None,
+        accelerator: Accelerator | None = None,
     ) -> None:
         self.sign: Callable[[bytes, bytes], bytes] | None = None
         """Function that returns the signature of a request, given the values of its fields from ``f`` on and its body.
@@ -71,7 +74,8 @@ class SendHead:
             user = credentials.fields()
             who = "".join(f"{_text(name)}:{_text(value)}," for name, value in user.items())
             before = (*user.values(), group, queue.topic, create_topic, str(queue_nums), str(queue.queue_id))
-            self.sign = SigningKey(credentials.secret_key.encode(), "".join(before).encode()).sign
+            key = SigningKey if accelerator is None else accelerator.SigningKey
+            self.sign = key(credentials.secret_key.encode(), "".join(before).encode()).sign
         fields = (
             f'"extFields":{{{who}"a":{_text(group)},"b":{_text(queue.topic)},"c":{_text(create_topic)},'
             f'"d":"{queue_nums}","e":"{queue.queue_id}","n":{_text(queue.broker_name)},"f":"'
@@ -152,10 +156,11 @@ class Packer:
     :param max_message_size: maximum bytes of a body before compression, as configured at the brokers.
     :param signing: True if requests will be signed.
     :param unit_mode: value of the header field ``unitMode``.
+    :param accelerator: encodes properties and batches; None for the Python code.
     """
 
-    __slots__ = ("_compress_over", "_compression", "_keys", "_level", "_max_size", "_of_batch", "_ordinary", "_signing",
-                 "_unit_mode")  # fmt: skip
+    __slots__ = ("_accelerator", "_compress_over", "_compression", "_keys", "_level", "_max_size", "_of_batch",
+                 "_ordinary", "_signing", "_unit_mode")  # fmt: skip
 
     def __init__(
         self,
@@ -167,8 +172,10 @@ class Packer:
         max_message_size: int = names.MAX_MESSAGE_SIZE,
         signing: bool = False,
         unit_mode: bool = False,
+        accelerator: Accelerator | None = None,
     ) -> None:
         self._keys = keys
+        self._accelerator = accelerator
         self._unit_mode = unit_mode
         self._ordinary = _counts("0", None, unit_mode=unit_mode, batch=False)
         self._of_batch = _counts("0", None, unit_mode=unit_mode, batch=True)
@@ -200,9 +207,7 @@ class Packer:
         more = self._ordinary
         if message.topic.startswith(names.RETRY_PREFIX):
             properties, more = _redelivery(properties, unit_mode=self._unit_mode)
-        text = _properties_text(properties)
-        fields = _fields(sys_flag, now_ms, message.flag, text, more)
-        values = _values(sys_flag, now_ms, message.flag, text, more) if self._signing else b""
+        fields, values = self._fields((sys_flag, now_ms, message.flag), properties, more)
         kind = _REPLY if "MSG_TYPE" in properties and _is_reply(properties) else _SINGLE
         return OutgoingMessage(message.topic, msg_id, body, fields, kind, values)
 
@@ -217,9 +222,11 @@ class Packer:
         if fault:
             raise MessageIllegal(f"no batch can be made of {len(batch)} messages: {fault}")
         for message in batch:
-            self._check(message)
-            message.properties.setdefault("UNIQ_KEY", self._keys.next(now_ms))
-        body = encode_batch((m.flag, m.body, _properties_text(m.properties).encode()) for m in batch)
+            if not 0 < len(message.body) <= self._max_size or message is batch[0]:  # all have one topic
+                self._check(message)
+            if "UNIQ_KEY" not in message.properties:
+                message.properties["UNIQ_KEY"] = self._keys.next(now_ms)
+        body = self._batch_body(batch)
         if len(body) > min(self._max_size, _MAX_FRAME_BODY):
             raise MessageIllegal(
                 f"the batch of {len(batch)} has {len(body)} bytes, {min(self._max_size, _MAX_FRAME_BODY)} are allowed; "
@@ -227,11 +234,28 @@ class Packer:
             )
         wait = "true" if batch[0].wait_store_ok else "false"
         properties = {Property.UNIQUE_KEY: self._keys.next(now_ms), Property.WAIT_STORE: wait}
-        text = _properties_text(properties)
-        fields = _fields(0, now_ms, 0, text, self._of_batch)
-        values = _values(0, now_ms, 0, text, self._of_batch) if self._signing else b""
+        fields, values = self._fields((0, now_ms, 0), properties, self._of_batch)
         msg_ids = ",".join(message.properties["UNIQ_KEY"] for message in batch)
         return OutgoingMessage(batch[0].topic, msg_ids, body, fields, _BATCH, values)
+
+    def _fields(self, numbers: tuple[int, int, int], properties: dict[str, str], more: _More) -> tuple[bytes, bytes]:
+        """Encode the header fields from the value of ``f`` on, and their values if requests are signed.
+
+        :param numbers: system flags, born timestamp and flag.
+        """
+        if self._accelerator is not None:
+            found = self._accelerator.send_fields(numbers, properties, more, MAX_PROPERTIES)
+            if found is not None:
+                return found if self._signing else (found[0], b"")
+        text = _properties_text(properties)
+        return _fields(*numbers, text, more), _values(*numbers, text, more) if self._signing else b""
+
+    def _batch_body(self, batch: Sequence[Message]) -> bytes:
+        if self._accelerator is not None:
+            found = self._accelerator.encode_messages([(m.flag, m.body, m.properties) for m in batch], MAX_PROPERTIES)
+            if found is not None:
+                return found
+        return encode_batch((m.flag, m.body, _properties_text(m.properties).encode()) for m in batch)
 
     def _check(self, message: Message) -> None:
         fault = _topic_fault(message.topic)
@@ -312,14 +336,16 @@ def _batch_fault(batch: Sequence[Message]) -> str | None:
     if not batch:
         return "there are none"
     first = batch[0]
+    topic, waits = first.topic, first.wait_store_ok
     for message in batch:
-        if message.delay_level > 0:
+        properties = message.properties
+        if "DELAY" in properties and message.delay_level > 0:
             return f"{message!r} has a delay level"
-        if not _TIMES.isdisjoint(message.properties):
+        if not _TIMES.isdisjoint(properties):
             return f"{message!r} has a delivery time"
-        if message.topic != first.topic:
-            return f"their topics differ: {first.topic}, {message.topic}"
-        if message.wait_store_ok != first.wait_store_ok:
+        if message.topic != topic:
+            return f"their topics differ: {topic}, {message.topic}"
+        if (properties.get("WAIT") != "false") is not waits:
             return "some wait for the store and some do not"
     return f"{first.topic} is a retry topic" if names.is_retry_topic(first.topic) else None
 

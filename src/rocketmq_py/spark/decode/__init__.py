@@ -63,7 +63,7 @@ class Decoder:
         native = (
             None if choice is DecoderChoice.NUMPY else required() if choice is DecoderChoice.COMPILED else installed()
         )
-        self._compiled = CompiledDecoder(native, schema, broker_name, tags) if native else None
+        self._compiled = CompiledDecoder(native, schema, broker_name, tags, check_crc=check_crc) if native else None
         self._check_crc = check_crc
         self._tags = frozenset(tags)
         self._tags_array = texts([tag.encode() for tag in sorted(tags)], pa.string())
@@ -122,7 +122,6 @@ class Decoder:
         if any(chunk.is_damaged for chunk in chunks):
             raise CorruptRecord("its broker found it damaged and does not send it")
         if self._compiled is not None:
-            self._check_chunks(chunks)
             with suppress(Irregular, UnicodeDecodeError):
                 return self._compiled.decode(chunks)
         raw = chunks[0].body if len(chunks) == 1 else b"".join([chunk.body for chunk in chunks])
@@ -132,21 +131,12 @@ class Decoder:
             return None
         if len(chunks) > 1 and len(raw) > _MOST_COMPRESSED and holds_compressed(raw, starts):
             raise TooLarge
-        if self._check_crc and self._compiled is None:
+        if self._check_crc:
             check_crcs(raw, starts)
         try:
             return self._fast(raw, starts, wanted)
         except (Irregular, IndexError, UnicodeDecodeError):
             return self._plain(raw, starts, wanted)
-
-    def _check_chunks(self, chunks: Sequence[FetchedChunk]) -> None:
-        """Compare the bodies with their checksums if ``check_crc`` is true; the compiled decoder does not do that.
-
-        :raises CorruptRecord: the checksum of a body is wrong.
-        """
-        if self._check_crc:
-            for chunk in chunks:
-                check_crcs(chunk.body, record_starts(chunk.body))
 
     def _fast(self, raw: bytes, starts: Ints, wanted: range) -> Any | None:
         layout = Layout(raw, starts)

@@ -117,6 +117,11 @@ def _timestamp(name: str) -> Callable[[Records], Any]:
     return lambda records: fixed(records.layout.int_field(name, np.int64) * 1000, TIMESTAMP)
 
 
+def _microseconds(milliseconds: int) -> int:
+    """Convert a timestamp; one of a damaged record that is out of range wraps around, as in :func:`_timestamp`."""
+    return (milliseconds * 1000 + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _property(name: str) -> Callable[[Records], Any]:
     return lambda records: records.pairs.column(name)
 
@@ -165,8 +170,8 @@ COLUMNS: dict[str, Column] = {
     "body": Column(pa.binary(), _body, lambda m: m.body),
     "tags": Column(pa.string(), _property("TAGS"), lambda m: m.tags),
     "keys": Column(pa.string(), _property("KEYS"), lambda m: m.keys),
-    "bornTimestamp": Column(TIMESTAMP, _timestamp("bornTimestamp"), lambda m: m.born_timestamp * 1000),
-    "storeTimestamp": Column(TIMESTAMP, _timestamp("storeTimestamp"), lambda m: m.store_timestamp * 1000),
+    "bornTimestamp": Column(TIMESTAMP, _timestamp("bornTimestamp"), lambda m: _microseconds(m.born_timestamp)),
+    "storeTimestamp": Column(TIMESTAMP, _timestamp("storeTimestamp"), lambda m: _microseconds(m.store_timestamp)),
     "reconsumeTimes": Column(pa.int32(), _int("reconsumeTimes", np.int32, pa.int32()), lambda m: m.reconsume_times),
     "msgId": Column(pa.string(), _msg_id, lambda m: m.msg_id),
     "properties": Column(PROPERTIES, lambda r: r.pairs.maps(PROPERTIES), lambda m: list(m.properties.items())),

@@ -41,10 +41,14 @@ class CompiledDecoder:
     :param native: the accelerator, from :func:`rocketmq_py.accelerator.installed`.
     :param schema: Arrow schema of the columns; see :class:`~rocketmq_py.spark.decode.Decoder`.
     :param tags: drop messages without one of these tags; empty keeps all messages.
+    :param check_crc: whether to compare each body with its stored checksum.
     """
 
-    def __init__(self, native: Accelerator, schema: Any, broker_name: str, tags: Collection[str]) -> None:
+    def __init__(
+        self, native: Accelerator, schema: Any, broker_name: str, tags: Collection[str], *, check_crc: bool = False
+    ) -> None:
         self._decode = native.decode
+        self._check_crc = check_crc
         self._schema = schema
         self._tags = texts([tag.encode() for tag in sorted(tags)], pa.string()) if tags else None
         stored = [name for name in schema.names if name not in _NOT_STORED]
@@ -57,7 +61,8 @@ class CompiledDecoder:
         :raises Irregular: the compiled decoder does not support these records.
         :raises UnicodeDecodeError: the topic is not UTF-8.
         """
-        found = self._decode([chunk.body for chunk in chunks], chunks[0].start, chunks[-1].stop, self._stored)
+        bodies = [chunk.body for chunk in chunks]
+        found = self._decode(bodies, chunks[0].start, chunks[-1].stop, self._stored, self._check_crc)
         if found is None:
             raise Irregular("for the compiled decoder")
         count, columns = found

@@ -11,6 +11,14 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
+class DiskUsage(NamedTuple):
+    """Bytes of a disk. What is reserved for the superuser is neither used nor free."""
+
+    total: int
+    used: int
+    free: int
+
+
 class Buffer(Protocol):
     """Mapped bytes of a file, as of ``mmap``: slices read as bytes and can be assigned; memoryviews can be taken.
 
@@ -147,3 +155,6 @@ class FileSystem(Protocol):
 
     def used_ratio(self, path: Path) -> float:
         """Used part of the disk that an existing path is on, 0.0 to 1.0."""
+
+    def disk_usage(self, path: Path) -> DiskUsage:
+        """Size of the disk that an existing path is on, and how much of it is used and free."""

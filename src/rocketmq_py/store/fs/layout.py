@@ -33,28 +33,21 @@ class StoreLayout:
 
         :raises NameIllegal: the topic is not a valid directory name.
         """
-        return self.topic_directory(topic, batched=False), self.topic_directory(topic, batched=True)
-
-    def topic_directory(self, topic: str, *, batched: bool) -> Path:
-        """Directory of the consume queues of a topic, or of its batch consume queues.
-
-        :raises NameIllegal: the topic is not a valid directory name.
-        """
-        return below(self.batch_consume_queue if batched else self.consume_queue, topic)
+        return below(self.consume_queue, topic), below(self.batch_consume_queue, topic)
 
     def queue_directory(self, topic: str, queue_id: int) -> Path:
         """Directory of a consume queue.
 
         :raises NameIllegal: the topic is not a valid directory name.
         """
-        return self.topic_directory(topic, batched=False) / str(queue_id)
+        return below(self.consume_queue, topic) / str(queue_id)
 
     def batch_queue_directory(self, topic: str, queue_id: int) -> Path:
         """Directory of a batch consume queue.
 
         :raises NameIllegal: the topic is not a valid directory name.
         """
-        return self.topic_directory(topic, batched=True) / str(queue_id)
+        return below(self.batch_consume_queue, topic) / str(queue_id)
 
 
 def segment_name(start: int) -> str:

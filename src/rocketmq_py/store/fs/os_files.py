@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rocketmq_py.store.fs.filesystem import InnerFolder
+from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
 
 if sys.platform == "win32":
     import msvcrt
@@ -255,9 +255,13 @@ class OsFileSystem:
         return OsLock(fd)
 
     def used_ratio(self, path: Path) -> float:
-        usage: Any = shutil.disk_usage(path)
+        usage = self.disk_usage(path)
         # As df: blocks reserved for the superuser count as neither used nor free.
-        return float(usage.used / max(1, usage.used + usage.free))
+        return usage.used / max(1, usage.used + usage.free)
+
+    def disk_usage(self, path: Path) -> DiskUsage:
+        usage: Any = shutil.disk_usage(path)
+        return DiskUsage(usage.total, usage.used, usage.free)
 
 
 def _sync_directory(path: Path) -> None:

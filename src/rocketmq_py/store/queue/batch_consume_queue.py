@@ -84,10 +84,10 @@ class BatchConsumeQueue(ConsumeQueue):
     __slots__ = ("_counts", "_stored_at", "_units")
 
     def __init__(
-        self, topic: str, queue_id: int, topic_directory: Path, files: OpenFiles, stored_at: Callable[[int], int]
+        self, topic: str, queue_id: int, root: Path, files: OpenFiles, stored_at: Callable[[int], int]
     ) -> None:
-        super().__init__(topic, queue_id, topic_directory, files)
-        self._units = _Units(topic, queue_id, topic_directory, files)
+        super().__init__(topic, queue_id, root, files)
+        self._units = _Units(topic, queue_id, root, files)
         self._stored_at = stored_at
         self._counts: dict[int, int] = {}
         """Number of messages of pending records that do not have exactly one, by physical offset."""

@@ -16,6 +16,7 @@ from struct import Struct
 from typing import ClassVar
 from zlib import crc32
 
+from rocketmq_py.core.paths import below
 from rocketmq_py.store.codec.packing import Entries
 from rocketmq_py.store.fs.filesystem import InnerFolder
 from rocketmq_py.store.fs.layout import segment_name, segment_start
@@ -46,10 +47,10 @@ def _flat(size: int) -> Struct:
     return Struct(">" + "qiq" * (size // ENTRY))
 
 
-def places(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return where the records of raw entries are: their physical offsets, and their sizes in bytes."""
+def columns(raw: bytes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return the physical offsets of raw entries, their sizes and their tags codes."""
     flat = _flat(len(raw)).unpack(raw)
-    return flat[0::3], flat[1::3]
+    return flat[0::3], flat[1::3], flat[2::3]
 
 
 class ConsumeQueue:
@@ -67,17 +68,17 @@ class ConsumeQueue:
     packing: ClassVar[Entries] = Entries("qiq")
 
     __slots__ = (
-        "_files", "_folder", "_head", "_head_start", "_is_head_all", "_paths", "_per_file", "_starts", "checksums",
+        "_files", "_head", "_head_start", "_is_head_all", "_paths", "_per_file", "_root", "_starts", "checksums",
         "key_hash", "loaded_end", "magic", "max_offset", "min_offset", "next_offset", "pending", "queue_id", "tail",
         "tail_start", "topic", "topic_part",
     )  # fmt: skip
 
-    def __init__(self, topic: str, queue_id: int, topic_directory: Path, files: OpenFiles) -> None:
+    def __init__(self, topic: str, queue_id: int, root: Path, files: OpenFiles) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.magic, self.topic_part = topic_part(topic)
         self.key_hash = string_hash(f"{topic}#")
-        self._folder = topic_directory
+        self._root = root
         self._files = files
         self._per_file = files.file_size // self.width
         self._paths: dict[int, Path] = {}  # a cache: making a path costs more than reading from a file
@@ -104,6 +105,10 @@ class ConsumeQueue:
         That is this queue itself; for a batch consume queue, whose entries have several messages, an internal queue.
         """
         return self
+
+    @property
+    def _directory(self) -> Path:
+        return below(self._root, self.topic) / str(self.queue_id)
 
     # -- writing
 
@@ -238,6 +243,12 @@ class ConsumeQueue:
         """Configured size of its files in bytes."""
         return self._files.file_size
 
+    def missing_file(self) -> Path | None:
+        """Path of the first file, if the queue has entries but no file yet; else None."""
+        if self._starts or not self.tail:
+            return None
+        return self._path(self.tail_start - self.tail_start % self._per_file)
+
     @property
     def first_entry(self) -> int:
         """Number of the first entry in the first file; the end if there is no file."""
@@ -307,26 +318,24 @@ class ConsumeQueue:
         """
         starts, last = [], -1
         if folder.sizes is None:
-            raise NotADirectoryError(
-                f"{self._folder / folder.name} is not a folder, as that of a consume queue must be"
-            )
+            raise NotADirectoryError(f"{self._directory} is not a folder, as that of a consume queue must be")
         for name, size in folder.sizes.items():
             start = segment_start(name)
             last = -1
             if start is None:
-                _log.warning("%s is not a consume queue file, ignored", self._folder / folder.name / name)
-            elif self._has_size(folder.name, name, size):
+                _log.warning("%s is not a consume queue file, ignored", self._directory / name)
+            elif self._has_size(name, size):
                 last = start // self.width
                 starts.append(last)
         self._starts = starts
         if last >= 0:
             self._head, self._head_start, self._is_head_all = folder.head, last, folder.is_head_all
 
-    def _has_size(self, folder: str, name: str, size: int) -> bool:
+    def _has_size(self, name: str, size: int) -> bool:
         files = self._files
         if size == files.file_size:
             return True
-        return has_size(files.fs, self._folder / folder / name, size, files.file_size, self.size_key)
+        return has_size(files.fs, self._directory / name, size, files.file_size, self.size_key)
 
     def _end_at(self, physical_end: int, expected_end: int = 0) -> None:
         """Set the end after the last entry of a message that ends at ``physical_end`` of the log or before."""
@@ -425,8 +434,7 @@ class ConsumeQueue:
     def _path(self, start: int) -> Path:
         path = self._paths.get(start)
         if path is None:
-            path = self._folder.joinpath(str(self.queue_id), segment_name(start * self.width))
-            self._paths[start] = path
+            path = self._paths[start] = self._directory / segment_name(start * self.width)
         return path
 
     def _is_filled(self, raw: bytes, physical_end: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from pathlib import Path
 
 from rocketmq_py.core.paths import component_fault, quoted_name
@@ -14,6 +15,7 @@ from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.confirm_offset import Entries
 from rocketmq_py.store.queue.consume_queue import HEAD_BYTES, ConsumeQueue
+from rocketmq_py.store.queue.new_files import NewFiles
 from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds
 from rocketmq_py.store.settings import StoreConfig
 
@@ -30,11 +32,12 @@ class QueueTable:
 
     :param is_batched: returns whether new queues of a topic are batch consume queues.
     :param stored_at: returns the store timestamp of the record at an offset of the log, in milliseconds.
+    :param thread: an executor with one thread, which makes the first files of new queues.
     """
 
     def __init__(
         self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, is_batched: Callable[[str], bool],
-        stored_at: Callable[[int], int],
+        stored_at: Callable[[int], int], thread: Executor,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._layout = layout
@@ -44,6 +47,7 @@ class QueueTable:
         self._batch_files = OpenFiles(fs, config.batch_queue_file_size, config.max_open_queue_files)
         self._budget = _CHECKED_BYTES
         self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
+        self.new_files = NewFiles(fs, thread, self._has_entries_of)
         self._ids: dict[str, set[int]] = {}
         """Ids of the queues of each topic."""
         self.damaged: dict[tuple[str, int], str] = {}
@@ -60,17 +64,23 @@ class QueueTable:
             raise MessageIllegal(f"topic {quoted_name(topic)} cannot have a consume queue: {fault}")
         queue = self._make(topic, queue_id, batched=batched or self._is_batched(topic))
         self._add(queue)
+        self.new_files.add(queue.entry_queue)
         return queue
 
     def _add(self, queue: ConsumeQueue) -> None:
         self.by_key[queue.topic, queue.queue_id] = queue
         self._ids.setdefault(queue.topic, set()).add(queue.queue_id)
 
+    def _has_entries_of(self, queue: ConsumeQueue) -> bool:
+        found = self.by_key.get((queue.topic, queue.queue_id))
+        return found is not None and found.entry_queue is queue
+
     def _make(self, topic: str, queue_id: int, *, batched: bool) -> ConsumeQueue:
-        directory = self._layout.topic_directory(topic, batched=batched)
         if batched:
-            return BatchConsumeQueue(topic, queue_id, directory, self._batch_files, self._stored_at)
-        return ConsumeQueue(topic, queue_id, directory, self._files)
+            return BatchConsumeQueue(
+                topic, queue_id, self._layout.batch_consume_queue, self._batch_files, self._stored_at
+            )
+        return ConsumeQueue(topic, queue_id, self._layout.consume_queue, self._files)
 
     def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         return self.by_key.get((topic, queue_id)) or self.create(topic, queue_id)
@@ -223,8 +233,10 @@ class QueueTable:
         ids = self._ids.pop(topic, None)
         if ids is None:
             return
-        for queue_id in ids:
-            self.by_key.pop((topic, queue_id)).remove_files()
+        queues = [self.by_key.pop((topic, queue_id)) for queue_id in ids]
+        with self.new_files.lock:  # none of its files is being made, and none will be
+            for queue in queues:
+                queue.remove_files()
         for folder in self._layout.topic_directories(topic):
             for queue_id in ids:
                 self._remove_rest(folder / str(queue_id))
@@ -249,5 +261,6 @@ class QueueTable:
         return self._files.take_dirty() + self._batch_files.take_dirty()
 
     def close(self) -> None:
+        self.new_files.close()
         self._files.close()
         self._batch_files.close()

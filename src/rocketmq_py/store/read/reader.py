@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress, islice
 from struct import Struct
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from rocketmq_py.store.fs.filesystem import Buffer
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
-from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, places
+from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, columns
 from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
 from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig, delay_levels
 from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
@@ -32,6 +33,11 @@ _WORTH_LENDING = 16 * 1024
 _MAX_SCANNED = 16_000
 """Maximum number of entries that one read scans, for any number of messages: some 10 ms with a filter."""
 
+_LOOKED_AT = 4
+"""Number of entries read together for each requested message, if a filter is given. If fewer than one in so many match,
+entries are read in turn.
+"""
+
 _CHECKED, _CHECKED_BYTES = 512, 1024 * 1024
 """Maximum number of records, and of their bytes, that are loaded from disk for one read with a filter."""
 
@@ -43,6 +49,14 @@ MessageFilter = Callable[[bytes], bool]
 
 If the filter has an attribute ``most_records``, a read tests at most that many records.
 """
+
+
+class _Chosen(NamedTuple):
+    """Commit log offsets and sizes of the records to read, and the number of entries that they were chosen from."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    seen: int
 
 
 class Reader:
@@ -91,8 +105,8 @@ class Reader:
             self.check_entries(queue, offset, scanned, residency)
         if isinstance(queue, BatchConsumeQueue):
             return self._get_units(queue, offset, max_count, limit, accepts, message_filter, bulk, residency)
-        if accepts is None and message_filter is None:
-            result = self._get_all(queue, offset, max_count, limit, allow_view, bulk, residency)
+        if message_filter is None:
+            result = self._get_all(queue, offset, max_count, limit, accepts, allow_view, bulk, residency)
             if result is not None:
                 return result
         return self._get_some(queue, offset, max_count, limit, accepts, message_filter, bulk, residency)
@@ -103,30 +117,29 @@ class Reader:
         offset: int,
         max_count: int,
         limit: int,
+        accepts: Accepts | None,
         allow_view: bool,
         bulk: bool,
         residency: Residency | None,
     ) -> GetResult | None:
-        """Fast path: no filter, and all records near the end of the log and in one file; None otherwise."""
+        """Fast path: all records near the end of the log and in one file; None otherwise."""
         config, log = self._config, self._log
         most = min(limit, config.max_transfer_bytes_on_message_in_memory)
         # A bulk read can request any number of entries; read no more than fit into the byte limit.
         count = min(max_count, most // MIN_SIZE + 1 if bulk else config.max_transfer_count_on_message_in_memory)
-        raw = queue.read(offset, count)
-        if not raw or count < 1:
+        chosen = self._chosen(queue, offset, count, most, max_count, accepts)
+        if chosen is None:
             return None
-        starts, sizes = places(raw)
+        starts, sizes, seen = chosen
         total = sum(sizes)
-        if total > most:
-            fitting = max(bisect_right(list(accumulate(sizes)), most), 1)
-            starts, sizes = starts[:fitting], sizes[:fitting]
-            total = sum(sizes)
         first, end = starts[0], starts[-1] + sizes[-1]
         base = first - first % log.file_size
         buffer = log.buffers.get(base)
         if buffer is None or end > base + log.file_size or log.end - first > self._near:
             return None
         if first < log.hot_from:
+            if seen != len(sizes):
+                return None
             if residency is not None:
                 self._check(starts, sizes, residency)
             places_in_file = [at - base for at in starts]
@@ -134,13 +147,34 @@ class Reader:
                 return None
         body: bytes | memoryview
         if end - first != total:
-            body = b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
+            body = _gathered(buffer, base, starts, sizes, total)
         elif allow_view and total >= _WORTH_LENDING:
             body = memoryview(buffer)[first - base : end - base]
         else:
             body = buffer[first - base : end - base]
-        following = offset + len(sizes)
-        return GetResult(GetStatus.FOUND, body, len(sizes), following, queue.min_offset, queue.max_offset)
+        return GetResult(GetStatus.FOUND, body, len(sizes), offset + seen, queue.min_offset, queue.max_offset)
+
+    def _chosen(
+        self, queue: ConsumeQueue, offset: int, count: int, most: int, max_count: int, accepts: Accepts | None
+    ) -> _Chosen | None:
+        """Choose the first ``count`` records from ``offset`` on that match, of at most ``most`` bytes; at least one.
+
+        None if there is none, or if few match or they might have more bytes and therefore entries must be read in turn.
+        """
+        raw = queue.read(offset, count)
+        if not raw or count < 1:
+            return None
+        starts, sizes, codes = columns(raw)
+        matching = len(codes) if accepts is None else sum(map(accepts, codes))
+        if accepts is not None and matching < len(codes):
+            if matching * _LOOKED_AT < len(codes):
+                return None
+            scanned = min(count * _LOOKED_AT, self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, None))
+            return _matching(queue.read(offset, scanned), scanned, queue.max_offset - offset, accepts, count, most)
+        if sum(sizes) <= most:
+            return _Chosen(starts, sizes, len(sizes))
+        fitting = max(bisect_right(list(accumulate(sizes)), most), 1)
+        return _Chosen(starts[:fitting], sizes[:fitting], fitting)
 
     def _get_some(
         self,
@@ -462,6 +496,34 @@ class Reader:
 def _is_hot(queue: ConsumeQueue, offset: int) -> bool:
     """True if the entries of a queue from ``offset`` on count as in memory: this process wrote them recently."""
     return offset >= queue.loaded_end and offset >= queue.max_offset - HOT_ENTRIES
+
+
+def _matching(raw: bytes, scanned: int, there: int, accepts: Accepts, count: int, most: int) -> _Chosen | None:
+    """Choose the first ``count`` records that match from raw entries.
+
+    None if fewer match and there are more entries, or if the records might have more than ``most`` bytes.
+
+    :param scanned: number of entries requested. :param there: number of entries in the queue.
+    """
+    if len(raw) != min(scanned, there) * CONSUME_QUEUE_ENTRY:
+        return None
+    starts, sizes, codes = columns(raw)
+    kept = list(islice(compress(range(len(codes)), map(accepts, codes)), count))
+    seen = kept[-1] + 1 if len(kept) == count else len(codes)
+    if not kept or (len(kept) < count and seen < there):
+        return None
+    chosen = tuple([sizes[at] for at in kept])
+    if sum(chosen) + max(sizes[:seen]) > most:
+        return None
+    return _Chosen(tuple([starts[at] for at in kept]), chosen, seen)
+
+
+def _gathered(buffer: Buffer, base: int, starts: Sequence[int], sizes: Sequence[int], total: int) -> bytes:
+    """Return a copy of the records at ``starts``, one after the other, from the file that begins at ``base``."""
+    if total < _WORTH_LENDING:
+        return b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
+    with memoryview(buffer) as view:  # its slices copy nothing, but cost more time each
+        return b"".join([view[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
 
 
 def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:

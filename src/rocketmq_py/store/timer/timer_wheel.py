@@ -213,6 +213,16 @@ class TimerLog:
             if at == before:
                 return
 
+    def unit_before(self, end: int, most: int) -> int:
+        """Position of an entry at most ``most`` entries before ``end``."""
+        at = max(min(self._files, default=0), end - most * UNIT_SIZE)
+        return at - (at - self._begin(at)) % UNIT_SIZE
+
+    def rest_of_file(self, position: int) -> int:
+        """Bytes from a position to the end of its file if no entry fits there; else 0."""
+        room = self._file_size - position % self._file_size
+        return room if room < UNIT_SIZE + _BLANK.size else 0
+
     def _step_back(self, messages_end: int) -> None:
         """Drop the last entries whose messages begin at ``messages_end``, the end of the commit log, or later."""
         while (newest := self.newest()) is not None and newest.physical >= messages_end:
@@ -385,6 +395,12 @@ class TimerCheckpoint:
     def take_master_state(self, data: bytes) -> None:
         """Take over a master's checkpoint, except the positions of this broker's own files."""
         self.read_ms, _, _, self.master_offset, self.state_version, self.timestamp, self.counter = _fields(data)
+
+    def reset(self) -> None:
+        """Forget all progress, as if there were no file."""
+        self.exists = False
+        self.read_ms = self.log_end = self.queue_offset = self.master_offset = 0
+        self.state_version = self.timestamp = self.counter = 0
 
     def encode(self) -> bytes:
         """Content of the file; slaves request the same bytes."""

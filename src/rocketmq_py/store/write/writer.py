@@ -226,7 +226,13 @@ class Writer:
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
         """Append messages so that they are adjacent in one file of the log. Errors as of :meth:`append`."""
         total = sum(self._size_bound(record) for record in records)
-        self._check_room(total)
+        self._check_refusal()
+        self._check_total(total)
+        if self._position + total > self._log.file_size - BLANK_SIZE:
+            try:
+                self._roll()
+            except OSError as e:
+                raise _cannot_grow(e) from e
         return [self.append(record) for record in records]
 
     def _size_bound(self, record: NewRecord) -> int:
@@ -239,17 +245,16 @@ class Writer:
         topic = len(record.topic.encode()) + 2
         return self._overhead + 12 + len(record.body) + topic + len(record.properties)
 
-    def _check_room(self, total: int) -> None:
-        """Roll over to the next file if ``total`` bytes do not fit into this one."""
+    def _check_refusal(self) -> None:
+        if self._refusal is not None:
+            raise StoreNotWritable(f"the store refuses messages: {self._refusal}")
+
+    def _check_total(self, total: int) -> None:
+        """:raises MessageIllegal: records of ``total`` bytes do not fit into one file."""
         if total > self._log.file_size - BLANK_SIZE:
             raise MessageIllegal(
                 f"messages of {total} bytes together do not fit into a commit log file of {self._log.file_size}"
             )
-        if self._position + total > self._log.file_size - BLANK_SIZE:
-            try:
-                self._roll()
-            except OSError as e:
-                raise _cannot_grow(e) from e
 
     def append_batch(self, batch: NewBatch) -> AppendedBatch:
         """Append the messages of a batch body, adjacent in the log.
@@ -335,7 +340,7 @@ class Writer:
         flags = batch.sys_flag | self._host_flag | (BORN_HOST_V6 if len(batch.born_host) > 8 else 0)
         layout, topic, host = head_struct(flags), queue.topic_part, self._host
         sizes = [layout.size + 2 + len(topic) + len(body) + len(own) for _, body, own in messages]
-        self._check_room(sum(sizes))
+        self._check_total(sum(sizes))
         largest = max((len(body) for _, body, _ in messages), default=0)
         position = self._make_room(sum(sizes), largest, max((len(own) for _, _, own in messages), default=0))
         now, offset, physical, physicals = self.now(), queue.next_offset, self._start + position, []
@@ -431,8 +436,7 @@ class Writer:
         :raises MessageIllegal: body or properties are too large, or the records do not fit into a file.
         :raises StoreNotWritable: the store refuses writes, or the log cannot grow.
         """
-        if self._refusal is not None:
-            raise StoreNotWritable(f"the store refuses messages: {self._refusal}")
+        self._check_refusal()
         end = self._log.file_size - BLANK_SIZE
         if body > self._config.max_message_size or properties > MAX_PROPERTIES or size > end:
             raise self._too_large(body, properties)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rocketmq_py.broker.cluster.role import NO_MASTER, Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 
@@ -90,3 +92,46 @@ def test_a_slave_that_may_not_act_does_not_act() -> None:
     assert not master.update_smallest_id(1, "s:1")
     assert not off.is_acting
     assert not master.is_acting
+
+
+def test_names_and_ids_are_those_of_the_settings() -> None:
+    assert (slave().name, slave().broker_id, slave().is_slave) == ("SLAVE", 1, True)
+    role = Role(BrokerConfig(broker_role="SYNC_MASTER", total_replicas=3), 10911)
+    assert (role.name, role.broker_id, role.is_slave, role.alive_replicas) == ("SYNC_MASTER", 0, False, 3)
+    assert (role.ha_port, Role(BrokerConfig(ha_listen_port=7), 10911).ha_port) == (10912, 7)
+
+
+def test_only_a_new_address_of_the_master_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    role = slave()
+    with caplog.at_level("INFO"):
+        role.update_master("one", "m:1", "m:2")
+        role.update_master("one", "m:1", "m:3")
+        role.update_master("one", None, None)
+    assert [record.message for record in caplog.records] == [
+        "the master of broker-a is m:1", "the master of broker-a is unknown",
+    ]  # fmt: skip
+    assert role.master == Master(None, "m:3")
+
+
+def test_a_slave_with_the_smallest_id_acts_until_a_smaller_one_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    role, heard = slave(enable_slave_acting_master=True), list[bool]()
+    role.add_acting_listener(heard.append)
+    role.update_master("one", "m:1", "m:2")
+    assert not role.is_acting
+    assert not role.update_smallest_id(0, "m:1"), "nothing new"
+    assert role.update_smallest_id(1, "s:1")
+    assert (role.is_acting, heard, role.master) == (True, [True], Master(None, "m:2"))
+    assert not role.update_smallest_id(1, "s:1")
+    assert role.update_smallest_id(2, "x:1")
+    assert (role.is_acting, heard) == (False, [True, False])
+    assert role.update_smallest_id(3, "y:1")
+    assert heard == [True, False], "nothing changed for this one"
+    assert role.update_smallest_id(1, "s:1")
+    role.update_master("one", "m:1", "m:2")
+    assert role.update_smallest_id(0, "m:1")
+    assert (role.is_acting, heard) == (False, [True, False, True, False])
+    assert role.master == Master("m:1", "m:2"), "the master has reported already"
+    said = [record.message for record in caplog.records]
+    assert said[:2] == ["broker broker-a: the smallest id is now 1, at s:1", "broker broker-a (id 1) acts as master"]
+    assert said.count("broker broker-a (id 1) does not act as master any more") == 2
+    assert said.count("broker broker-a (id 1) acts as master") == 2

@@ -134,6 +134,7 @@ def test_every_own_key_is_listed_as_such(field: str) -> None:
 def test_settings_that_java_lacks_have_their_documented_defaults() -> None:
     ours = java_settings(BrokerConfig()) | java_settings(StoreConfig())
     assert {key: ours[key] for key in OURS & ours.keys()} == {
-        "enableTopicMessageTypeCheck": "false", "haAllowedSlaves": "", "maxOpenQueueFiles": "512",
+        "acceptLoss": "false", "enableTopicMessageTypeCheck": "false", "haAllowedSlaves": "",
+        "maxOpenQueueFiles": "512",
         "slaveKeepLargerOffset": "false", "slaveSyncInterval": "60000",
     }  # fmt: skip

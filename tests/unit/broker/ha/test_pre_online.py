@@ -120,3 +120,27 @@ def test_a_slave_takes_nothing_back(returning: Returning, monkeypatch: pytest.Mo
     monkeypatch.setattr(returning.slave.services, "route_client", returning)
     asyncio.run(returning.slave.services.take_back())
     assert returning.asked == []
+
+
+def test_what_was_taken_over_is_written_before_the_broker_serves(
+    returning: Returning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = returning.master.services
+    written: list[str] = []
+    taken: list[tuple[bytes, object]] = []
+    for name in ("offsets", "delay"):
+        monkeypatch.setattr(getattr(services, name), "persist", lambda name=name: written.append(name))
+    monkeypatch.setattr(services.timers, "take_over", lambda check, more: taken.append((check, more)))
+    returning.take_back()
+    assert written == ["offsets", "delay"]
+    [(check, more)] = taken
+    assert check == returning.slave.services.timers.checkpoint()
+    assert more is not None
+    assert (returning.asked[-1], len(returning.asked)) == (("first", Code.GET_TIMER_CHECK_POINT), 3)
+
+
+def test_without_timers_none_are_asked_for(returning: Returning) -> None:
+    returning.master.services.timers._files = None
+    returning.take_back()
+    assert Code.GET_TIMER_CHECK_POINT not in [code for _, code in returning.asked]
+    assert returning.reloaded == ["transactions", "pops"]

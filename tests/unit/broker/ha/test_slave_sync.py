@@ -293,3 +293,36 @@ def test_counts_of_timed_messages_are_taken_over(following: Following) -> None:
 
     following.run(scenario)
     assert following.slave.services.timers.metrics.total == 1
+
+
+def test_a_master_that_is_back_is_copied_at_once(following: Following) -> None:
+    """Not only when the interval is over; while there is none, nothing is asked."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        following.say()
+        await following.copied()
+        following.say(None)
+        await a_moment()
+        asked = len(following.link.asked)
+        await asyncio.sleep(2)
+        assert len(following.link.asked) == asked
+        begin = loop.time()
+        following.say()
+        await following.copied(2)
+        assert loop.time() - begin < 1
+
+    following.run(scenario)
+
+
+def test_a_stopped_slave_asks_nothing(following: Following) -> None:
+    async def scenario() -> None:
+        following.say()
+        await following.copied()
+        await following.sync.stop()
+        asked = len(following.link.asked)
+        assert following.link.is_closed
+        await asyncio.sleep(3 * DUE_EVERY)
+        assert len(following.link.asked) == asked
+
+    following.run(scenario)

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.broker.handlers import offsets
+from rocketmq_py.errors import ConnectionLost
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.group import ConsumerStatus
 from rocketmq_py.protocol.headers.offset import ResetOffset
+from rocketmq_py.server import Peer
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
@@ -133,3 +135,20 @@ def test_a_member_that_does_not_answer_is_left_out(
 def test_a_group_without_members_has_no_status(client: Client) -> None:
     answer = client.ask_task(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ConsumerStatus(topic="t", group="g"))
     assert (answer.code, answer.remark) == (1, "No Any Consumer online in the consumer group: [g]")
+
+
+def test_members_have_five_seconds_to_answer(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    seconds: list[float] = []
+
+    async def invoke(_: Peer, command: Command, timeout: float) -> Command:
+        assert (command.code, command.ext) == (221, {"topic": "t", "group": "g"})
+        seconds.append(timeout)
+        raise ConnectionLost("it has gone")
+
+    monkeypatch.setattr(Peer, "invoke", invoke)
+    member(running, "c1")
+    answer = client.ask_task(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ConsumerStatus(topic="t", group="g"))
+    assert (fastjson.loads(answer.body)["consumerTable"], seconds) == ({}, [5.0])
+    assert "consumer c1 did not return its offsets: it has gone" in caplog.text

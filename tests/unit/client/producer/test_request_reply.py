@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+import zlib
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from rocketmq_py import ClosedError, ConfigError, Message, MessageExt, MessageIllegal, reply
+from rocketmq_py.aio import ClientInstance, Producer
+from rocketmq_py.client.producer import request_reply
 from rocketmq_py.client.producer.request_reply import PendingRequests, request_of
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
-from rocketmq_py.model import MessageQueue, RecordHead
+from rocketmq_py.errors import RequestTimeout
+from rocketmq_py.model import MessageQueue, RecordHead, SendResult, SendStatus
 from rocketmq_py.properties import encode_properties
-from rocketmq_py.wire.command import Command, decode_command
+from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import FrameDecoder
 from rocketmq_py.wire.ids import UniqueKeys
+from tests.unit.client.scripted import ScriptedNetwork, route_answer, stored
 
 ASKED = {"CLUSTER": "c", "REPLY_TO_CLIENT": "me", "CORRELATION_ID": "7", "TTL": "3000"}
 
@@ -96,3 +104,107 @@ async def test_close_fails_open_requests() -> None:
         await waiter
     with pytest.raises(ClosedError):
         pending.expect(request_of(Message("t", b"x"), "me", 3))
+
+
+HOSTS = {"bornHost": "10.0.0.1:40000", "storeHost": "10.0.0.2:10911", "bornTimestamp": "5", "storeTimestamp": "6"}
+
+
+def pushed(correlation_id: str, body: bytes = b"y", sys_flag: int = 0) -> Command:
+    """A reply as a broker pushes it."""
+    ext = HOSTS | {
+        "producerGroup": "g", "topic": "c_REPLY_TOPIC", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4",
+        "queueId": "3", "sysFlag": str(sys_flag), "flag": "9", "reconsumeTimes": "2",
+        "properties": f"CORRELATION_ID\x01{correlation_id}\x02",
+    }  # fmt: skip
+    return Command(326, ext=ext, body=body)
+
+
+class Requester:
+    group = "g"
+
+    def __init__(self) -> None:
+        self.pending = PendingRequests("producer p")
+
+
+class Bystander:
+    group = "other"
+
+
+@pytest.mark.parametrize(("body", "sys_flag"), [(b"y", 0), (zlib.compress(b"y"), 1 | 0x300), (b"y", 4)])
+def test_a_pushed_reply_goes_to_the_producer_that_waits(body: bytes, sys_flag: int) -> None:
+    async def scenario() -> None:
+        handlers: dict[int, Callable[[str, Command], Command]] = {}
+        one, two = Requester(), Requester()
+        instance = SimpleNamespace(
+            members=[Bystander(), one, two], connections=SimpleNamespace(on_request=handlers.__setitem__)
+        )
+        request_reply.serve(instance)  # type: ignore[arg-type]
+        request = request_of(Message("t", b"x"), "me", 3)
+        waiter = two.pending.expect(request)
+        assert handlers[326]("b:1", pushed(request.properties["CORRELATION_ID"], body, sys_flag)).code == 0
+        found = await waiter
+        assert (found.body, found.topic, found.queue_id, found.flag) == (b"y", "c_REPLY_TOPIC", 3, 9)
+        assert (found.head.sys_flag, found.reconsume_times) == (sys_flag & ~1, 2)
+        assert (found.born_timestamp, found.store_timestamp) == (5, 6)
+        assert (found.born_host, found.store_host) == ("10.0.0.1:40000", "10.0.0.2:10911")
+        assert abs(int(found.properties["ARRIVE_TIME"]) - time.time() * 1000) < 60_000
+
+    asyncio.run(scenario())
+
+
+def test_a_reply_that_nobody_waits_for_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    handlers: dict[int, Callable[[str, Command], Command]] = {}
+    instance = SimpleNamespace(members=[Requester()], connections=SimpleNamespace(on_request=handlers.__setitem__))
+    request_reply.serve(instance)  # type: ignore[arg-type]
+    assert handlers[326]("b:1", pushed("7")).code == 0
+    [line] = caplog.messages
+    assert "broker b:1 pushed a reply from 10.0.0.1:40000 that no request of this client waits for" in line
+
+
+async def test_a_request_that_is_not_answered_says_how_far_it_came() -> None:
+    request = request_of(Message("t", b"x"), "me", 3)
+    assert "within 3 s: the request itself was not confirmed" in str(request_reply.unanswered(request, None, 3))
+    result = SendResult(SendStatus.SEND_OK, "ID", MessageQueue("t", "b", 2), 5, "OFF")
+    assert "within 0.5 s; it is stored as ID in " in str(request_reply.unanswered(request, result, 0.5))
+
+
+class Replying:
+    """A cluster whose consumer replies to each request, or does not."""
+
+    def __init__(self, *, replies: bool) -> None:
+        self.replies = replies
+        self.network = ScriptedNetwork(self.answer)
+
+    def answer(self, address: str, request: Command) -> Command | None:
+        if request.code == 105:
+            return route_answer({"b": 1} if request.ext["topic"] == "t" else None)
+        if request.code == 310:
+            properties = dict(one.split("\x01") for one in request.ext["i"].strip("\x02").split("\x02"))
+            if self.replies:
+                data = encode_command(pushed(properties["CORRELATION_ID"]))
+                asyncio.get_running_loop().call_later(0.1, self.network.transports["b:1"].deliver, data)
+            return stored(request)
+        return Command(0)
+
+
+@pytest.mark.parametrize("replies", [True, False])
+def test_a_request_ends_with_its_reply_or_in_time(replies: bool) -> None:
+    async def scenario() -> None:
+        there = Replying(replies=replies)
+        instance = ClientInstance("ns:1", timeout=1.0)
+        there.network.carry(instance.connections)
+        async with Producer("g", instance=instance) as producer:
+            if replies:
+                found = await producer.request(Message("t", b"x"), timeout=2.0)
+                assert (found.body, found.topic) == (b"y", "c_REPLY_TOPIC")
+                beats = there.network.codes().count(34)
+                await producer.request(Message("t", b"x"))
+                assert there.network.codes().count(34) == beats, "the broker knows the client"
+            else:
+                with pytest.raises(RequestTimeout, match="it is stored as"):
+                    await producer.request(Message("t", b"x"), timeout=2.0)
+            assert producer.topics() >= {"t", "_REPLY_TOPIC"}
+            assert not producer.pending.came("nothing", received({}))
+        await instance.stop()
+
+    asyncio.run(scenario())

@@ -236,3 +236,68 @@ def test_lookups_decide_like_a_scan_of_all_entries(drawn, name, any_resource):
         entries[Resource.parse("*")] = entry("*", ["Pub"])
     padding = {(one := entry(f"Cluster:{n}", ["Get"])).resource: one for n in range(100)}
     assert may(Acl({**entries}), f"Topic:{name}", "Pub") == may(Acl({**entries, **padding}), f"Topic:{name}", "Pub")
+
+
+def test_a_network_may_be_given_by_any_of_its_addresses():
+    rules = acl(entry("Topic:a", ["Pub"], ips=["10.0.0.9/24"]))
+    assert may(rules, "Topic:a", "Pub", "10.0.0.77")
+    assert not may(rules, "Topic:a", "Pub", "10.0.1.9")
+
+
+@pytest.mark.parametrize("ip", ["", "unknown", "10.0.0.300", "/tmp/socket"])
+def test_a_client_without_an_address_is_in_no_network(ip):
+    assert not may(acl(entry("Topic:a", ["Pub"], ips=["0.0.0.0/0", "::/0"])), "Topic:a", "Pub", ip)
+    assert may(acl(entry("Topic:a", ["Pub"])), "Topic:a", "Pub", ip)
+
+
+def test_a_permission_without_actions_is_refused():
+    with pytest.raises(ConfigError, match=r"The actions is empty\."):
+        entry("Topic:a", [])
+
+
+@pytest.mark.parametrize("policy", ["Custom", "custom", "CUSTOM", "Default", "default"])
+def test_a_policy_type_is_found_in_any_case(policy):
+    rules = acl(entry("Topic:a", ["Pub"]), default=[entry("Topic:b", ["Sub"])])
+    assert rules.table(policy) is (rules.custom if policy.lower() == "custom" else rules.default)
+
+
+def test_an_unknown_policy_type_is_refused():
+    with pytest.raises(ConfigError, match="'other' is not a policy type: Custom or Default is expected"):
+        acl().table("other")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "single", "covered"),
+    [("*", "Topic:a", True), ("Topic:*", "Topic:a", True), ("Topic:*", "Group:a", False), ("Topic:a*", "Topic:a", True),
+     ("Topic:a*", "Group:a", False), ("Topic:a", "Topic:a", True), ("Topic:a", "Topic:ab", False),
+     ("Topic:a", "Group:a", False), ("Topic:a", "Topic:*", False), ("topic:a", "TOPIC:a", True)],
+)  # fmt: skip
+def test_a_pattern_covers_resources_of_its_kind(pattern, single, covered):
+    assert Resource.parse(pattern).covers(Resource.parse(single)) is covered
+
+
+def test_specific_resources_come_first():
+    ranked = ["Topic:abc", "Topic:ab", "Topic:ab*", "Topic:a*", "Topic:*", "*"]
+    assert sorted(map(Resource.parse, reversed(ranked)), key=lambda one: one.rank) == [*map(Resource.parse, ranked)]
+
+
+def test_denying_wins_among_equal_resources():
+    needed = RequiredPermission(topic("a"), (Action.PUB,))
+    allow, deny = entry("Topic:a", ["Pub"]), entry("Topic:a", ["Pub"], allow=False)
+    tables = Acl({Resource.parse("Topic:a"): allow, Resource.parse("Topic:x"): deny})
+    assert "the decision is deny." in denial_reason(WHO, tables, [needed], "::1")
+
+
+@pytest.mark.parametrize(("name", "resource"), [("t", "Topic:t"), ("%RETRY%g", "Group:g"), ("%DLQ%g", "Topic:%DLQ%g")])
+def test_a_retry_topic_belongs_to_its_group(name, resource):
+    assert str(topic(name)) == resource
+
+
+@pytest.mark.parametrize("name", ["g", "%RETRY%g", "%DLQ%g"])
+def test_a_group_is_named_by_its_topics_too(name):
+    assert str(group(name)) == "Group:g"
+
+
+def test_users_are_enabled_and_ordinary_unless_said():
+    assert (WHO.is_super, WHO.enabled) == (False, True)
+    assert repr(WHO) == "User('anna', is_super=False, enabled=True)"

@@ -141,3 +141,14 @@ def test_deadlines_stay_correct_while_other_pulls_change(table: HoldTable[str]) 
     assert taken(table.expired(119)) == []
     assert taken(table.expired(120)) == ["next"]
     assert taken(table.expired(10**15)) == []
+
+
+def test_a_pull_that_ends_while_those_of_its_owner_are_removed_is_not_given_twice(table: HoldTable[str]) -> None:
+    for token, key in (("a", QUEUE), ("b", OTHER), ("c", OTHER)):
+        table.add(key, Held(5, 100, None, token, owner="me"))
+    table.add(QUEUE, Held(5, 100, None, "d", owner="you"))
+    removed = table.remove("me")
+    assert next(removed) == "a"
+    assert table.take(OTHER, lambda token: token == "b") == ["b"]
+    assert list(removed) == ["c"]
+    assert (len(table), list(table.remove("me")), table.drain()) == (1, [], ["d"])

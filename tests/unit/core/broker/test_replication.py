@@ -60,3 +60,12 @@ def test_waits_for_smaller_offsets_end_first() -> None:
 )
 def test_required_replicas_depend_on_the_slaves_present(present: int, adapts: bool, wanted: int | None) -> None:
     assert required_replicas(3, 2, present, adapts=adapts) == wanted
+
+
+def test_a_second_begins_with_its_first_millisecond() -> None:
+    rate = TransferRate(10_000)
+    rate.add(60, 10_000)
+    rate.add(30, 10_000)
+    assert (rate.room(100, 10_000), rate.last_second(10_000)) == (10, 0)
+    assert rate.room(50, 10_000) == 0
+    assert rate.last_second(11_000) == 90

@@ -32,3 +32,11 @@ def test_a_key_can_be_added_twice_and_again_after_removal(index: TopicGroupIndex
     assert index.take_group("g") == {0: "a", 2: "b"}
     index.add(0, "a", "g")
     assert index.of_topic("a") == {0: "g", 1: "h", 3: ""}
+
+
+def test_nothing_is_kept_of_names_without_keys(index: TopicGroupIndex[int]) -> None:
+    """Names come from clients: a deleted one must not fill the memory."""
+    index.take_topic("a")
+    assert index._by_group.keys() == {"g"}
+    index.take_group("g")
+    assert index._by_topic == index._by_group == {}

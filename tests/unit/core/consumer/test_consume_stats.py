@@ -28,3 +28,16 @@ def test_status_uses_javas_names():
         "pullRT": 0.0, "pullTPS": 0.0, "consumeRT": 10.0, "consumeOKTPS": 2.0, "consumeFailedTPS": 1.0,
         "consumeFailedMsgs": 10,
     }  # fmt: skip
+
+
+def test_samples_are_taken_of_every_meter():
+    stats = ConsumeStats.starting(0.0)
+    meters = (stats.pulled, stats.consumed, stats.ok, stats.failed, stats.failed_hour)
+    for meter in meters:
+        meter.add(60, 0.6)
+    stats.sample(10.0)
+    for meter in meters:
+        meter.add(1200, 1.2)
+    stats.sample(70.0)
+    stats.sample(80.0)
+    assert [meter.recent() for meter in meters] == [1200, 1200, 1200, 1200, 1260]

@@ -262,3 +262,100 @@ def test_any_listener_results_keep_all_messages_in_order(results, size, chunk, s
         assert queue.count == next_pull - committed
         assert queue.size == 2 * queue.count
         assert queue.min_offset in (committed, -1)
+
+
+def test_the_numbers_of_java():
+    assert (orderly.LOCK_LIVE, orderly.LOCK_REFRESH, orderly.RELOCK_DELAY) == (30.0, 20.0, 3.0)
+    assert (orderly.MAX_CONTINUOUS, orderly.MAX_RECONSUME, orderly.PAUSES) == (60.0, 2147483647, (0.01, 30.0))
+
+
+def test_a_lock_is_renewed_after_twenty_seconds():
+    queue = OrderedQueue(QUEUE, 0.0)
+    assert (queue.locked_at, queue.is_stale(0.0)) == (None, True)
+    queue.lock(100.0)
+    assert (queue.locked_at, queue.is_stale(119.9), queue.is_stale(120.0)) == (100.0, False, True)
+    queue.unlock()
+    assert (queue.locked_at, queue.is_stale(100.0), queue.is_usable(100.0)) == (None, True, False)
+
+
+@pytest.mark.parametrize(
+    ("needs_lock", "locked", "dropped", "allowed"),
+    [(True, True, False, True), (True, True, True, True), (True, False, False, False),
+     (False, False, False, True), (False, False, True, False)],
+)  # fmt: skip
+def test_offsets_are_committed_with_the_lock_or_while_assigned(needs_lock, locked, dropped, allowed):
+    queue = OrderedQueue(QUEUE, 0.0, needs_lock=needs_lock)
+    if locked:
+        queue.lock(0.0)
+    queue.dropped = dropped
+    assert queue.may_commit(30.0) is allowed
+
+
+def test_kept_messages_count_and_are_first():
+    queue = queue_with(3, 4, 5)
+    queue.keep(of(3, 9))
+    assert (queue.count, queue.size, queue.min_offset, offsets_of(queue.kept)) == (3, 6, 3, [3])
+    assert offsets_of(queue.waiting()) == [4, 5]
+    queue.discard(of(3, 4))  # one that is kept does not wait
+    assert (queue.count, queue.size, offsets_of(queue.kept)) == (2, 4, [3])
+    assert queue.commit([]) == 5
+    assert (queue.count, queue.size, queue.kept) == (1, 2, [])
+    assert queue.commit(of(5)) == 6
+    assert (queue.count, queue.size, queue.min_offset) == (0, 0, -1)
+
+
+def test_the_size_includes_kept_messages_when_offsets_come_again():
+    queue = queue_with(3, 4)
+    queue.keep(of(3))
+    queue.put(of(4))
+    assert (queue.count, queue.size) == (2, 4)
+
+
+def test_no_batch_is_under_way_before_and_after_a_run():
+    run = run_of(queue_with(3, 4, 5), size=2)
+    assert run.under_way() == ()
+    batch = run.next(0.0)
+    assert offsets_of(run.under_way()) == [3, 4]
+    run.report(batch, SUCCESS)
+    assert offsets_of(run.under_way()) == [5]
+    batch = run.next(0.0)
+    run.report(batch, SUSPEND, auto_commit=False, pause=0.5)
+    assert run.under_way() == ()
+    assert (run.end, run.requested_pause, run.auto_commit, offsets_of(run.failed)) == (RunEnd.SUSPEND, 0.5, False, [5])
+    assert run.calls == 2
+
+
+def test_a_new_run_has_no_result():
+    run = run_of(queue_with(3))
+    assert (run.calls, run.stopped, run.end, run.failed, run.requested_pause, run.auto_commit) == (
+        0, False, None, (), None, True,
+    )  # fmt: skip
+    assert run.settle() == (0, None)
+
+
+def test_results_are_settled_once():
+    queue = queue_with(3, 4, 5)
+    run = run_of(queue)
+    consume(run, SUCCESS, SUCCESS)
+    assert run.settle() == (2, 5)
+    assert run.settle() == (0, None)
+    consume(run, SUCCESS)
+    assert run.settle() == (1, 6)
+
+
+def test_a_commit_and_kept_messages_are_settled_together():
+    queue = queue_with(3, 4, 5)
+    run = run_of(queue)
+    consume(run, COMMIT, SUCCESS, auto_commit=False)
+    assert run.settle() == (2, 4)
+    assert (offsets_of(queue.kept), offsets_of(queue.waiting())) == ([4], [5])
+
+
+def test_a_run_uses_its_worker_for_exactly_a_minute_at_most():
+    queue = queue_with(3)
+    queue.lock(90.0)
+    assert run_of(queue, now=40.0).next(100.0) is not None
+    late = run_of(queue, now=39.9)
+    assert late.next(100.0) is None
+    assert late.end is RunEnd.TIME
+    assert late.next(50.0) is None  # the reason stays

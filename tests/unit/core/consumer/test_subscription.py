@@ -87,3 +87,15 @@ def test_differences_are_reported_by_topic() -> None:
     sql = SubscriptionData(topic="T", sub_string="a > 1", sub_version=1, expression_type="SQL92")
     found = differences([SubscriptionData.parse("T", "a", 1)], [sql, SubscriptionData.parse("U", "*", 1)])
     assert found == ["topic T: 'a' here, 'a > 1' there", "topic U: not subscribed here, '*' there"]
+
+
+def test_members_that_filter_by_different_conditions_differ():
+    these, those = ([SubscriptionData.parse("T", f"a > {n}", 0, "SQL92")] for n in (1, 2))
+    assert differences(these, those) == ["topic T: 'a > 1' here, 'a > 2' there"]
+    assert differences(these, these) == []
+    assert differences(these, []) == ["topic T: 'a > 1' here, not subscribed there"]
+    assert differences([], those) == ["topic T: not subscribed here, 'a > 2' there"]
+
+
+def test_a_subscription_of_a_pull_has_no_version():
+    assert parse_subscription("T", "a || b", None).sub_version == 0

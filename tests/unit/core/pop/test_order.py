@@ -124,3 +124,10 @@ def test_an_entry_equals_that_of_java() -> None:
         60_006,
     )
     assert info.counts == {5: 1, 6: 2}
+
+
+def test_a_new_entry_has_no_pop() -> None:
+    info = OrderInfo()
+    assert (info.attempt_id, info.acked_bits, info.invisible_ms, info.last_pop_time, info.pop_time, info.offsets) == (
+        None, 0, None, 0, 0, [],
+    )  # fmt: skip

@@ -1,14 +1,20 @@
 import pytest
 
 from rocketmq_py.core.pop.receipts import (
+    ALL_QUEUES,
+    GIVE_BACK,
+    RENEW_AT,
     BrokerClock,
     PoppedMessage,
     PopQueue,
+    PopRun,
     are_retries_used_up,
     attach_receipts,
     batch_acks,
     init_mode,
+    missing_offsets,
     retry_delay,
+    split_by_queue,
 )
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
@@ -190,3 +196,76 @@ def test_its_repr_shows_the_held_messages():
     assert "1 messages" in repr(queue)
     queue.dropped = True
     assert "dropped" in repr(queue)
+
+
+def test_a_renewed_receipt_replaces_the_one_of_a_held_message():
+    one, other = message(5), message(6)
+    queue, found = held(one, other, visible_at=10.0)
+    renewed = found[0].receipt._replace(pop_time=2000)
+    queue.renew(one, renewed, 20.0)
+    assert (queue.is_fresh(one, 19.9), queue.is_fresh(one, 20.0), queue.is_fresh(other, 10.0)) == (True, False, False)
+    assert [receipt for _, receipt in queue.receipts([one, other])] == [renewed, found[1].receipt]
+    queue.ack([one])
+    assert queue.to_ack() == [(PoppedMessage(one, renewed), 20.0)]
+    queue.renew(one, renewed, 30.0)
+    assert not queue.holds(one)
+    assert queue.receipts([one, other]) == found[1:]
+
+
+def test_popped_messages_are_invisible_to_other_clients():
+    assert PopQueue.has_invisible_time
+    assert PopRun.has_invisible_time
+
+
+def test_messages_that_only_the_header_lists_are_missing():
+    told = answer(start_offset_info="0 0 4;1 0 2", msg_offset_info="0 0 5,7;1 0 2,3")
+    found = attach_receipts([message(7), message(2, topic="%RETRY%g_T")], "T", "b", told, order=False)
+    assert missing_offsets(found, told) == [(("0", 0), 5), (("1", 0), 3)]
+    assert missing_offsets(found[:0], told) == [(("0", 0), 5), (("0", 0), 7), (("1", 0), 2), (("1", 0), 3)]
+    assert missing_offsets(found, answer()) == []
+
+
+def test_the_constants_of_a_pop():
+    assert (ALL_QUEUES, GIVE_BACK, RENEW_AT) == (-1, 1.0, 0.4)
+
+
+def test_a_clock_set_back_by_up_to_a_minute_is_not_believed():
+    clock, receipt = BrokerClock(), ExtraInfo(0, 100_000, 5000, 0, "0", "b", 0, 0)
+    clock.observe(100_000, 0.0)
+    clock.observe(40_000, 0.0)  # exactly a minute less
+    assert clock.overdue(receipt, 0.0) == -5.0
+    clock.observe(39_999, 0.0)
+    assert clock.overdue(receipt, 0.0) == pytest.approx(-65.001)
+
+
+# -- orderly pops
+
+
+def runs(*messages, visible_at=60.0):
+    queue, found = held(*messages, visible_at=visible_at)
+    return queue, split_by_queue(queue, found, 1.0, visible_at)
+
+
+def test_an_orderly_pop_is_split_by_queue():
+    messages = [message(5, 0, body=b"ab"), message(9, 1), message(6, 0)]
+    queue, (first, second) = runs(*messages)
+    assert [run.queue for run in (first, second)] == [messages[0].queue, messages[1].queue]
+    assert (first.waiting(), second.waiting()) == ([messages[0], messages[2]], [messages[1]])
+    assert (first.count, first.size, first.pulled_at, first.owner is queue) == (2, 3, 1.0, True)
+    assert not first.needs_lock
+
+
+def test_an_orderly_pop_is_usable_until_its_messages_are_visible_again():
+    _, [run] = runs(message(5), visible_at=10.0)
+    assert (run.is_usable(9.9), run.may_commit(9.9)) == (True, True)
+    assert (run.is_usable(10.0), run.may_commit(10.0)) == (False, False)
+
+
+@pytest.mark.parametrize("way", ["commit", "keep", "discard"])
+def test_consumed_messages_of_an_orderly_pop_are_acked_at_once(way):
+    one, other = message(5, body=b"ab"), message(6)
+    _, [run] = runs(one, other)
+    getattr(run, way)([one])
+    assert (run.waiting(), run.size, run.kept) == ([other], 1, [])
+    assert run.take_done() == [one]
+    assert run.take_done() == []

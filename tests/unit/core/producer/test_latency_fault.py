@@ -137,3 +137,8 @@ def test_the_detector_probes_each_broker_periodically() -> None:
 def test_invalid_latency_tables_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         LatencyFaultTolerance(**options).check()  # type: ignore[arg-type]
+
+
+def test_the_defaults_are_javas() -> None:
+    options = LatencyFaultTolerance()
+    assert (options.detect_timeout, options.detect_interval) == (0.2, 2.0)

@@ -7,17 +7,26 @@ from collections import Counter
 import pytest
 
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
-from rocketmq_py.core.producer.send_attempts import NoMasterError, RoundRobin, SendAttempts, is_retried, select_by_hash
+from rocketmq_py.core.producer.send_attempts import (
+    NoMasterError,
+    RoundRobin,
+    SendAttempts,
+    is_retried,
+    reached_no_broker,
+    select_by_hash,
+)
 from rocketmq_py.errors import (
     BrokerError,
     ConnectError,
+    FlushTimeout,
     MessageIllegal,
+    NetworkError,
     NoRouteError,
     NotLeader,
     RequestTimeout,
     RocketMQError,
 )
-from rocketmq_py.model import MessageQueue
+from rocketmq_py.model import MessageQueue, SendResult, SendStatus
 
 A = [MessageQueue("t", "a", i) for i in range(4)]
 B = [MessageQueue("t", "b", i) for i in range(4)]
@@ -145,3 +154,101 @@ def test_the_broker_of_a_logical_queue_is_avoided() -> None:
     queues = [MessageQueue("t", "__syslo__global__", i) for i in range(4)]
     turn = RoundRobin()
     assert {turn.pick(queues, "a", lambda queue: "ab"[queue.queue_id % 2]).queue_id for _ in range(20)} == {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("error", "reached"),
+    [
+        (ConnectError("refused"), False), (NoMasterError("no"), False), (NetworkError("cut before"), False),
+        (RequestTimeout("sent"), True), (BrokerError.of(1, "no"), True), (NoRouteError("no topic"), True),
+    ],
+)  # fmt: skip
+def test_what_reached_a_broker_may_be_stored(error: RocketMQError, reached: bool) -> None:
+    assert reached_no_broker(error) is not reached
+
+
+def test_response_codes_to_retry_may_be_chosen() -> None:
+    assert is_retried(BrokerError.of(13, "illegal"), frozenset({13}))
+    assert not is_retried(BrokerError.of(1, "no"), frozenset({13}))
+    assert is_retried(FlushTimeout(10, "stored", "a:1"), frozenset())
+
+
+def test_an_attempt_with_retries_left_is_shorter_than_the_send() -> None:
+    way = delivery(deadline=3.0, retries=1)
+    assert way.until == float("inf")
+    way.begin(1.0)
+    assert way.until == 3.0
+    way.attempt_seconds = 0.5
+    way.begin(1.0)
+    assert way.until == 1.5
+    way.begin(2.75)
+    assert way.until == 3.0
+    way.retries = 0
+    way.begin(1.0)
+    assert way.until == 3.0
+
+
+def test_the_next_attempt_is_timed_from_the_end_of_its_pause() -> None:
+    way = delivery(deadline=10.0, retries=2)
+    way.attempt_seconds = 0.5
+    pause = way.failed(RequestTimeout("no"), now=1.0)
+    assert way.until == pytest.approx(1.0 + pause + 0.5)
+    way = delivery(deadline=10.0, retries=2)
+    way.attempt_seconds = 0.5
+    assert way.failed(BrokerError.of(1500, "bye"), now=1.0) == 0.0
+    assert (way.until, way.got_go_away, way.failures) == (1.5, True, 0)
+    pause = way.failed(BrokerError.of(501, "not the leader"), now=1.0)
+    assert way.until == pytest.approx(1.0 + pause + 0.5)
+
+
+def test_a_wait_extends_both_deadlines() -> None:
+    way = delivery(deadline=3.0)
+    way.begin(0.0)
+    way.until = 2.0
+    way.wait_longer(0.25)
+    assert (way.deadline, way.until) == (3.25, 2.25)
+
+
+def sent(status: SendStatus) -> SendResult:
+    return SendResult(status, "id", "offset-id", A[0], 1)
+
+
+def test_a_message_that_is_not_stored_safely_is_an_error_with_its_result() -> None:
+    way = delivery()
+    assert way.not_stored_safely(sent(SendStatus.SEND_OK), "a:1") is None
+    assert way.stored is None
+    result = sent(SendStatus.FLUSH_DISK_TIMEOUT)
+    error = way.not_stored_safely(result, "a:1")
+    assert isinstance(error, FlushTimeout)
+    assert (error.code, way.stored) == (10, result)
+    assert "FLUSH_DISK_TIMEOUT" in str(error)
+
+
+def test_a_send_has_no_retries_unless_said() -> None:
+    way = SendAttempts(OutgoingMessage("t", "id", b"x", b""), 3.0)
+    assert (way.retries, way.tried, way.failures, way.waits, way.got_go_away) == (0, (), 0, False, False)
+    assert (way.retry_not_stored_safely, way.stored, way.queue) == (False, None, None)
+
+
+def test_the_last_retry_is_the_last_attempt() -> None:
+    way = delivery(retries=1)
+    way.failed(RequestTimeout("no"), now=0.0)
+    assert (way.retries, way.queue) == (0, None)
+    with pytest.raises(RequestTimeout):
+        way.failed(RequestTimeout("no"), now=0.0)
+
+
+def test_a_failure_gives_up_the_queue_of_the_attempt() -> None:
+    way = delivery(retries=1)
+    first = way.next_queue(A + B, RoundRobin())
+    way.tried += (first.broker_name,)
+    way.failed(RequestTimeout("no"), now=0.0)
+    assert way.next_queue(A + B, RoundRobin()).broker_name != first.broker_name
+
+
+def test_a_first_failure_has_no_note() -> None:
+    way = delivery(retries=0)
+    way.tried = ("a",)
+    with pytest.raises(ConnectError) as caught:
+        way.failed(ConnectError("no"), now=0.0)
+    assert not hasattr(caught.value, "__notes__")

@@ -145,3 +145,8 @@ def test_a_message_has_one_delivery_time_property(wish: dict[str, Any], properti
 def test_contradictory_delivery_times_are_refused(wish: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Message("t", b"x", **wish)
+
+
+def test_a_delay_in_seconds_has_priority() -> None:
+    assert due_ms({"TIMER_DELAY_SEC": "4", "TIMER_DELAY_MS": "4300"}, 5_000, 1_500, 1_000) == 5_500
+    assert due_ms({"TIMER_DELAY_MS": "4300", "TIMER_DELIVER_MS": "5100"}, 5_000, 1_000, 1_000) == 5_300

@@ -334,3 +334,13 @@ def test_ranges_that_are_not_as_they_should_be_are_left_to_be_decoded_one_by_one
     decoder = Decoder(SCHEMA, "broker-a", choice=DecoderChoice.NUMPY, check_crc=True)
     assert decoder.decode_together([chunk(numbered(range(4)), range(4)), second]) is None
     assert Decoder(SCHEMA, "broker-a", ["A"], choice=DecoderChoice.NUMPY).decode_together([second]) is None
+
+
+@pytest.mark.parametrize("topic", ["orders", "other"])
+def test_a_timestamp_out_of_range_wraps_around_in_every_decoder(topic: str) -> None:
+    damaged = bytearray(record(0))
+    damaged[40:48] = (2**63 - 1).to_bytes(8, "big")  # the born timestamp
+    chunks = [FetchedChunk(bytes(damaged) + record(1, topic=topic), 0, 2)]  # several topics: by the plain decoder
+    schema = pa.schema([SCHEMA.field("topic"), SCHEMA.field("bornTimestamp")])
+    (batch,) = Decoder(schema, "broker-a", choice=DecoderChoice.NUMPY).decode(chunks)
+    assert batch["bornTimestamp"].cast(pa.int64())[0].as_py() == -1000

@@ -107,6 +107,38 @@ def test_a_wrong_byte_is_refused_or_changes_its_record_only(at: int, value: int,
     )  # fmt: skip
 
 
+def outcome(choice: DecoderChoice, chunks: list[FetchedChunk]) -> Any:
+    try:
+        return [rows(b) for b in Decoder(SCHEMA, "broker-a", choice=choice, check_crc=True).decode(chunks)]
+    except CorruptRecord as e:
+        return str(e)
+
+
+@given(runs(regular, V6_FLAGS, TOPICS), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())
+@settings(max_examples=examples(300))
+def test_checksums_are_compared_as_with_numpy(records: list[bytes], where: float, value: int, change: bool) -> None:
+    raw = bytearray(b"".join(records))
+    if change:
+        raw[int(where * len(raw))] = value
+    chunks = [FetchedChunk(bytes(raw), 0, 1 << 40)]
+    assert outcome(DecoderChoice.COMPILED, chunks) == outcome(DecoderChoice.NUMPY, chunks)
+
+
+def test_a_body_with_another_checksum_is_refused() -> None:
+    good = record(0, b"body")
+    bad = record(1, b"body").replace(b"body", b"bode")
+    chunks = [FetchedChunk(good + bad, 0, 1)]
+    native = installed()
+    assert native is not None
+    assert rows(CompiledDecoder(native, SCHEMA, "broker-a", ()).decode(chunks)) == expected([good])
+    with pytest.raises(Irregular):  # that of a record outside the request as well
+        CompiledDecoder(native, SCHEMA, "broker-a", (), check_crc=True).decode(chunks)
+    with pytest.raises(CorruptRecord, match="checksum"):
+        list(Decoder(SCHEMA, "broker-a", check_crc=True).decode(chunks))
+    assert rows(CompiledDecoder(native, SCHEMA, "broker-a", (), check_crc=True).decode(
+        [FetchedChunk(good, 0, 1)])) == expected([good])  # fmt: skip
+
+
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 30), st.integers(0, 30))
 def test_offsets_outside_the_request_are_refused(offsets: list[int], start: int, stop: int) -> None:
     chunk = FetchedChunk(b"".join(map(record, offsets)), start, stop)
@@ -193,9 +225,9 @@ def test_wrong_columns_are_refused(columns: Any, error: type[Exception]) -> None
     native = installed()
     assert native is not None
     with pytest.raises(error):
-        native.decode([record(0)], 0, 9, columns)
+        native.decode([record(0)], 0, 9, columns, False)
     with pytest.raises(TypeError):
-        native.decode(["text"], 0, 9, ("body",))
+        native.decode(["text"], 0, 9, ("body",), False)
 
 
 def test_errors_come_from_the_plain_codec() -> None:

@@ -245,3 +245,14 @@ def test_clients_see_that_a_batch_queue_has_never_had_a_message(stores) -> None:
     assert [store.min_offset_for_clients(topic, 0) for topic in ("T", "U")] == [-1, 0]
     fill(store)
     assert [store.min_offset_for_clients("T", queue) for queue in (0, 1)] == [0, -1]
+
+
+def test_a_damaged_record_is_left_out_and_named(stores):
+    store = opened(stores)
+    places = fill(store)
+    stores.fs.open(stores.root / "commitlog" / ("0" * 20), 4096).write(places[1] + 4, b"\0\0\0\0")
+    result = store.get("T", 0, 0, 32)
+    assert (result.status, result.damaged, result.next_offset) == (GetStatus.FOUND, (1, 2, 3, 4, 5), 9)
+    assert bases(store, 0) == ([0, 6, 7], 9)
+    result = store.get("T", 0, 3, 32)
+    assert result.damaged == (3, 4, 5)

@@ -143,3 +143,28 @@ def test_too_large_uniform_messages_are_refused_as_a_whole(stores: Stores) -> No
         store.append_uniform(UniformBatch("T", 0, shape(99)))
     assert store.queue_range("T", 0) == (0, 0)
     assert store.max_physical_offset == 0
+
+
+def test_values_of_uniform_messages() -> None:
+    messages = shape(4)
+    assert list(messages.values(b"UNIQ_KEY")) == [b"B00000", b"B00001", b"B00002", b"B00003"]
+    assert list(messages.values(b"KEYS")) == [b"w000", b"w001", b"w002", b"w003"]
+    assert list(messages.values(b"TAGS")) == [b"A"] * 4
+    assert list(messages.values(b"other")) == [b""] * 4
+
+
+def test_some_of_uniform_messages() -> None:
+    messages = shape(4)
+    assert messages.only([0, 1, 2, 3]) is messages
+    some = messages.only([2, 0])
+    assert (list(some.bodies), list(some.values(b"KEYS"))) == ([b"body-002", b"body-000"], [b"w002", b"w000"])
+    assert (list(some.uniq_keys or ()), list(some.words or ())) == ([b"B00002", b"B00000"], [b"w002", b"w000"])
+    assert some.varied == messages.varied
+
+
+def test_properties_of_uniform_messages_are_shortened() -> None:
+    messages = shape(4)
+    longer = messages.extended(b"X\x011\x02")
+    assert longer.shortened(b"X\x011\x02") == messages
+    assert longer.shortened(b"X\x012\x02") is None
+    assert longer.shortened(b"\x011\x02") is None

@@ -314,3 +314,40 @@ def test_deleting_a_topic_removes_its_queues_and_a_new_one_starts_at_zero(stores
     assert fill(store, 1, start=9)[0].queue_offset == 0
     store.close()
     assert numbers(read_queue(stores.open())) == [9]
+
+
+@pytest.mark.parametrize("kind", ["many", "batch", "properties"])
+def test_a_store_that_refuses_leaves_its_log_as_it_is(stores, kind):
+    """Even where the messages would not fit into this file: a slave's log has the bytes of its master's only."""
+    store = stores.open()
+    store.append(record(0, size=1_500))
+    store.commit_pending()
+    end, size = store.max_physical_offset, 700
+    store._writer.refuse("it is a slave's")
+    own = b"K\x01v\x02" if kind == "properties" else b""
+    body = encode_batch([(0, bytes(size), own)] * 4)
+    append = {"many": lambda: store.append_many([record(i, size=size) for i in range(4)])}.get(
+        kind, lambda: store.append_batch(NewBatch("T", 0, body))
+    )
+    with pytest.raises(StoreNotWritable, match="the store refuses messages: it is a slave's"):
+        append()
+    store.commit_pending()
+    assert store.max_physical_offset == end
+    store._writer.allow()
+    assert store.append(record(1)).physical_offset == end
+
+
+def test_a_batch_with_a_message_that_is_too_large_leaves_the_log_as_it_is(stores):
+    store = stores.open(StoreConfig(
+        mapped_file_size_commit_log=1 << 14, max_hash_slot_num=8, max_index_num=999, max_message_size=5_000
+    ))  # fmt: skip
+    store.append(record(0, size=4_000))
+    store.append(record(1, size=4_000))
+    store.commit_pending()
+    end = store.max_physical_offset
+    with pytest.raises(MessageIllegal, match="too large"):
+        store.append_batch(
+            NewBatch("T", 0, encode_batch([(0, bytes(4_000), b"K\x01v\x02"), (0, bytes(5_001), b"")]), b"")
+        )
+    store.commit_pending()
+    assert store.max_physical_offset == end

@@ -52,7 +52,7 @@ class OrderlyListener:
     def consume(self, run: OrderlyRun) -> None:
         """Call a plain function with the batches of a run until the run ends."""
         while (batch := run.next(monotonic())) is not None:
-            context = OrderlyContext(run.queue.queue)
+            context = OrderlyContext(run.queue.queue) if self._takes_batch else None
             try:
                 returned = self._call(list(batch), context) if self._takes_batch else self._call(batch[0])
             except RAISED as e:
@@ -62,19 +62,24 @@ class OrderlyListener:
     async def aconsume(self, run: OrderlyRun) -> None:
         """Await an ``async def`` function with the batches of a run until the run ends."""
         while (batch := run.next(monotonic())) is not None:
-            context = OrderlyContext(run.queue.queue)
+            context = OrderlyContext(run.queue.queue) if self._takes_batch else None
             try:
                 returned = await (self._call(list(batch), context) if self._takes_batch else self._call(batch[0]))
             except RAISED as e:
                 returned = result_of_exception(e, batch)
             self._report(run, batch, returned, context)
 
-    def _report(self, run: OrderlyRun, batch: Sequence[MessageExt], returned: object, context: OrderlyContext) -> None:
+    def _report(
+        self, run: OrderlyRun, batch: Sequence[MessageExt], returned: object, context: OrderlyContext | None
+    ) -> None:
         result = read_orderly_result(returned)
         if result is None:
             self._illegal_results.add(returned)
             result = OrderlyResult.SUSPEND
-        run.report(batch, result, auto_commit=context.auto_commit, pause=context.suspend_seconds)
+        if context is None:
+            run.report(batch, result)
+        else:
+            run.report(batch, result, auto_commit=context.auto_commit, pause=context.suspend_seconds)
 
 
 RUNS_ASYNC = frozenset({OrderlyListener.aconsume.__code__})

@@ -68,6 +68,7 @@ class LitePullLoop:
     ) -> None:
         self._group = group
         self._options = options
+        self._rules = group.options.body_rules
         self._process = process
         self._cache = cache
         self._subscription = subscription
@@ -239,9 +240,7 @@ class LitePullLoop:
         messages, next_offset = list[MessageExt](), answer.header.next_begin_offset
         if answer.code == FOUND or answer.header.damaged is not None:
             tags = answer.pull.subscription.tags_set
-            pulled = await decode_pull(
-                answer.body, answer.header, queue, answer.pull.offset, tags, group.options.body_rules
-            )
+            pulled = await decode_pull(answer.body, answer.header, queue, answer.pull.offset, tags, self._rules)
             group.skipped.undecoded(group.shown(queue), pulled.undecoded)
             self._is_damaged = pulled.damage is not None
             messages, next_offset = self._finished(pulled.messages), pulled.next_offset

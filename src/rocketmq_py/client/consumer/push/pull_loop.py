@@ -84,6 +84,7 @@ class PullLoop:
         self._group = group
         self._queue = queue
         self._dispatcher = dispatcher
+        self._rules = group.options.body_rules
         self._events = events
         self._offset: int | None = None
         self._is_damaged = False  # True if the message at self._offset was damaged
@@ -324,9 +325,7 @@ class PullLoop:
         source, group = self._queue.queue, self._group
         # The broker may have held the pull: filter by the current subscription, not by that of the request.
         wanted = self._group.subscriptions.get(source.topic, answer.pull.subscription)
-        pulled = await decode_pull(
-            answer.body, answer.header, source, answer.pull.offset, wanted.tags_set, group.options.body_rules
-        )
+        pulled = await decode_pull(answer.body, answer.header, source, answer.pull.offset, wanted.tags_set, self._rules)
         group.skipped.undecoded(group.shown(source), pulled.undecoded)
         self._is_damaged = pulled.damage is not None
         return self._finished(pulled.messages), pulled.next_offset

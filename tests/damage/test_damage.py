@@ -1,0 +1,35 @@
+"""A few rounds of random damage, with the same seeds each time; ``python -m tests.damage`` runs many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.damage.rounds import Bench
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_nothing_is_lost_but_the_records_hit(bench: Bench, seed: int) -> None:
+    outcome = bench.round(seed)
+    assert not outcome.faults, str(outcome)
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_damage_of_the_log_costs_the_records_hit(bench: Bench, seed: int) -> None:
+    outcome = bench.round(seed, "commitlog")
+    assert not outcome.faults, str(outcome)
+
+
+def test_a_seed_repeats_its_damage(bench: Bench) -> None:
+    first = bench.round(7)
+    assert (first.damage, first.was_closed, first.lines) == (
+        (again := bench.round(7)).damage, again.was_closed, again.lines,
+    )  # fmt: skip

@@ -1,0 +1,79 @@
+"""Damage of the timer log and its checkpoint is found, and all timed messages are delivered even so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import pack
+
+import pytest
+
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.store.timer.timer_wheel import UNIT_SIZE
+from rocketmq_py.wire.record import decode_record
+from tests.unit.broker.harness import InProcess, broker
+from tests.unit.broker.requests import send
+
+COUNT = 6
+SIZE = 1 << 16
+
+
+def fill(running: InProcess) -> None:
+    client = running.connect()
+    for i in range(COUNT):
+        header = send("t", properties={"TIMER_DELAY_SEC": str(30 + i)})
+        assert client.ask(Code.SEND_MESSAGE_V2, header, b"%d" % i).code == 0
+    running.turn()
+    running.turn()
+
+
+def delivered(running: InProcess) -> list[bytes]:
+    for _ in range(60):
+        running.turn(1000)
+    store = running.services.store
+    records = (store.record_at_queue("t", 0, offset) for offset in range(store.queue_range("t", 0)[1]))
+    return sorted(decode_record(record).body for record in records if record is not None)
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0x10
+    path.write_bytes(content)
+
+
+LOG, CHECK = "timerlog/00000000000000000000", "config/timercheck"
+DAMAGES = {
+    "zeros": lambda root: (root / LOG).write_bytes(bytes(SIZE)),
+    "emptied": lambda root: (root / LOG).write_bytes(b""),
+    "cut": lambda root: (root / LOG).write_bytes((root / LOG).read_bytes()[: 2 * UNIT_SIZE + 9]),
+    "size of a unit": lambda root: flip(root / LOG, UNIT_SIZE + 3),
+    "time of a unit": lambda root: flip(root / LOG, 3 * UNIT_SIZE + 21),
+    "place of a message": lambda root: flip(root / LOG, 2 * UNIT_SIZE + 35),
+    "time in the checkpoint": lambda root: flip(root / CHECK, 2),
+    "negative positions": lambda root: (root / CHECK).write_bytes(pack(">7q", 1, -5, -9, *bytes(4)).ljust(4096, b"\0")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_all_timed_messages_are_delivered_after_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: object
+) -> None:
+    settings = {"mapped_file_size_timer_log": SIZE}
+    with broker(tmp_path, store=settings) as running:
+        fill(running)
+        now = running.now
+    damage(tmp_path)  # type: ignore[operator]
+    with broker(tmp_path, store=settings, now=now) as running:
+        assert delivered(running) == [b"%d" % i for i in range(COUNT)]
+
+
+def test_an_undamaged_log_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"mapped_file_size_timer_log": SIZE}
+    with broker(tmp_path, store=settings) as running:
+        fill(running)
+        now = running.now
+    with broker(tmp_path, store=settings, now=now) as running:
+        assert delivered(running) == [b"%d" % i for i in range(COUNT)]
+        now = running.now
+    with broker(tmp_path, store=settings, now=now) as running:
+        assert len(delivered(running)) == COUNT
+    assert "is written again" not in caplog.text

@@ -1,0 +1,173 @@
+"""The first byte of a connection decides: TLS, plain text, or the end."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+
+from rocketmq_py.server import tls_acceptor as module
+from rocketmq_py.server.tls_acceptor import TlsAcceptor
+
+
+class Protocol(asyncio.Protocol):
+    """Notes what it receives."""
+
+    def __init__(self, opened):
+        self.opened = opened
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self.opened.put_nowait(data)
+        self.transport.close()
+
+
+class Contexts:
+    """Gives no context, as if the certificate could not be read; counts who asks."""
+
+    def __init__(self):
+        self.asked = asyncio.Event()
+        self.wait = asyncio.Event()
+        self.wait.set()
+
+    async def context(self):
+        self.asked.set()
+        await self.wait.wait()
+
+
+@pytest.fixture
+def listening():
+    sock = socket.create_server(("127.0.0.1", 0))
+    yield sock
+    sock.close()
+
+
+def acceptor(sock, opened=None, *, enforcing=False, silence=60.0, contexts=None):
+    opened = asyncio.Queue() if opened is None else opened
+    return TlsAcceptor(sock, contexts or Contexts(), lambda: Protocol(opened), enforcing=enforcing, silence=silence)
+
+
+class Client:
+    """A connection to the socket ``listening``."""
+
+    def __init__(self, listening, first=b""):
+        self._address, self._first = listening.getsockname(), first
+
+    async def __aenter__(self):
+        self._reader, self._writer = await asyncio.open_connection(*self._address)
+        self._writer.write(self._first)
+        return self
+
+    async def __aexit__(self, *_):
+        self._writer.close()
+        with suppress(OSError):  # the other side ended it
+            await self._writer.wait_closed()
+
+    def leave(self):
+        self._writer.write_eof()
+
+    async def is_closed(self):
+        async with asyncio.timeout(30):
+            try:
+                return await self._reader.read(1) == b""
+            except ConnectionResetError:  # bytes were not read
+                return True
+
+
+async def test_a_plain_connection_gets_all_of_its_bytes(listening):
+    opened = asyncio.Queue()
+    serving = acceptor(listening, opened)
+    async with Client(listening, b"\x00plain") as client:
+        async with asyncio.timeout(30):
+            assert await opened.get() == b"\x00plain"
+        assert await client.is_closed()
+        assert not serving._silent
+    serving.close()
+
+
+async def test_a_plain_connection_is_closed_where_tls_is_required(listening, caplog):
+    opened = asyncio.Queue()
+    serving = acceptor(listening, opened, enforcing=True)
+    async with Client(listening, b"\x00") as client:
+        assert await client.is_closed()
+    assert opened.empty()
+    assert not serving._silent
+    assert "it does not use TLS, which this port requires" in caplog.text
+    serving.close()
+
+
+@pytest.mark.parametrize("enforcing", [False, True])
+async def test_a_handshake_without_a_certificate_ends_the_connection(listening, enforcing):
+    opened, contexts = asyncio.Queue(), Contexts()
+    serving = acceptor(listening, opened, enforcing=enforcing, contexts=contexts)
+    async with Client(listening, b"\x16") as client:
+        assert await client.is_closed()
+    assert contexts.asked.is_set()
+    assert opened.empty()
+    serving.close()
+
+
+async def test_a_silent_connection_is_closed_in_time(listening):
+    serving = acceptor(listening, silence=0.0)
+    async with Client(listening) as client:
+        assert await client.is_closed()
+    assert not serving._silent
+    serving.close()
+
+
+async def test_a_client_that_leaves_without_a_byte_is_forgotten(listening):
+    serving = acceptor(listening)
+    async with Client(listening) as client:
+        client.leave()
+        assert await client.is_closed()
+    assert not serving._silent
+    serving.close()
+
+
+async def test_closing_ends_the_port_and_those_who_have_not_begun(listening):
+    address, contexts = listening.getsockname(), Contexts()
+    contexts.wait.clear()
+    serving = acceptor(listening, contexts=contexts)
+    async with Client(listening) as silent, Client(listening, b"\x16") as in_handshake:
+        async with asyncio.timeout(30):
+            await contexts.asked.wait()
+        assert (len(serving._silent), len(serving._opening)) == (1, 1)
+        serving.close()
+        assert await silent.is_closed()
+        assert await in_handshake.is_closed()
+    assert not serving._silent
+    assert not serving._opening
+    assert listening.fileno() < 0
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(*address)
+    serving.close()  # again, without effect
+
+
+@pytest.mark.parametrize("error", [BlockingIOError(), OSError(24, "Too many open files")])
+async def test_accepting_ends_at_an_error_and_goes_on_after_an_aborted_connection(listening, error, caplog):
+    serving = acceptor(listening)
+    asyncio.get_running_loop().remove_reader(listening.fileno())
+    steps = [ConnectionAbortedError(), ConnectionAbortedError(), error]
+
+    def accept():
+        raise steps.pop(0)
+
+    serving.sock = SimpleNamespace(accept=accept)
+    serving._accept()
+    assert steps == []
+    assert ("a connection cannot be accepted: " in caplog.text) is not isinstance(error, BlockingIOError)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [(ConnectionResetError(), "the client ended the handshake"), (TimeoutError("slow"), "slow")],
+)
+def test_a_failed_handshake_says_why(error, why):
+    assert why in module._why(error)
+
+
+def test_the_limits_of_a_handshake():
+    assert (module._HANDSHAKE, module._HANDSHAKE_SECONDS) == (22, 10.0)

@@ -1,0 +1,116 @@
+"""The first files of many new queues are made by a thread, before a flush or a stop needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketmq_py.store import Workers
+from rocketmq_py.store.queue.new_files import AT_ONCE
+from tests.unit.store.helpers import Stores, read_queue, record
+
+
+class Later(Executor):
+    """Runs its jobs when it is told to, or when it is shut down."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.jobs.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def run(self) -> None:
+        while self.jobs:
+            future, job = self.jobs.pop(0)
+            future.set_result(job())
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        del wait, cancel_futures
+        self.run()
+
+
+class LaterWorkers(Workers):
+    def __init__(self) -> None:
+        self.thread = Later()
+
+    def executor(self, name: str) -> Executor:
+        del name
+        return self.thread
+
+
+@pytest.fixture
+def workers() -> LaterWorkers:
+    return LaterWorkers()
+
+
+def queue_files(stores: Stores) -> list[Path]:
+    return [path for path in stores.fs.nodes if "consumequeue" in str(path)]
+
+
+def filled(stores: Stores, workers: LaterWorkers, topics: int, **changes: Any) -> Any:
+    store = stores.open(workers=workers, **changes)
+    for number in range(topics):
+        store.append(record(0, topic=f"T{number}"))
+    store.commit_pending()
+    return store
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_flush_and_a_stop_make_no_files_of_many_queues(stores: Stores, workers: LaterWorkers, batched: bool) -> None:
+    store = filled(stores, workers, 2 * AT_ONCE, is_batched=lambda _: batched)
+    for made in (AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE):
+        store.tick(stores.clock())
+        store.tick(stores.clock())
+        assert len(workers.thread.jobs) <= 1, "one job at a time"
+        workers.thread.run()
+        assert len(queue_files(stores)) == made
+    stores.fs.fails = lambda operation, path: operation == "create" and "consumequeue" in str(path)
+    store.close()
+    again = stores.open()
+    assert len(read_queue(again, "T7", 0)) == 1
+
+
+def test_files_of_few_queues_are_made_with_their_entries(stores: Stores, workers: LaterWorkers) -> None:
+    store = filled(stores, workers, AT_ONCE - 1)
+    store.tick(stores.clock())
+    assert workers.thread.jobs == []
+    store.close()
+    assert len(queue_files(stores)) == AT_ONCE - 1
+
+
+def test_no_file_of_a_deleted_topic_is_made(stores: Stores, workers: LaterWorkers) -> None:
+    store = filled(stores, workers, AT_ONCE)
+    store.tick(stores.clock())
+    store.delete_topic("T3")
+    workers.thread.run()
+    assert len(queue_files(stores)) == AT_ONCE - 1
+    assert not [path for path in queue_files(stores) if "T3" in path.parts]
+
+
+def test_queues_whose_empty_files_a_crash_leaves_are_loaded(stores: Stores, workers: LaterWorkers) -> None:
+    store = filled(stores, workers, AT_ONCE)
+    store.tick(stores.clock())
+    workers.thread.run()
+    assert store.flush()
+    stores.crash()
+    again = stores.open()
+    assert {again.queue_range(f"T{number}", 0) for number in range(AT_ONCE)} == {(0, 1)}
+
+
+def test_a_disk_that_is_full_is_a_warning_and_the_flush_tries_again(
+    stores: Stores, workers: LaterWorkers, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = filled(stores, workers, AT_ONCE)
+    store.tick(stores.clock())
+    stores.fs.failing.add("create")
+    workers.thread.run()
+    stores.fs.failing.clear()
+    assert "cannot be made" in caplog.text
+    store.close()
+    assert len(queue_files(stores)) == AT_ONCE
