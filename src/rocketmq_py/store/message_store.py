@@ -514,14 +514,30 @@ class MessageStore:
         first, end = self.queue_range(topic, queue_id)
         return -1 if end == 0 and self._is_batched(topic) else first
 
-    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
+    def offset_by_time(
+        self,
+        topic: str,
+        queue_id: int,
+        timestamp: int,
+        boundary: Boundary = Boundary.LOWER,
+        *,
+        end: int | None = None,
+        residency: Residency | None = None,
+    ) -> int:
         """Return the queue offset for a store timestamp in milliseconds; 0 for an unknown queue.
 
         LOWER: the first message stored at ``timestamp`` or later; the end of the queue if there is none. UPPER: the
         last message stored at ``timestamp`` or earlier; 0 if there is none.
+
+        :param end: end of the search; None for that of the queue. A search that is repeated probes the same messages
+            only if it has the same end.
+        :param residency: if given, do not wait for the disk; pass the same object when the search is repeated.
+        :raises NotInMemory: only with ``residency``; see :meth:`get`.
         """
         queue = self._queue(topic, queue_id)
-        return self._reader.offset_by_time(queue, timestamp, boundary) if queue is not None else 0
+        if queue is None:
+            return 0
+        return self._reader.offset_by_time(queue, timestamp, boundary, end, residency)
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Store timestamp of a message, in milliseconds; -1 if there is no such message."""

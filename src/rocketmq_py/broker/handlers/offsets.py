@@ -13,6 +13,7 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.pull.cold_read import answer_when_loaded
 from rocketmq_py.core.broker.client_registry import RegisteredClient
 from rocketmq_py.errors import BadHeader, BrokerError, NetworkError
 from rocketmq_py.protocol.bodies.topic import TopicConfig
@@ -32,6 +33,7 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Boundary, MessageStore
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.command import Command, language_name
 from rocketmq_py.wire.fastjson import BareKey, dumps_java, loads
 
@@ -130,8 +132,16 @@ class OffsetHandlers:
         del peer, body
         header: SearchOffset = request.header
         boundary = Boundary.UPPER if (header.boundary_type or "").lower() == "upper" else Boundary.LOWER
-        offset = self._store.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
-        return Reply(header=OffsetResponse(offset=offset))
+        topic, queue_id = header.topic, header.queue_id
+        _, end = self._store.queue_range(topic, queue_id)
+
+        def read(residency: Residency | None) -> Reply:
+            offset = self._store.offset_by_time(
+                topic, queue_id, header.timestamp, boundary, end=end, residency=residency
+            )
+            return Reply(header=OffsetResponse(offset=offset))
+
+        return answer_when_loaded(read, self._store.new_residency())
 
     @handles(Code.GET_EARLIEST_MSG_STORETIME)
     def earliest(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:

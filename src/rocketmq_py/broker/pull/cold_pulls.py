@@ -1,4 +1,4 @@
-"""Pulls of messages that are not in main memory: threads load them, and the pull runs again.
+"""Pulls and other reads of messages that are not in main memory: threads load them, and the read runs again.
 
 Connections take turns, and each has at most one load in progress, so a reader of old messages slows only itself down.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import NamedTuple
 
+from rocketmq_py.broker.pull.cold_read import ColdRead
 from rocketmq_py.broker.pull.pull import COLD, ColdPull, PullService
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.server.requests.failures import failure, overloaded
@@ -24,9 +25,9 @@ THREADS = 4
 
 
 class Waiting(NamedTuple):
-    """A pull that waits for the disk, and the responder that answers it."""
+    """A pull or another read that waits for the disk, and the responder that answers it."""
 
-    pull: ColdPull
+    pull: ColdPull | ColdRead
     responder: Responder
 
 
@@ -105,7 +106,7 @@ class ColdPulls:
             return
         fault = done.exception()
         if isinstance(fault, Exception):
-            waiting.responder.reply(failure(fault, "a pull of old messages", waiting.responder.peer.address))
+            waiting.responder.reply(failure(fault, "a read of old messages", waiting.responder.peer.address))
         elif waiting.responder.alive:
             self._answer(waiting)
         others = self._turns.pop(waiting.responder.peer, None)
@@ -114,12 +115,15 @@ class ColdPulls:
         self._start()
 
     def _answer(self, waiting: Waiting) -> None:
-        """Run a pull again: it is answered, waits for more parts of files, or is held until a message arrives."""
+        """Run a read again: it is answered, waits for more parts of files, or is held until a message arrives."""
         pull, responder = waiting
         try:
-            outcome = self._pull_service.pull(pull.peer, pull.request, residency=pull.residency)
+            if isinstance(pull, ColdRead):
+                outcome = pull.run()
+            else:
+                outcome = self._pull_service.pull(pull.peer, pull.request, residency=pull.residency)
         except Exception as e:  # noqa: BLE001 - as for other requests
-            outcome = failure(e, "a pull of old messages", pull.peer.address)
+            outcome = failure(e, "a read of old messages", responder.peer.address)
         if isinstance(outcome, Reply):
             responder.reply(outcome)
         elif outcome.key == COLD:

@@ -184,6 +184,10 @@ class CommitLog:
         if offset < self.hot_from and (start in self._files or start in self.starts):
             residency.need(self.file(start), offset - start, size)
 
+    def needs_store_time(self, offset: int, residency: Residency) -> None:
+        """Add what :meth:`store_time` reads to ``residency``, as :meth:`needs`."""
+        self.needs(offset, _HEAD_SIZE, residency)
+
     def read(self, offset: int, size: int) -> bytes | None:
         """Return a copy of ``size`` bytes at an offset of the log; None unless one file has all of them."""
         start = offset - offset % self.file_size

@@ -100,7 +100,7 @@ class Reader:
             status, following = _outside(offset, low, high)
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
-        if residency is not None:
+        if residency is not None and not _is_hot(queue, offset):
             scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
             self.check_entries(queue, offset, scanned, residency)
         if isinstance(queue, BatchConsumeQueue):
@@ -292,7 +292,7 @@ class Reader:
 
         :raises NotInMemory: they are not.
         """
-        if offset < queue.loaded_end or offset < queue.max_offset - HOT_ENTRIES:
+        if not _is_hot(queue, offset):
             queue.needs(offset, count, residency)
             residency.check()
 
@@ -407,40 +407,68 @@ class Reader:
         entry = queue.entry(offset)
         return self._log.read(entry[0], entry[1]) if entry is not None else None
 
-    def store_time(self, queue: ConsumeQueue, offset: int) -> int:
-        """Store timestamp of the message at an offset of a queue; -1 if there is none."""
+    def store_time(self, queue: ConsumeQueue, offset: int, residency: Residency | None = None) -> int:
+        """Store timestamp of the message at an offset of a queue; -1 if there is none.
+
+        :param residency: if given, do not wait for the disk.
+        :raises NotInMemory: only with ``residency``.
+        """
+        if residency is not None:
+            self.check_entries(queue, offset, 1, residency)
         entry = queue.entry(offset)
-        return self._log.store_time(entry[0]) if entry is not None else -1
+        if entry is None:
+            return -1
+        if residency is not None:
+            self._log.needs_store_time(entry[0], residency)
+            residency.check()
+        return self._log.store_time(entry[0])
 
     # -- by time
 
-    def offset_by_time(self, queue: ConsumeQueue, timestamp: int, boundary: Boundary) -> int:
+    def offset_by_time(
+        self,
+        queue: ConsumeQueue,
+        timestamp: int,
+        boundary: Boundary,
+        end: int | None = None,
+        residency: Residency | None = None,
+    ) -> int:
         """Queue offset for a store timestamp.
 
         LOWER: the first message stored at ``timestamp`` or later; the end if there is none. UPPER: the last message
         stored at ``timestamp`` or earlier; 0 if there is none. In a batch consume queue the result is the offset of a
         record's first message, and of the last record if none was stored after ``timestamp``, as in Java.
+
+        :param end: end of the search; None for that of the queue.
+        :param residency: if given, do not wait for the disk.
+        :raises NotInMemory: only with ``residency``.
         """
+        high = queue.max_offset if end is None else min(end, queue.max_offset)
         if isinstance(queue, BatchConsumeQueue):
-            return self._base_by_time(queue, timestamp, boundary)
+            return self._base_by_time(queue, timestamp, boundary, high, residency)
         if boundary is Boundary.LOWER:
-            return self.first_since(queue, timestamp)
-        first_after = self.first_since(queue, timestamp + 1)
+            return self._first_since(queue, timestamp, high, residency)
+        first_after = self._first_since(queue, timestamp + 1, high, residency)
         return first_after - 1 if first_after > queue.min_offset else 0
 
-    def _base_by_time(self, queue: BatchConsumeQueue, timestamp: int, boundary: Boundary) -> int:
-        first_after = self.first_since(queue, timestamp + 1)
-        if boundary is Boundary.LOWER and first_after < queue.max_offset:
-            return self.first_since(queue, timestamp)
+    def _base_by_time(
+        self, queue: BatchConsumeQueue, timestamp: int, boundary: Boundary, end: int, residency: Residency | None
+    ) -> int:
+        first_after = self._first_since(queue, timestamp + 1, end, residency)
+        if boundary is Boundary.LOWER and first_after < end:
+            return self._first_since(queue, timestamp, end, residency)
         unit = queue.unit(first_after - 1)
         return 0 if unit is None else unit.base
 
     def first_since(self, queue: ConsumeQueue, timestamp: int) -> int:
         """Offset of the first message stored at ``timestamp`` or later; the end if there is none."""
-        low, high = queue.min_offset, queue.max_offset
+        return self._first_since(queue, timestamp, queue.max_offset, None)
+
+    def _first_since(self, queue: ConsumeQueue, timestamp: int, end: int, residency: Residency | None) -> int:
+        low, high = queue.min_offset, end
         while low < high:
             middle = (low + high) // 2
-            if self.store_time(queue, middle) < timestamp:
+            if self.store_time(queue, middle, residency) < timestamp:
                 low = middle + 1
             else:
                 high = middle
@@ -463,6 +491,11 @@ class Reader:
             if end < begin:
                 break
         return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+
+
+def _is_hot(queue: ConsumeQueue, offset: int) -> bool:
+    """True if the entries of a queue from ``offset`` on count as in memory: this process wrote them recently."""
+    return offset >= queue.loaded_end and offset >= queue.max_offset - HOT_ENTRIES
 
 
 def _matching(raw: bytes, scanned: int, there: int, accepts: Accepts, count: int, most: int) -> _Chosen | None:
