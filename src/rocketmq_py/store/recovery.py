@@ -19,7 +19,7 @@ from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.lost_parts import LostPart
-from rocketmq_py.store.log.scan import Found, LogScan, next_record
+from rocketmq_py.store.log.scan import Found, LogScan, next_after
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.lost_messages import lost_messages
 from rocketmq_py.store.queue.queue_ends import QueueEnds, QueueEndsFile
@@ -30,8 +30,6 @@ _log = logging.getLogger(__name__)
 
 _REPORT_EVERY = 1 << 30
 """Bytes of the log after which the progress of a rebuild is logged."""
-_MOST_SEARCHED = 8 * 1024 * 1024
-"""Bytes behind the end of the log that are searched for further records, where the log has only zeros."""
 _MOST_NAMED = 10
 """Maximum number of queues in an error message."""
 _COMMIT_EVERY = 4096
@@ -291,8 +289,7 @@ class Recovery:
 
     def _behind_damage(self, scan: LogScan) -> int | None:
         """Offset of the next whole record behind the end of a scan; None if the log ends there."""
-        is_last = bool(self._log.starts) and scan.end >= self._log.starts[-1]
-        found = next_record(self._log, scan.end, _MOST_SEARCHED if is_last and scan.reason is None else None)
+        found = next_after(self._log, scan)
         if found is not None:
             reason = scan.reason or "nothing is written there"
             _log.error("the commit log is damaged from %d to %d: %s", scan.end, found, reason)

@@ -24,6 +24,7 @@ from rocketmq_py.wire.record import (
     head_struct,
 )  # fmt: skip
 
+_MOST_SEARCHED = 8 * 1024 * 1024
 _BLOCK = 1024 * 1024
 _SECTOR = 512
 _MAX_TOPICS = 16 * 1024
@@ -187,11 +188,19 @@ def next_record(log: CommitLog, offset: int, most: int | None = None) -> int | N
     :param most: search only so many bytes of the file, and the begins of later files.
     """
     for start in [start for start in log.starts if start + log.file_size > offset]:
-        end = log.file_size if most is None or start > offset else min(log.file_size, offset - start + most)
+        end = log.file_size if most is None else min(log.file_size, max(0, offset - start) + most)
         found = _first_record(log, start, max(0, offset + 1 - start), end)
         if found is not None:
             return found
     return None
+
+
+def next_after(log: CommitLog, scan: LogScan) -> int | None:
+    """Offset of the next whole record behind the end of a scan; None if the log ends there.
+
+    Where a scan met zeros, as at the end of each log, only the next 8 MiB and the begins of later files are searched.
+    """
+    return next_record(log, scan.end, _MOST_SEARCHED if scan.reason is None else None)
 
 
 def _first_record(log: CommitLog, start: int, begin: int, end: int) -> int | None:

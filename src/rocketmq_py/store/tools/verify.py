@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rocketmq_py.errors import StoreError
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.log.checkpoint import Checkpoint
-from rocketmq_py.store.log.scan import Found, LogScan
+from rocketmq_py.store.log.scan import Found, LogScan, next_after
 from rocketmq_py.store.tools.findings import Findings
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify_index import IndexCheck
@@ -99,7 +99,7 @@ class _Verification:
     # -- the log
 
     def _walk(self) -> Iterator[Found]:
-        """Iterate over all records of the log; after damage the scan continues with the next file."""
+        """Iterate over all records of the log; after damage the scan continues with the next whole one."""
         log, reported = self._store.log, 0
         total = len(log.starts) * log.file_size
         start = log.starts[0] if log.starts else None
@@ -116,23 +116,17 @@ class _Verification:
             self._progress(total, total)
 
     def _after(self, scan: LogScan) -> int | None:
-        """Offset at which to continue after a scan has ended; None at the end of the log."""
+        """Offset of the next whole record after a scan, as a recovery finds it; None at the end of the log."""
         log = self._store.log
-        following = next((start for start in log.starts if start > scan.end), None)
-        if following is not None and not self._begins_with_record(following):
-            following = None  # preallocated
+        following = next_after(log, scan)
         at = log.start_at_or_before(scan.end)
         where = str(log.path(at)) if at is not None else str(self._store.layout.commit_log)
-        if scan.reason is not None:
-            say = self._findings.problem if following is not None else self._findings.unfinished
-            say(where, f"the log is damaged at {scan.end}: {scan.reason}")
-        elif following is not None:
-            self._findings.problem(where, f"nothing was written from {scan.end} on, but there are later files")
+        if following is not None:
+            reason = scan.reason or "nothing is written there"
+            self._findings.problem(where, f"the log is damaged from {scan.end} to {following}: {reason}")
+        elif scan.reason is not None:
+            self._findings.unfinished(where, f"the log is damaged at {scan.end}: {scan.reason}")
         return following
-
-    def _begins_with_record(self, start: int) -> bool:
-        buffer = self._store.log.buffer(start)
-        return buffer is not None and any(buffer[0:8])
 
     # -- the small files
 

@@ -36,7 +36,7 @@ FIRST = PlannedBroker("broker-a", Path("/s"), 10911, 10912)
     ],
 )
 def test_options_are_settings(options, settings):
-    nothing = dict.fromkeys(("store", "port", "name", "cluster", "namesrv", "role", "id"))
+    nothing = dict.fromkeys(("store", "port", "name", "cluster", "namesrv", "role", "id", "accept_loss"))
     assert serve._as_settings({**nothing, **options}) == settings
 
 

@@ -129,7 +129,7 @@ def test_a_flush_of_many_queues_takes_several_ticks(stores):
         wait_idle(store)
         files.append(len(stores.fs.names(store.layout.consume_queue)))
         fill(store, 1, start=1, topic="another")
-    assert files == [100, 200, 225]
+    assert files[0] < files[-1] == 225
     times = unpack_from(">qqq", stores.fs.nodes[store.layout.checkpoint].durable)
     assert times == (stores.clock.now,) * 3
 
