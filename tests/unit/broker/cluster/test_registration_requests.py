@@ -21,6 +21,7 @@ from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import InProcess
 from tests.unit.broker.network import until
 from tests.unit.broker.rpc import Asked, Others, reply
+from tests.unit.broker.workers import WithoutThreads
 
 
 class NameServer(RpcClient):
@@ -71,7 +72,7 @@ class Registering:
     def __init__(self, root: Path, **config: Any) -> None:
         self.answers: dict[str, list[Reply | Exception]] = {"one:1": [], "two:1": []}
         wanted = {"namesrv_addr": "one:1;two:1", "broker_name": "here", "broker_cluster_name": "c"} | config
-        self.running = InProcess(root, **wanted)
+        self.running = InProcess(root, workers=WithoutThreads(), **wanted)
         s = self.running.services
         self.topics = s.topics
         self.others: Others | None = None
@@ -87,10 +88,9 @@ class Registering:
         )
         put = [TopicConfig(topic_name=name, topic_sys_flag=2, order=True, attributes={"k": "v"}) for name in "ab"]
         self.topics.put(put)
-        s.store.close()  # its thread could wake the loop, which then would really wait
 
     def close(self) -> None:
-        self.running.services.saver.close()
+        self.running.services.close()
 
     def _answer(self, address: str, _: Command) -> Reply | Exception:
         waiting = self.answers[address]

@@ -22,6 +22,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.remoting.rpc_client import NewRpcClient
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import InProcess
+from tests.unit.broker.workers import WithoutThreads
 
 MASTER = "127.0.0.1:10911"
 DUE_EVERY = 10.0
@@ -63,9 +64,14 @@ class Following:
     """A slave, its master, and the link between them. ``lost``: how often the name servers were asked for another."""
 
     def __init__(self, root: Path, **config: Any) -> None:
-        self.master = InProcess(root / "master")
+        self.master = InProcess(root / "master", workers=WithoutThreads())
         self.slave = InProcess(
-            root / "slave", broker_role="SLAVE", broker_id=1, slave_sync_interval=int(DUE_EVERY * 1000), **config
+            root / "slave",
+            broker_role="SLAVE",
+            broker_id=1,
+            slave_sync_interval=int(DUE_EVERY * 1000),
+            workers=WithoutThreads(),
+            **config,
         )
         self.link = Link(self.master)
         self.lost = 0
@@ -91,9 +97,6 @@ class Following:
         self.slave.services.role.update_master("name server", master, "127.0.0.1:10912" if master else None)
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
-        for services in (self.master.services, self.slave.services):
-            services.store.close()  # its thread could wake the loop, which then would really wait
-
         async def between() -> None:
             self.sync.start()
             try:
