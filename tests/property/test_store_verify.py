@@ -1,4 +1,4 @@
-"""The check of a store survives any crash; after recovery it finds what the crash took from the log, and nothing else."""
+"""The check of a store survives any crash; after recovery it finds what the crash took from the log, no more."""
 
 import random
 import tempfile

@@ -49,7 +49,7 @@ def test_a_damaged_store_lists_its_findings(damaged):
     assert result.exit_code == 1
     first, *_, last = result.output.splitlines()
     log = damaged / "commitlog" / ("0" * 20)
-    assert first == f"problem: {log}: the log is damaged at 332: the checksum of a body is wrong"
+    assert first == f"problem: {log}: the log is damaged from 332 to 664: the checksum of a body is wrong"
     assert last.endswith("problems found")
 
 

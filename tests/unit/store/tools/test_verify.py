@@ -241,9 +241,9 @@ def broken_config(root):
 
 
 DAMAGES = [
-    (flip_body, "the log is damaged at"), (flip_one_byte_of_a_body, "the checksum of a body is wrong"),
+    (flip_body, "the log is damaged from"), (flip_one_byte_of_a_body, "the checksum of a body is wrong"),
     (lose_a_log_file, "is missing, and what follows before 8192"), (shorten_a_log_file, "has 2000 bytes, others 4096"),
-    (zero_the_rest_of_a_log_file, "but there are later files"), (wrong_queue_offset, "offsets 0 to 0 point to records"),
+    (zero_the_rest_of_a_log_file, "nothing is written there"), (wrong_queue_offset, "offsets 0 to 0 point to records"),
     (wrong_entry, "offset 1 points to 0 of the log, 100 bytes"), (wrong_tags_code, "tags code 12345"),
     (swapped_entries, "points to 0 of the log"), (missing_entries, "has no entries for offsets"),
     (entries_beyond_the_log, "offsets 3 to 3 point to records that the log does not have"),
