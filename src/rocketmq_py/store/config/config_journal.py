@@ -88,6 +88,8 @@ class JournaledFile:
         self._whole_again_at: float | None = None
         self._version: Any = None
         self._is_journal_whole = True
+        self._is_end_lost = False
+        """True if a journal ends within a line, or has none: changes made last may be lost."""
         self._is_marked = True
         """False if the checksum of the file does not say yet that there is a journal."""
         self._marking: Future[None] | None = None
@@ -106,6 +108,7 @@ class JournaledFile:
         value = self._file.load(lambda tree: convert(self._complete(tree, journals)))
         self._used = [journal.path for journal in journals]
         self._is_wanted = self._file.is_incomplete
+        self._is_end_lost = any(journal.is_cut for journal in journals)
         if not any(journal.steps or journal.damaged for journal in journals) and self._file.has_journal:
             self._is_journal_whole = False
             self._is_wanted = True
@@ -127,7 +130,7 @@ class JournaledFile:
     @property
     def may_be_old(self) -> bool:
         """True if entries may be missing from what was loaded, or nothing was loaded."""
-        return self._file.may_be_old or not self._is_journal_whole
+        return self._file.may_be_old or not self._is_journal_whole or self._is_end_lost
 
     def _complete(self, tree: Any, journals: list[_Journal]) -> Any:
         """Apply the journals to the content of the file or of its backup."""
@@ -310,18 +313,20 @@ class JournaledFile:
 
 
 class _Journal(NamedTuple):
-    """The whole steps of a journal, and the number of its damaged lines."""
+    """The whole steps of a journal, the number of its damaged lines, and whether it ends within a line or has none."""
 
     path: Path
     steps: list[dict[str, Any]]
     damaged: int
+    is_cut: bool = False
 
     @classmethod
     def parse(cls, path: Path, data: bytes) -> _Journal:
         """What follows the last line break is not damage: zeros, or a line that a crash has left incomplete."""
-        found = [_step(line) for line in data.split(b"\n")[:-1]]
+        *lines, end = data.split(b"\n")
+        found = [_step(line) for line in lines]
         steps = [step for step in found if step is not None]
-        return cls(path, steps, len(found) - len(steps))
+        return cls(path, steps, len(found) - len(steps), is_cut=not found or bool(end.strip(b"\0")))
 
     @property
     def counter(self) -> int:

@@ -55,7 +55,7 @@ def test_all_topics_are_announced_with_another_version(running: InProcess) -> No
 
 @pytest.mark.parametrize("table", ["topics", "subscriptionGroup"])
 def test_changes_in_the_journal_are_in_the_file_after_the_next_start(tmp_path: Path, table: str) -> None:
-    """A start writes the whole file if its journal has changes, so that a journal does not grow for ever."""
+    """A broker that finds a journal writes the whole file until it stops, so that a journal does not grow for ever."""
     config = tmp_path / "config"
     with broker(tmp_path) as running:
         running.services.topics.put([TopicConfig(topic_name="added")])
@@ -70,7 +70,7 @@ def test_changes_in_the_journal_are_in_the_file_after_the_next_start(tmp_path: P
     with broker(tmp_path) as running:
         assert running.services.topics.get("added") is not None
         assert running.services.groups.get("added") is not None
-        assert b'"added"' in (config / f"{table}.json").read_bytes()
+    assert b'"added"' in (config / f"{table}.json").read_bytes()
 
 
 def test_a_slave_takes_over_groups_once_for_each_version(running: InProcess) -> None:
