@@ -60,7 +60,7 @@ def test_changes_in_the_journal_are_in_the_file_after_the_next_start(tmp_path: P
     with broker(tmp_path) as running:
         running.services.topics.put([TopicConfig(topic_name="added")])
         running.services.groups.put([SubscriptionGroupConfig(group_name="added")])
-        running.services.saver.wait()
+        running.services.saver._thread.submit(int).result()  # the jobs before it are done then
         before = {path.name: path.read_bytes() for path in config.iterdir() if path.name.startswith(table)}
     for path in config.iterdir():  # as a kill leaves them
         if path.name.startswith(table):
