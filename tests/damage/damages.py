@@ -20,6 +20,8 @@ class Damage(NamedTuple):
     file: str
     begin: int
     end: int
+    ends_log: bool = False
+    """True if the log ends there: after a kill its last part is not known to have been on disk."""
 
     @property
     def is_of_log(self) -> bool:
@@ -36,7 +38,7 @@ class Damage(NamedTuple):
         if not self.is_of_log:
             return False
         start = int(self.file.rpartition("/")[2])
-        return physical < start + self.end and start + self.begin < physical + size
+        return (self.ends_log or physical < start + self.end) and start + self.begin < physical + size
 
     def __str__(self) -> str:
         return f"{self.kind} {self.file} {self.begin}-{self.end}"

@@ -72,7 +72,7 @@ class Bench:
         was_closed = chance.random() < 0.5
         store = self._root / "round"
         copy(self._closed if was_closed else self._killed, store)
-        outcome = Outcome(seed, damage(store, chance, only), was_closed)
+        outcome = Outcome(seed, damage(store, chance, only)._replace(ends_log=not was_closed), was_closed)
         log, logger = Log(), logging.getLogger("rocketmq_py")
         before, logger.propagate = logger.propagate, False
         logger.addHandler(log)

@@ -32,6 +32,8 @@ _REPORT_EVERY = 1 << 30
 """Bytes of the log after which the progress of a rebuild is logged."""
 _MOST_NAMED = 10
 """Maximum number of queues in an error message."""
+_EVERYTHING = 1 << 63
+"""An offset behind the end of any log."""
 _COMMIT_EVERY = 4096
 """Number of records after which their pending entries and keys are committed."""
 
@@ -54,6 +56,7 @@ class Recovery:
         self._config = config
         self._dispatch: RecordDispatch
         self._queue_end = -1  # end of the newest message that the queues have
+        self._on_disk = -1  # end of what is known to have been on disk before
         self.last_timestamp = 0
         """Store timestamp of the newest record scanned, 0 if there was none."""
         self.failure: OSError | None = None
@@ -70,6 +73,7 @@ class Recovery:
         lost = self._log.load(was_closed=clean)
         if lost:
             self._check_lost(lost)
+        self._on_disk = _EVERYTHING if clean else self._checkpoint.end
         if self._checkpoint.end >= 0:  # else another program has changed the store: the file may be old
             self._ends = self._ends_file.load()
         untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
@@ -275,17 +279,25 @@ class Recovery:
     def _dispatch_all(self, begin: int, *, torn_anywhere: bool) -> LogScan:
         """Dispatch the records from ``begin`` on; return the scan that has found the end of the log.
 
-        Damage costs the records it hits: the scan continues with the next whole one. Only a slave's log ends there,
-        because the slave gets the rest from its master.
+        Damage costs the records it hits: the scan continues with the next whole one; see :meth:`_following`. A slave's
+        log always ends there, because the slave gets the rest from its master.
         """
         scan = LogScan(self._log, begin, check_crc=self._check_crc, torn_anywhere=torn_anywhere)
         self._dispatch_scan(scan)
-        following = None if torn_anywhere else self._behind_damage(scan)
+        following = None if torn_anywhere else self._following(scan)
         while following is not None:
             scan = LogScan(self._log, following, check_crc=self._check_crc)
             self._dispatch_scan(scan)
-            following = self._behind_damage(scan)
+            following = self._following(scan)
         return scan
+
+    def _following(self, scan: LogScan) -> int | None:
+        """Offset of the record to continue with after damage; None if the log ends there.
+
+        After a crash the log ends at the first damage in what is not known to have been on disk. A loss of power leaves
+        holes there, and what timers, transactions and pops have noted holds only if no message before the end is lost.
+        """
+        return self._behind_damage(scan) if scan.end < self._on_disk else None
 
     def _behind_damage(self, scan: LogScan) -> int | None:
         """Offset of the next whole record behind the end of a scan; None if the log ends there."""

@@ -138,7 +138,7 @@ def test_a_clean_shutdown_needs_no_scan(stores, monkeypatch):
     assert bases(store, 8) == ([7], 9)
 
 
-def test_units_of_a_damaged_record_are_left_out(stores):
+def test_units_beyond_the_log_are_truncated(stores):
     store = opened(stores)
     places = fill(store)
     store.close()
@@ -148,9 +148,9 @@ def test_units_of_a_damaged_record_are_left_out(stores):
     content = stores.fs.nodes[log].content
     content[places[2] + 4] ^= 0xFF
     store = opened(stores)
-    assert store.queue_range("T", 0) == (0, 9)
-    assert store.append(record(9)).queue_offset == 9
-    assert bases(store, 5) == ([1, 7, 9], 10)
+    assert store.queue_range("T", 0) == (0, 6)
+    assert store.append(record(6)).queue_offset == 6
+    assert bases(store, 5) == ([1, 6], 7)
 
 
 def test_units_expire_with_their_log_files(stores):

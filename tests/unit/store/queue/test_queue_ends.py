@@ -193,6 +193,7 @@ def test_no_offset_is_assigned_twice_after_a_truncated_log(stores, caplog):
     assert store.append(record(30)).queue_offset == 30
     others = [number for number in range(30) if number != first]
     assert numbers_with_gaps(store) == [*others, 30]
+    flush(store)
     stores.crash()
     store = stores.open()
     assert store.append(record(31)).queue_offset == 31

@@ -247,9 +247,11 @@ class OrderlyDispatcher:
             self._pause(state, suspend_seconds(run.requested_pause, self._suspend))
         elif run.end is RunEnd.TIME:
             self._pause(state, PAUSES[0])
-        elif run.end is RunEnd.UNLOCKED:
+        # The lock may have been renewed since the run found it expired: no other renewal would wake the queue then.
+        is_renewed = run.end is RunEnd.UNLOCKED and run.queue.is_usable(monotonic())
+        if run.end is RunEnd.UNLOCKED and not is_renewed:
             self._lock_expired()
-        self._free(state, go_on=run.end is RunEnd.EMPTY)
+        self._free(state, go_on=is_renewed or run.end is RunEnd.EMPTY)
 
     def _free(self, state: _QueueState, *, go_on: bool) -> None:
         state.idle.set()
