@@ -124,10 +124,10 @@ class Generator:
             found: list[Driven] = []
             try:
                 yield found
+                said, failure = process.communicate(timeout=_RUN_SECONDS)
             except BaseException:
-                process.kill()
+                process.kill()  # the block would wait for its end
                 raise
-            said, failure = process.communicate(timeout=_RUN_SECONDS)
         if process.returncode:
             raise BenchError(failure.strip())
         found.append(msgspec.json.decode(said, type=Driven))

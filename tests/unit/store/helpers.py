@@ -81,6 +81,12 @@ def fill(store: MessageStore, count: int, start: int = 0, **changes: Any) -> lis
     return appended
 
 
+def flush(store: MessageStore) -> None:
+    """Flush everything, as a round does: the checkpoint says then what is on disk."""
+    store._schedule.everything(store._readable())
+    assert store.flush()
+
+
 def read_queue(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[MessageExt]:
     """Every message of a queue; checks that offsets are dense and that reads agree with the range."""
     offset, end = store.queue_range(topic, queue_id)

@@ -11,7 +11,7 @@ import pytest
 from rocketmq_py.errors import CorruptRecord, StoreCorrupt, StoreLocked
 from rocketmq_py.store import MessageStore, StoreConfig
 from rocketmq_py.wire.record import decode_records
-from tests.unit.store.helpers import HOST, NOW, SMALL, fill, numbers, read_queue, record
+from tests.unit.store.helpers import HOST, NOW, SMALL, fill, flush, numbers, read_queue, record
 
 ACCEPTING = msgspec.structs.replace(SMALL, accept_loss=True)
 
@@ -183,13 +183,6 @@ def test_a_damaged_record_costs_no_other(stores, caplog, damage):
     flush(store)
     stores.crash()
     assert whole(stores.open()) == wanted
-
-
-def flush(store):
-    """Flush everything, as a round does: the checkpoint says then what is on disk."""
-    store._schedule.everything(store._readable())
-    store.flush()
-    store._flusher.stop()
 
 
 def whole(store):

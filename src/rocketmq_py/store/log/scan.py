@@ -25,6 +25,7 @@ from rocketmq_py.wire.record import (
 )  # fmt: skip
 
 _MOST_SEARCHED = 8 * 1024 * 1024
+"""Bytes that are searched for records where a scan met zeros: of its file, and at the begin of each later file."""
 _BLOCK = 1024 * 1024
 _SECTOR = 512
 _MAX_TOPICS = 16 * 1024

@@ -13,7 +13,7 @@ from rocketmq_py.store.queue import queue_table
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.wire.batch import encode_batch
-from tests.unit.store.helpers import SMALL, Stores, fill, numbers, read_queue, record
+from tests.unit.store.helpers import SMALL, Stores, fill, flush, numbers, read_queue, record
 
 COUNT = 50
 """Messages of each queue: three files of 20 entries."""
@@ -28,12 +28,6 @@ def filled(stores: Stores):
                 store.append(record(i, topic=topic, queue_id=queue_id))
     store.commit_pending()
     return store
-
-
-def flush(store):
-    """Flush everything, as a round does."""
-    store._schedule.everything(store._readable())
-    assert store.flush()
 
 
 def queue_files(stores: Stores, topic: str = "T", queue_id: int = 0):
