@@ -33,6 +33,5 @@ def test_refused_heartbeats_share_the_limit_and_name_client_address_and_reason(c
     for number in range(10):
         faults.refused_heartbeat(peer, b'{"clientID":"c%d"}' % number, "GO", "too many client ids")
     assert caplog.messages[1:] == [
-        f"the heartbeat of client 'c{number}' (GO) at 10.0.0.1:7 is refused: too many client ids"
-        for number in range(2)
+        f"the heartbeat of client 'c{number}' (GO) at 10.0.0.1:7 is refused: too many client ids" for number in range(2)
     ]
