@@ -65,6 +65,13 @@ def test_the_limits_of_a_running_server_may_change():
     assert one.dispatcher.lanes.waits == {"send": 200}
 
 
+def test_faults_of_clients_are_logged_within_a_limit(caplog):
+    one = server()
+    for _ in range(5):
+        one.fault_log.closing(Peer(("10.0.0.9", 5)), "no frame")
+    assert caplog.messages == ["closing the connection of 10.0.0.9:5: no frame"] * 3
+
+
 async def test_the_checks_of_a_server_begin_and_end_with_it(monkeypatch):
     one, loop, timers = server(), asyncio.get_running_loop(), Timers()
     monkeypatch.setattr(loop, "call_later", timers.call_later)
@@ -87,6 +94,7 @@ async def test_a_server_listens_on_its_port_and_on_more():
     for each in (port, more):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", each))
+    assert one._listeners == []
     await one.stop()
 
 

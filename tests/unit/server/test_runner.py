@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rocketmq_py.accelerator import VARIABLE
 from rocketmq_py.server import run, runner
 from rocketmq_py.server.runner import _on_signal, loop_factory, speedups, started
 
@@ -115,8 +116,7 @@ def test_the_loop_is_that_of_uvloop_where_it_is_installed(monkeypatch):
     (True, False, True,
      "event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is not installed)"),
     (True, False, False,
-     "event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is turned off by "
-     "ROCKETMQ_PY_NATIVE=0)"),
+     f"event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is turned off by {VARIABLE}=0)"),
 ])  # fmt: skip
 def test_the_speedups_of_a_server_are_named(monkeypatch, uvloop, native, wanted, line):
     monkeypatch.setattr(runner, "loop_factory", lambda: print if uvloop else None)

@@ -198,7 +198,7 @@ def test_files_that_are_missing_or_invalid_are_named(pem, tmp_path):
     (tmp_path / "no.pem").write_text("no certificate")
     for options, complaint in (
         ({"server_cert_path": str(tmp_path / "none.pem")}, r"none\.pem cannot be used: No such file"),
-        ({"server_cert_path": str(pem), "server_key_path": str(tmp_path / "none.key")}, r"none\.key cannot be used: No "),
+        ({"server_cert_path": str(pem), "server_key_path": str(tmp_path / "no.key")}, r"no\.key cannot be used: No such"),
         ({"server_cert_path": str(tmp_path / "no.pem")}, r"no\.pem cannot be used: it is not PEM of the expected kind"),
         ({"server_cert_path": str(pem), "server_auth_client": True, "server_trust_cert_path": str(tmp_path / "ca.pem")},
          r"no trusted certificates can be read from .*ca\.pem: No such file"),

@@ -145,7 +145,9 @@ def test_standard_json_is_told_from_the_dialect() -> None:
 def test_an_object_is_read_from_bytes_and_memory() -> None:
     assert fastjson.load_object(b'{"a":1}') == {"a": 1}
     assert fastjson.load_object(memoryview(b"{0:1}")) == {"0": 1}
-    with pytest.raises(BadHeader, match=r"a JSON object is expected, not b'\[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1'$"):
+    with pytest.raises(
+        BadHeader, match=r"a JSON object is expected, not b'\[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1'$"
+    ):
         fastjson.load_object(b"[" + b"1," * 30 + b"1]")
     with pytest.raises(ValueError, match="not JSON"):
         fastjson.load_object(b"{")
@@ -195,7 +197,8 @@ def test_parts_of_a_pretty_text_are_put_together() -> None:
     ("[x,,1]", "not JSON at character 3: a value is missing, near '[x,,1]'"),
     ('[x,"y]', "not JSON at character 3: a string does not end, near '[x,\"y]'"),
     ("[x,/* y]", "not JSON at character 3: a comment does not end, near '[x,/* y]'"),
-    (" " * 30 + "x y" + " " * 30, f"not JSON at character 32: something follows the end, near {(' ' * 18 + 'x y' + ' ' * 19)!r}"),
+    (" " * 30 + "x y" + " " * 30,
+     f"not JSON at character 32: something follows the end, near {(' ' * 18 + 'x y' + ' ' * 19)!r}"),
 ])  # fmt: skip
 def test_a_fault_is_named_with_its_place(text: str, words: str) -> None:
     with pytest.raises(ValueError, match="not JSON") as caught:
@@ -211,7 +214,8 @@ def test_the_dialect_is_read_to_64_levels(opening: str, closing: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [
-    ("['it\\'s']", ["it's"]), ("['\"']", ['"']), ("[x,'\\x4a\\n']", ["x", "J\n"]), ("{null:1,true:2,1.5:3}", {"null": 1, "true": 2, "1.5": 3}),
+    ("['it\\'s']", ["it's"]), ("['\"']", ['"']), ("[x,'\\x4a\\n']", ["x", "J\n"]),
+    ("{null:1,true:2,1.5:3}", {"null": 1, "true": 2, "1.5": 3}),
     ("[01]", ["01"]), ("{[1]:2}", {"[1]": 2}), ("[a]", ["a"]), ("['\x01']", ["\x01"]), ("// a\n[a]/**/", ["a"]),
 ])  # fmt: skip
 def test_more_of_the_dialect_is_decoded(text: str, value: object) -> None:
