@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, ConnectionLost, RequestTimeout
+from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
 from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.remoting import blocking as module
 from rocketmq_py.remoting.blocking import BlockingConnection, DirectConnections, open_socket
@@ -212,6 +212,15 @@ def test_a_peer_that_is_silent_is_named_with_the_timeout(clock: SimpleNamespace)
     connection = over(steps, 2.5)
     connection.send([(1, {}, b"")])
     with pytest.raises(RequestTimeout, match=r"h:1 did not answer within 2\.5 s"):
+        connection.receive()
+    assert steps.closed
+
+
+def test_another_protocol_ends_a_connection_with_several_requests(clock: SimpleNamespace) -> None:
+    steps = Steps(b"HTTP/1.1 400 Bad Request\r\n")
+    connection = over(steps)
+    connection.send([(1, {}, b"")])
+    with pytest.raises(CorruptFrame, match="not a RocketMQ peer"):
         connection.receive()
     assert steps.closed
 

@@ -92,6 +92,13 @@ def test_the_certificate_is_generated_once_in_a_thread_when_needed(
     assert caplog.messages == ["TLS connections get a self-signed certificate: tls.server.certPath is not set"]
 
 
+def test_a_certificate_that_cannot_be_used_refuses_tls(caplog: pytest.LogCaptureFixture) -> None:
+    certificate = SelfSignedCertificate(generate=lambda path: path.write_text("no PEM") and None)
+    assert asyncio.run(certificate.context()) is None
+    [message] = caplog.messages
+    assert message.startswith("TLS connections are refused, no certificate can be generated: ")
+
+
 def test_the_generator_is_the_package_or_else_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("with_cryptography", "with_openssl"):
         monkeypatch.setattr(self_signed, name, lambda path, name=name: path.write_text(name))

@@ -56,7 +56,7 @@ def test_an_enforcing_server_uses_tls_for_its_own_requests():
 def test_the_tls_file_takes_precedence_except_for_the_mode(tmp_path):
     file = tmp_path / "tls.properties"
     file.write_text(
-        "# Java's file\ntls.test.mode.enable=false\ntls.server.certPath=file.pem\ntls.server.mode=enforcing\n"
+        "# Java's\ntls.protocols\ntls.test.mode.enable=false\ntls.server.certPath=file.pem\ntls.server.mode=enforcing\n"
     )
     settings = TlsSettings.of({"tls.config.file": str(file), "tls.server.certPath": "given.pem"})
     assert (settings.server_cert_path, settings.server_mode) == ("file.pem", TlsMode.PERMISSIVE)
@@ -198,7 +198,7 @@ def test_files_that_are_missing_or_invalid_are_named(pem, tmp_path):
     (tmp_path / "no.pem").write_text("no certificate")
     for options, complaint in (
         ({"server_cert_path": str(tmp_path / "none.pem")}, r"none\.pem cannot be used: No such file"),
-        ({"server_cert_path": str(pem), "server_key_path": str(tmp_path / "no.key")}, r"no\.key cannot be used: No such"),
+        ({"server_cert_path": str(pem), "server_key_path": str(tmp_path / "no.key")}, r"no\.key cannot be used: No"),
         ({"server_cert_path": str(tmp_path / "no.pem")}, r"no\.pem cannot be used: it is not PEM of the expected kind"),
         ({"server_cert_path": str(pem), "server_auth_client": True, "server_trust_cert_path": str(tmp_path / "ca.pem")},
          r"no trusted certificates can be read from .*ca\.pem: No such file"),

@@ -259,6 +259,7 @@ async def test_closing_ends_the_port_and_those_who_have_not_begun(listening):
         async with asyncio.timeout(30):
             await contexts.asked.wait()
         assert (len(serving._silent), len(serving._opening)) == (1, 1)
+        assert not any(sock.getblocking() for sock in serving._silent)
         serving.close()
         assert await silent.is_closed()
         assert await in_handshake.is_closed()

@@ -3,7 +3,7 @@
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.server import Reply, Router, handles, handles_runs
+from rocketmq_py.server import Reply, Route, Router, handles, handles_runs
 
 
 class Offsets:
@@ -61,6 +61,7 @@ def test_a_route_knows_who_takes_many_requests_and_whether_they_share_a_budget()
         (310, sends.send_together, False), (320, None, False),
     ]  # fmt: skip
     assert router.route(310).method == sends.send
+    assert Route(RequestCode.HEART_BEAT, sends.heartbeat, "admin", is_async=False)[4:] == (None, False)
     assert sends.send_together(None, None, 0) is None
 
 
