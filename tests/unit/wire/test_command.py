@@ -183,6 +183,12 @@ def test_a_header_in_the_dialect_has_at_most_64_kibibytes(more: int) -> None:
         assert decode_command(Frame(JSON, text, b"")).code == 1
 
 
+def test_a_long_header_with_odd_values_is_decoded() -> None:
+    text = b'{"code":"1","extFields":{"a":1,"b":"' + b"x" * 70_000 + b'"}}'
+    command = decode_command(Frame(JSON, text, b""))
+    assert (command.code, command.ext["a"], len(command.ext["b"])) == (1, "1", 70_000)
+
+
 def test_fields_alone_are_decoded_like_those_of_a_header() -> None:
     cases: list[tuple[bytes, dict[str, str]]] = [
         (b"null", {}), (b"{}", {}), (b'{"a":"x","b":1,"c":null,"d":true}', {"a": "x", "b": "1", "d": "true"}),
