@@ -222,5 +222,20 @@ def test_more_of_the_dialect_is_decoded(text: str, value: object) -> None:
     assert fastjson.loads(text) == value
 
 
+def test_keys_count_as_levels() -> None:
+    fastjson.loads("[" * 62 + "{[a]:1}" + "]" * 62)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        fastjson.loads("[" * 63 + "{[a]:1}" + "]" * 63)
+
+
+def test_a_key_of_a_key_is_a_text() -> None:
+    """Objects as keys in each other would double the text with each level: 64 levels are a few hundred bytes."""
+    assert fastjson.loads("{{a:1,b:{c:[2]}}:3,{d:{5:6}}:4}") == {'{"a":1,"b":{"c":[2]}}': 3, '{"d":{"5":6}}': 4}
+    for opening, closing in (("{", ":1}"), ("{[", "]:1}"), ("{[{a:{", ":1}}]:1}")):
+        for levels in (2, 60):
+            with pytest.raises(ValueError, match="a key of a key is an object or an array"):
+                fastjson.loads(opening * levels + "{}" + closing * levels)
+
+
 def test_bytes_that_are_not_text_are_replaced_in_the_dialect() -> None:
     assert fastjson.loads(b"{a:'\xff'}") == {"a": "\ufffd"}

@@ -277,6 +277,18 @@ def test_bodies_over_the_limit_use_up_the_work_of_a_response() -> None:
     assert (offsets(found.undecoded), offsets(found.postponed)) == ([0, 1], [2, 3, 4])
 
 
+def test_a_body_is_over_its_own_limit_while_the_room_of_one_is_left() -> None:
+    found = r.decode_response(compressed(0, 100) + compressed(1, 101), "b", r.BodyRules(DecompressionLimits(100, 200)))
+    assert (offsets(found.undecoded), found.postponed) == ([1], [])
+    assert "max_decompressed_body" in str(found.undecoded[0].error)
+
+
+def test_no_room_at_all_is_left_by_two_bodies_over_the_limit() -> None:
+    data = compressed(0, 101) + compressed(1, 101) + compressed(2, 1)
+    found = r.decode_response(data, "b", r.BodyRules(DecompressionLimits(100, 200)))
+    assert (offsets(found.undecoded), offsets(found.postponed)) == ([0, 1], [2])
+
+
 def test_the_first_record_is_never_postponed() -> None:
     found = r.decode_response(compressed(0, 60), "b", r.BodyRules(DecompressionLimits(100, 50)))
     assert (offsets(found.undecoded), found.postponed) == ([0], [])

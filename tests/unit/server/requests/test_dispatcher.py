@@ -599,6 +599,14 @@ def test_a_long_handler_is_named_with_its_request_and_its_peer(monkeypatch):
     assert harness.dispatcher.slow_turns.longest_name == "GET_MAX_OFFSET (30) of 10.0.0.9:5"
 
 
+def test_a_short_read_is_not_named(monkeypatch):
+    monkeypatch.setattr(dispatcher_module, "monotonic", lambda: 0.0)
+    harness, noted = Harness(), []
+    monkeypatch.setattr(harness.dispatcher.slow_turns, "note", lambda *note: noted.append(note))
+    harness.serve(Command(30, ext=QUEUE))
+    assert noted == []
+
+
 def test_a_long_commit_is_named(monkeypatch):
     time = [0.0]
     monkeypatch.setattr(dispatcher_module, "monotonic", lambda: time[0])
