@@ -59,6 +59,7 @@ from rocketmq_py.broker.pull.slave_pull import SlavePullService
 from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.records.message_properties import PropertyWriter
 from rocketmq_py.broker.runtime_info import RuntimeInfo
+from rocketmq_py.broker.scrubber import Scrubber
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.half_messages import HalfMessageCache
 from rocketmq_py.broker.send.reply_messages import ReplyService
@@ -143,6 +144,7 @@ class Services:
             on_arrival=self._arrived_at_slave if config.is_slave else self._arrived, on_written=self._written,
             accelerator=installed(), workers=workers,
         )  # fmt: skip
+        self.scrubber = Scrubber(self.store, self.slices, clock)
         self._config_thread = self.store.workers.executor("rocketmq-config")
         self.saver = ConfigFileSaver(self._config_thread)
         self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)
@@ -282,8 +284,9 @@ class Services:
         """Create a router with the handlers of all requests of this broker, and the handlers ``others``."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(
-            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns, self._fs
-        )
+            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns, self._fs,
+            scrubber=self.scrubber,
+        )  # fmt: skip
         return Router(
             self._send_handlers(),
             ReplyHandlers(self.reply_service),
@@ -463,6 +466,7 @@ class Services:
             self.route_client.close()
             self.saver.close()
             self.cold_pulls.close()
+            self.scrubber.close()
             self.delay.close()
             self.store.close()
 

@@ -31,12 +31,13 @@ from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.read.read_ahead import ReadAhead
 from rocketmq_py.store.read.reader import Accepts, MessageFilter, Reader
+from rocketmq_py.store.read.scrub import Scrub
 from rocketmq_py.store.read.tag_search import offsets_by_tag
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
-from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
+from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig, delay_levels
 from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.records import (
     Appended,
@@ -462,6 +463,19 @@ class MessageStore:
         :param name: of its thread.
         """
         return ReadAhead(self.load, self.new_residency, self.workers.executor(f"rocketmq-{name}"))
+
+    def new_scrub(self) -> Scrub:
+        """Return what checks the records of the open store and their consume queue entries."""
+
+        def find_queue(topic: str, queue_id: int) -> ConsumeQueue | None:
+            return self._queue(topic, queue_id) if self._is_open else None
+
+        def whole_end() -> int:
+            if self._is_open:
+                self._commit_pending()
+            return self._whole_end()
+
+        return Scrub(self._commit_log, whole_end, find_queue, delay_levels(self.config.message_delay_level))
 
     def check_entries(self, topic: str, queue_id: int, offset: int, count: int, residency: Residency | None) -> None:
         """Check that :meth:`queue_entries` with the same arguments would not wait for the disk.
