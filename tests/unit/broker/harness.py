@@ -26,6 +26,7 @@ SMALL = {
     "mapped_file_size_consume_queue": 1000 * CONSUME_QUEUE_ENTRY,
     "max_hash_slot_num": 1000,
     "max_index_num": 4000,
+    "mapped_file_size_timer_log": 1 << 20,
 }
 
 
