@@ -28,6 +28,8 @@ SMALL = {
     "max_index_num": 4000,
     "mapped_file_size_timer_log": 1 << 20,
 }
+WITHOUT_TIMERS = {"timer_wheel_enable": False}
+"""For brokers in memory: their wheel has tens of megabytes."""
 
 
 class Client:

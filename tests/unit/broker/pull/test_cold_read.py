@@ -13,20 +13,18 @@ from rocketmq_py.broker.pull.cold_pulls import THREADS
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.offset import SearchOffset
 from rocketmq_py.wire.command import Command
-from tests.unit.broker.harness import START_MS, Client, InProcess, broker
+from tests.unit.broker.harness import START_MS, WITHOUT_TIMERS, Client, InProcess, broker
 from tests.unit.broker.requests import send
 from tests.unit.store.coldfs import ColdFileSystem, HandWorkers
 
 COUNT = 300
-STORE = {"timer_wheel_enable": False}
-"""Without the file of the timer wheel: it takes 40 MB of memory."""
 
 
 @pytest.fixture
 def fs(tmp_path: Path) -> ColdFileSystem:
     """The files of a broker with messages of one queue, one each millisecond, between larger ones of another."""
     fs = ColdFileSystem()
-    with broker(tmp_path / "store", fs=fs, store=STORE) as running:
+    with broker(tmp_path / "store", fs=fs, store=WITHOUT_TIMERS) as running:
         client = running.connect()
         for number in range(COUNT):
             running.now = START_MS + number
@@ -43,7 +41,7 @@ def header(time: int, boundary: str) -> SearchOffset:
 def restarted(root: Path, fs: ColdFileSystem) -> Iterator[tuple[InProcess, Client, HandWorkers]]:
     """A broker after a restart of its machine, a client of it, and the threads that load messages."""
     workers = HandWorkers(*(f"read-{number}" for number in range(THREADS)))
-    with broker(root / "store", fs=fs, now=START_MS + 10_000, store=STORE, workers=workers) as running:
+    with broker(root / "store", fs=fs, now=START_MS + 10_000, store=WITHOUT_TIMERS, workers=workers) as running:
         fs.chill()
         yield running, running.connect(), workers
 
