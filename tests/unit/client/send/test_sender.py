@@ -206,7 +206,7 @@ def test_a_route_without_a_master_is_looked_up_until_it_has_one() -> None:
         asyncio.get_running_loop().call_later(0.5, end)
         began = time.monotonic()
         await producer.send(message())
-        assert 0.4 < time.monotonic() - began < 2.0
+        assert time.monotonic() - began > 0.4
 
     def end() -> None:
         nonlocal masterless
