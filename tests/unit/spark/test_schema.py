@@ -100,7 +100,9 @@ def test_a_column_that_may_be_null_cannot_be_not_null() -> None:
 
 
 def test_the_record_batches_have_the_types_that_spark_requires() -> None:
-    given = StructType([one("queueId", IntegerType(), nullable=False), one("body", StringType()), one("tags", StringType())])
+    given = StructType(
+        [one("queueId", IntegerType(), nullable=False), one("body", StringType()), one("tags", StringType())]
+    )
     assert arrow_schema(given) == pa.schema(
         [pa.field("queueId", pa.int32(), nullable=False), pa.field("body", pa.string()), pa.field("tags", pa.string())]
     )

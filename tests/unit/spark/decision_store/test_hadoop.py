@@ -72,7 +72,9 @@ class NameNode:
             Options=SimpleNamespace(Rename="Rename"),
         )  # fmt: skip
         conf = SimpleNamespace(Configuration=lambda: "configuration")
-        self.jvm = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(hadoop=SimpleNamespace(fs=fs, conf=conf))))
+        self.jvm = SimpleNamespace(
+            org=SimpleNamespace(apache=SimpleNamespace(hadoop=SimpleNamespace(fs=fs, conf=conf)))
+        )
 
     def new_array(self, kind: str, length: int) -> list[Any]:
         assert kind == "Rename"
@@ -121,7 +123,9 @@ class NameNode:
         self._happens("rename")
         assert options == []
         if target.text in self.files:
-            raise JavaThrown("FileAlreadyExistsException", f"o.a.h.FileAlreadyExists: {target.text}\n\tat o.a.h.X(X.java)")
+            raise JavaThrown(
+                "FileAlreadyExistsException", f"o.a.h.FileAlreadyExists: {target.text}\n\tat o.a.h.X(X.java)"
+            )
         self.files[target.text] = self.files.pop(source.text)
 
     def delete(self, path: Any, recursive: bool) -> None:

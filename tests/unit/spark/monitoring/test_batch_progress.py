@@ -113,7 +113,11 @@ def test_the_total_is_the_number_of_offsets_that_the_read_covers() -> None:
         ({1: [4]}, {}, None),
         ({1: [4, 5]}, {4: Reading(0, 7, 0), 5: Reading(0, 9, 0)}, Reading(0, 7, 0)),
         ({1: [4, 5]}, {4: Reading(50, 7, 1), 5: Reading(0, 9, 0)}, Reading(50, 7, 1)),
-        ({1: [4], 2: [7, 6], 3: []}, {4: Reading(50, 7, 7), 6: Reading(8, 9, 1), 7: Reading(0, 2, 0)}, Reading(8, 9, 1)),
+        (
+            {1: [4], 2: [7, 6], 3: []},
+            {4: Reading(50, 7, 7), 6: Reading(8, 9, 1), 7: Reading(0, 2, 0)},
+            Reading(8, 9, 1),
+        ),
     ],
     ids=["no job", "gone", "not started", "the first that started", "that reads", "the last that reads"],
 )

@@ -131,7 +131,9 @@ def test_a_failed_roll_back_does_not_hide_the_error(caplog: pytest.LogCaptureFix
     with scripted(log) as peer, caplog.at_level(logging.WARNING), pytest.raises(MessageIllegal, match="row 1024 of"):
         preparation(peer, in_flight=1, max_batch_bytes=1 << 20).rows(failing())
     assert log.ended == {}
-    (told,) = [one.getMessage() for one in caplog.records if "of a failed task are not rolled back yet" in one.getMessage()]
+    (told,) = [
+        one.getMessage() for one in caplog.records if "of a failed task are not rolled back yet" in one.getMessage()
+    ]
     assert int(told.split()[0]) > 0
     assert "topic 't' does not exist" in told
 
@@ -166,7 +168,9 @@ def decisions(tmp_path: Path) -> Decisions:
     return Decisions.at(str(tmp_path / "decisions"))
 
 
-def prepared(attempt: str, *offsets: int, resent: dict[str, str] | None = None, topics: tuple[str, ...] = ("t",)) -> Prepared:
+def prepared(
+    attempt: str, *offsets: int, resent: dict[str, str] | None = None, topics: tuple[str, ...] = ("t",)
+) -> Prepared:
     halves = HalfMessages()
     for offset in offsets:
         order = MessageQueue("t", "broker-a", 1) if offset % 2 else None

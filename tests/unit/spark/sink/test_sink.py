@@ -199,7 +199,11 @@ def test_unique_keys_do_not_need_a_name_service(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_columns_of_a_sink_have_types() -> None:
     def checked(name: str, kind: DataType, **more: Any) -> str:
-        fields = [StructField(name, kind)] if name == "body" else [StructField("body", BinaryType()), StructField(name, kind)]
+        fields = (
+            [StructField(name, kind)]
+            if name == "body"
+            else [StructField("body", BinaryType()), StructField(name, kind)]
+        )
         try:
             check_schema(StructType(fields), options(**more))
         except ConfigError as e:
@@ -266,7 +270,9 @@ def test_an_at_least_once_stream_has_sent_its_rows_before_the_commit(task: dict[
 def test_rows_of_an_exactly_once_stream_are_delivered_by_the_commit(task: dict[str, str], tmp_path: Path) -> None:
     log = HalfLog()
     with scripted(log) as peer:
-        for number, (writer, rows) in enumerate(writers(exactly_once(tmp_path, peer, producer_group="pg"), "a", "b"), 12):
+        for number, (writer, rows) in enumerate(
+            writers(exactly_once(tmp_path, peer, producer_group="pg"), "a", "b"), 12
+        ):
             first = len(log.stored)
             task["streaming.sql.batchId"] = str(number)
             sent = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(writer)).write(iter(rows))))
