@@ -199,6 +199,8 @@ def test_a_micro_batch_without_rows_needs_no_decision(decisions: Decisions, chec
         committer(peer, decisions).commit([], 7)
         committer(peer, decisions).commit([prepared("a"), prepared("b")], 7)
         committer(peer, decisions).abort([], 7, complete=False)
+        for nothing in ([], [prepared("a")]):
+            assert len(committer(peer, decisions).end(nothing, int(COMMIT))) == 0
     assert (decisions.latest(), peer.requests, checks.asked) == (None, [], [])
 
 
