@@ -624,3 +624,52 @@ def test_a_lost_slave_is_left_for_the_master_until_addresses_are_looked_up() -> 
     with scripted(suggesting_the_slave) as master, scripted(lost) as slave:
         assert fetch(master, 0, 2000, slave=slave.address) == messages(0, 2000)
         assert len([one for one in slave.requests if one.code == RequestCode.PULL_MESSAGE]) <= 12
+
+
+def test_a_pooled_connection_is_one_to_the_broker_that_is_read() -> None:
+    with scripted(found) as master, scripted(found) as slave, closing(IdleConnections()) as pool:
+        at = Addresses(master.address, ((1, slave.address),))
+        settings = FetchSettings(namesrv=(master.address,), timeout=5, retries=0, in_flight=8, fail_on_data_loss=True)
+        kept = {peer.address: connect(peer.address, 5) for peer in (master, slave)}
+        for connection in kept.values():
+            pool.put(connection)
+        with closing(Fetcher(QueueRange(QUEUE, 0, 100), at, settings, pool)) as fetcher:
+            assert body_of(fetcher) == messages(0, 100)
+            assert fetcher._connection is kept[master.address]
+
+
+def test_a_slave_without_the_topic_lags_and_other_refusals_are_what_they_are() -> None:
+    for code, at_slave, pulls, lags in (
+        (ResponseCode.TOPIC_NOT_EXIST, False, 3, False),
+        (ResponseCode.NO_PERMISSION, False, 1, False),
+        (ResponseCode.NO_PERMISSION, True, 1, False),
+        (ResponseCode.TOPIC_NOT_EXIST, True, 3, True),
+    ):
+        with scripted(lambda _, code=code: answer(code, remark="as told")) as peer:
+            settings = FetchSettings(
+                namesrv=("127.0.0.1:1",), timeout=5, retries=2, in_flight=8, fail_on_data_loss=True
+            )
+            at = Addresses(None, ((1, peer.address),)) if at_slave else Addresses(peer.address)
+            with (
+                closing(Fetcher(QueueRange(QUEUE, 0, 10), at, settings)) as fetcher,
+                pytest.raises(RocketMQError) as told,
+            ):
+                body_of(fetcher)
+            assert len(peer.asked(RequestCode.PULL_MESSAGE)) == pulls
+            assert isinstance(told.value, Lag) is lags
+
+
+def test_the_first_pulls_are_sent_when_a_range_begins() -> None:
+    with scripted(found) as peer, closing(fetcher_of(peer, 0, 10)) as fetcher:
+        fetcher.begin()
+        fetcher.begin()
+        assert body_of(fetcher) == messages(0, 10)
+        assert len(peer.asked(RequestCode.PULL_MESSAGE)) == 1
+    with scripted(found) as gone:
+        pass
+    with scripted(found) as peer:
+        at = Addresses(gone.address, ((1, peer.address),))
+        settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=1, in_flight=8, fail_on_data_loss=True)
+        with closing(Fetcher(QueueRange(QUEUE, 0, 10), at, settings)) as fetcher:
+            fetcher.begin()
+            assert body_of(fetcher) == messages(0, 10)
