@@ -1,4 +1,4 @@
-"""The data source as Spark calls it: what it refuses when a query is defined, and which readers and writers it gives."""
+"""The data source as Spark calls it: what it refuses when a query is defined, and the readers and writers it gives."""
 
 from __future__ import annotations
 

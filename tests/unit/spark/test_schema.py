@@ -55,11 +55,12 @@ def test_columns_are_read_in_the_order_they_are_named() -> None:
 
 def test_an_unknown_column_is_named_with_the_nearest_known() -> None:
     for name, hint in (
-        ("offset", "did you mean queueOffset"), ("QUEUEID", "did you mean queueId"), ("zzz", "known columns: topic, br"),
+        ("offset", "did you mean queueOffset"), ("QUEUEID", "did you mean queueId"),
+        ("zzz", "known columns: topic, br"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=f"^option columns has an unknown column '{name}'; {hint}"):
             default(columns=("body", name))
-    with pytest.raises(ConfigError, match="^the schema of a read has an unknown column 'tag'; did you mean tags"):
+    with pytest.raises(ConfigError, match=r"^the schema of a read has an unknown column 'tag'; did you mean tags"):
         check_read_schema(StructType([one("tag", StringType())]))
 
 

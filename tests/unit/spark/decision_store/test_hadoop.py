@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,7 +85,9 @@ class NameNode:
 
     def _path(self, text: str) -> Any:
         assert text.startswith("hdfs://nn:8020/")
-        return SimpleNamespace(text=text, getFileSystem=lambda configuration: self, getName=lambda: text.split("/")[-1])
+        return SimpleNamespace(
+            text=text, getFileSystem=lambda configuration: self, getName=lambda: text.rpartition("/")[2]
+        )
 
     def _context(self, asked: tuple[str, str]) -> NameNode:
         assert asked == ("hdfs://nn:8020", "configuration")
@@ -186,18 +187,18 @@ def test_an_existing_record_is_not_replaced_and_no_temporary_file_remains(node: 
 def test_a_failed_write_leaves_no_record_and_says_why(node: NameNode) -> None:
     where = HadoopDecisionStore(FOLDER, {})
     node.fails["rename"] = JavaThrown("SafeModeException", "Name node is in safe mode" + "." * 5000)
-    with pytest.raises(OSError, match="^Name node is in safe mode") as told:
+    with pytest.raises(OSError, match=r"^Name node is in safe mode") as told:
         where.create("a.json", b"1")
     assert (type(told.value), len(str(told.value))) == (OSError, 2000)
     assert node.files == {}
     node.fails["delete"] = Py4JNetworkError("the answer is lost")
-    with pytest.raises(OSError, match="^Name node is in safe mode"):
+    with pytest.raises(OSError, match=r"^Name node is in safe mode"):
         where.create("a.json", b"1")
     assert node.open_streams == 0
 
 
 def test_a_missing_record_is_not_found(node: NameNode) -> None:
-    with pytest.raises(FileNotFoundError, match=f"^java.io.FileNotFoundException: {HERE}/a.json$"):
+    with pytest.raises(FileNotFoundError, match=rf"^java\.io.FileNotFoundException: {HERE}/a.json$"):
         HadoopDecisionStore(FOLDER, {}).read("a.json")
 
 
@@ -206,10 +207,10 @@ def test_a_store_that_cannot_be_listed_is_not_empty(node: NameNode) -> None:
     where.create("a.json", b"1")
     for method in ("exists", "listStatus"):
         node.fails = {method: JavaThrown("ConnectException", "Call to nn:8020 failed")}
-        with pytest.raises(OSError, match="^Call to nn:8020 failed$"):
+        with pytest.raises(OSError, match=r"^Call to nn:8020 failed$"):
             where.names()
     node.fails = {"exists": Py4JError("answer from Java side is empty")}
-    with pytest.raises(OSError, match=f"^the Java process for {FOLDER} has failed: answer from Java side is empty"):
+    with pytest.raises(OSError, match=rf"^the Java process for {FOLDER} has failed: answer from Java side is empty"):
         where.names()
 
 
@@ -248,13 +249,13 @@ echo ended > "$0.ended"
 
 
 @pytest.fixture
-def java(tmp_path: Path) -> Iterator[Path]:
+def java(tmp_path: Path) -> Path:
     """A program in place of Java's; ``.asked`` keeps its arguments, ``.ended`` says that its input has ended."""
     path = tmp_path / "bin" / "java"
     path.parent.mkdir()
     path.write_text(JAVA.format("echo 4711; echo secret"))
     path.chmod(0o755)
-    yield path
+    return path
 
 
 @pytest.mark.parametrize("by", ["JAVA_HOME", "PATH"])
@@ -283,7 +284,7 @@ def test_a_jvm_that_does_not_start_says_what_it_printed(java: Path) -> None:
         with pytest.raises(OSError, match=r"^the JVM for Hadoop has not started: no class\n$"):
             start_jvm("", {"JAVA_HOME": str(java.parent.parent)})
     java.write_text(JAVA.format("printf 'a%.0s' $(seq 3000) >&2; echo; echo"))
-    with pytest.raises(OSError, match="not started: a{2000}$"):
+    with pytest.raises(OSError, match=r"not started: a{2000}$"):
         start_jvm("", {"JAVA_HOME": str(java.parent.parent)})
 
 

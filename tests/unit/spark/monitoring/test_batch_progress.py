@@ -159,10 +159,15 @@ def test_progress_is_shown_while_the_block_runs_and_at_its_end(in_no_time: None)
 
 def test_lines_are_rare_and_the_last_one_is_written(in_no_time: None) -> None:
     spark, out = Spark({1: [4]}, {4: Reading(200, 4, 1)}), io.StringIO()
-    with pytest.raises(ZeroDivisionError), show_batch_reads(spark, ORDERS, out):  # type: ignore[arg-type]
-        assert spark.looked_twice.wait(30)
-        spark.stages[4] = Reading(900, 4, 3)
-        raise ZeroDivisionError
+
+    def failing() -> None:
+        with show_batch_reads(spark, ORDERS, out):  # type: ignore[arg-type]
+            assert spark.looked_twice.wait(30)
+            spark.stages[4] = Reading(900, 4, 3)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
     first, last = out.getvalue().splitlines()
     assert (first.split()[0], last.split()[0]) == ("200", "900")
     assert watchers() == []

@@ -97,7 +97,8 @@ def test_the_figures_of_a_query() -> None:
     }  # fmt: skip
     table = said[said.index("queue") :]
     assert table[:14] == [
-        "queue", "messages", "share", "lag at the end", "1", "t a:0", "30", "75.0%", "80", "2", "u b:3", "10", "25.0%", "–",
+        "queue", "messages", "share", "lag at the end", "1", "t a:0", "30", "75.0%", "80",
+        "2", "u b:3", "10", "25.0%", "–",
     ]  # fmt: skip
     assert {"Rows (per second)", "coming in", "processed", "Lag by topic (messages behind the micro-batch)"} <= {*said}
     assert {"latestOffset", "addBatch", "other", "even share 20", "Messages by queue (skew shows as unequal bars)"} <= {

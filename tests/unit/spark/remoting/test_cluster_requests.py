@@ -1,4 +1,4 @@
-"""What a planner sends, field by field, and what it makes of each answer: errors, moved queues, masters that are away."""
+"""What a planner sends, field by field, and what each answer means: errors, moved queues, masters that are away."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo, QueueData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.options.offsets import Bounds
 from rocketmq_py.spark.options.selection import Assigned, Matching, Topics
+from rocketmq_py.spark.ranges import QueueRange
 from rocketmq_py.spark.remoting.cluster import Cluster
 from rocketmq_py.spark.remoting.message_sizes import message_sizes
-from rocketmq_py.spark.ranges import QueueRange
 from rocketmq_py.spark.remoting.queues import (
     Addresses,
     QueueRoutes,

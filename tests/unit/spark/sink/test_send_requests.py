@@ -1,4 +1,4 @@
-"""Sends as a broker gets them: the fields, the size of batches, and how many wait for their answers. No Spark needed."""
+"""Sends as a broker gets them: their fields, the size of batches, and how many wait for answers. No Spark needed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 STORED = {"msgId": "A" * 32, "queueId": 0, "queueOffset": 0}
 ORDERED = MessageQueue("T", "broker-a", 1)
 FIELDS = {
-    "a": "g", "b": "T", "c": "TBW102", "d": "4", "g": "1700000000500", "h": "0", "j": "0", "k": "false", "n": "broker-a",
+    "a": "g", "b": "T", "c": "TBW102", "d": "4", "g": "1700000000500", "h": "0", "j": "0", "k": "false",
+    "n": "broker-a",
 }  # fmt: skip
 """Those that all sends have in common: group, topic, template, its queues, time, flag, attempts, unit mode, broker."""
 Sent = tuple[int, dict[str, str], bytes]

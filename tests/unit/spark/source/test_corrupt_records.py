@@ -68,7 +68,7 @@ def wrong_size(offset: int) -> bytes:
 
 
 class Broker:
-    """A queue, with ``bad`` records in place of some and ``damaged`` offsets that are not sent; a filter passes ``tagged``."""
+    """A queue with ``bad`` records and ``damaged`` ones, which are not sent; a filter passes every ``tagged`` one."""
 
     def __init__(
         self, bad: Mapping[int, bytes] | None = None, damaged: frozenset[int] = frozenset(), tagged: int = 1
