@@ -397,6 +397,19 @@ async def test_a_queue_that_is_ours_by_then_is_not_unlocked():
         assert process.locked_at == NOW
 
 
+async def test_an_answer_to_a_later_lock_request_says_all_about_an_unanswered_one():
+    async with Member() as member:
+        member.special[LOCK] = member.special[UNLOCK] = lambda *_: None
+        await member.lock.take([Q0])
+        await asyncio.sleep(2)
+        del member.special[LOCK]
+        member.refused = {Q0}
+        assert await member.lock.take([Q0]) == []
+        asked = len(member.about(UNLOCK))
+        await asyncio.sleep(40)
+        assert len(member.about(UNLOCK)) == asked, "another member has it"
+
+
 async def test_a_queue_that_is_being_locked_again_is_not_unlocked_meanwhile():
     async with Member() as member:
         member.special[LOCK] = lambda *_: None
