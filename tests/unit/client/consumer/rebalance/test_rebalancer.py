@@ -8,6 +8,7 @@ import pytest
 from rocketmq_py.client.consumer.rebalance.rebalancer import Rebalancer
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.model import MessageModel, MessageQueue
+from rocketmq_py.protocol.bodies.client import ConsumerConnection, SubscriptionData
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.consumer.scripted_group import TOPIC, ScriptedGroup
@@ -24,10 +25,10 @@ class Member(ScriptedGroup):
     It is also the queue lock of the rebalancer: it does not get the queues in ``locked``.
     """
 
-    def __init__(self, *topics, rebuild=True, **options):
+    def __init__(self, *topics, rebuild=None, **options):
         super().__init__(**options)
         self.topics = topics or (TOPIC,)
-        self.rebuild = rebuild
+        self.rebuild = {} if rebuild is None else {"rebuild": rebuild}
         self.did = []
         self.changes = []
         self.locked = set()
@@ -41,7 +42,7 @@ class Member(ScriptedGroup):
         self.rebalancer = Rebalancer(
             self.group, lambda process, delay: self.did.append(("start", process.queue, delay)),
             lambda process: self.did.append(("stop", process.queue)), self, lambda *change: self.changes.append(change),
-            rebuild=self.rebuild,
+            **self.rebuild,
         )  # fmt: skip
         return self
 
@@ -158,14 +159,14 @@ async def test_a_queue_that_was_dropped_before_its_start_is_not_started():
         assert (await member.rebalance())[1] == [("take", [Q0, Q1]), ("start", Q1, 0.0)]
 
 
-@pytest.mark.parametrize("rebuild", [True, False])
-async def test_a_queue_without_a_pull_for_two_minutes_is_restarted_if_queues_are_rebuilt(rebuild):
+@pytest.mark.parametrize("rebuild", [None, True, False])
+async def test_a_queue_without_a_pull_for_two_minutes_is_restarted_unless_told_otherwise(rebuild):
     async with Member(rebuild=rebuild) as member:
         await member.rebalance()
         member.clock += 121
         member.group.queues[Q1].pulled_at = member.clock
         did = [("stop", Q0), ("release", [Q0]), ("take", [Q0]), ("start", Q0, 0.0)]
-        assert await member.rebalance() == (True, did if rebuild else [])
+        assert await member.rebalance() == (True, [] if rebuild is False else did)
 
 
 async def test_a_broadcasting_member_owns_all_queues_and_asks_for_no_members(tmp_path):
@@ -235,6 +236,15 @@ async def test_a_broker_without_an_address_cannot_be_asked_for_members(caplog):
         member.instance.routes._routes[TOPIC].data.broker_datas[0].broker_addrs.clear()
         assert await member.rebalance() == (False, [])
         assert "broker b has no address in the route of topic T" in caplog.text
+
+
+async def test_members_that_subscribe_to_something_else_are_a_problem():
+    async with Member() as member:
+        member.members = ["me", "~"]
+        table = {TOPIC: SubscriptionData.parse(TOPIC, "a", 1)}
+        member.special[203] = lambda *_: Command(0, body=ConsumerConnection(subscription_table=table).encode())
+        await member.rebalance()
+        assert "topic T: '*' here, 'a' there" in member.group.problems["subscriptions"]
 
 
 # -- topics
@@ -457,3 +467,8 @@ async def test_a_topic_that_is_pulled_after_it_was_popped_has_a_retry_topic_unti
         member.assign(T=[(0, "POP")])
         await member.rebalance()
         assert set(member.group.subscriptions) == {TOPIC}
+        member.assign(T=[(0, "PULL")])
+        await member.rebalance()
+        del member.group.subscriptions[TOPIC]
+        await member.rebalance()
+        assert (member.group.subscriptions, member.group.queues) == ({}, {})
