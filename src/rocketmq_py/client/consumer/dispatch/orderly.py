@@ -56,10 +56,10 @@ class _QueueState:
     def suspend(self, seconds: float, then: Callable[[], None]) -> None:
         self.pause = asyncio.get_running_loop().call_later(seconds, then)
 
-    def wake(self) -> None:
+    def end_pause(self) -> None:
+        """End the pause of a queue that is dropped, or whose consumer closes: it starts no further run."""
         if self.pause is not None:
             self.pause.cancel()
-            self.pause = None
 
 
 class OrderlyDispatcher:
@@ -126,7 +126,7 @@ class OrderlyDispatcher:
         """
         state = self._states.get(queue)
         if state is not None:
-            state.wake()
+            state.end_pause()
             if state.idle.is_set():
                 del self._states[queue]
         return ()
@@ -161,7 +161,7 @@ class OrderlyDispatcher:
         """Start no further batch, and wait until running ones have ended, except the one whose listener calls this."""
         self._closing = True
         for state in self._states.values():
-            state.wake()
+            state.end_pause()
             if state.run is not None:
                 state.run.stopped = True
         here = asyncio.current_task()

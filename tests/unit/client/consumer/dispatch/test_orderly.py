@@ -98,6 +98,7 @@ def test_messages_that_arrive_meanwhile_follow_in_order(is_async):
         assert seen == list(range(100))
         assert bench.offsets.get(queue.queue) == 100
         assert bench.stats.ok.count == 100
+        assert bench.dispatcher._states[queue].pause is None
         await eventually(lambda: bench.stats.consumed.count == 100)  # added at the end of each run
 
 
@@ -451,10 +452,13 @@ async def test_nothing_is_kept_of_a_dropped_queue_and_its_pause_ends():
     bench.submit(busy, 0)
     await asyncio.sleep(0.001)
     assert not bench.dispatcher.is_idle(busy)
+    timer = bench.dispatcher._states[paused].pause
+    assert bench.dispatcher.drop(bench.queue(9)) == (), "it never had a message"
     for queue in (busy, paused, idle):
         queue.dropped = True
         assert bench.dispatcher.drop(queue) == ()
     assert set(bench.dispatcher._states) == {busy}
+    assert timer.cancelled()
     hold.set()
     await bench.dispatcher.wait_idle(busy)
     assert not bench.dispatcher._states
@@ -589,4 +593,59 @@ async def test_a_run_counts_its_calls_its_failures_and_the_seconds_that_it_took(
     assert (stats.ok.count, stats.failed.count, stats.failed_hour.count) == (2, 1, 1)
     assert stats.consumed.seconds == pytest.approx(9, abs=0.5)
     assert queue.consumed_at == pytest.approx(monotonic(), abs=1)
+    await bench.dispatcher.close()
+
+
+async def test_timers_run_only_while_they_are_needed():
+    await Bench(print).dispatcher.close()
+
+    async def listen(message):
+        await asyncio.sleep(0.1)
+        return OrderlyResult.SUSPEND if message.queue_offset == 1 else None
+
+    bench = Bench(listen, suspend_seconds=30)
+    queue = bench.queue()
+    bench.submit(queue, 0)
+    assert bench.dispatcher._ticker is not None
+    await asyncio.sleep(0.5)
+    assert bench.dispatcher._ticker is None
+    bench.submit(queue, 1)
+    await eventually(lambda: bench.stats.failed.count)
+    pause = bench.dispatcher._states[queue].pause
+    busy = bench.queue(1)
+    bench.submit(busy, 0)
+    await asyncio.sleep(0.001)
+    ticker = bench.dispatcher._ticker
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await bench.dispatcher.close()
+    assert (pause.cancelled(), ticker.cancelled()) == (True, True)
+
+
+def test_more_threads_run_listeners_of_more_queues():
+    together = threading.Barrier(2)
+
+    def listen(message):
+        together.wait(PATIENCE)
+
+    @scenario(listen, consume_threads=1)
+    async def _(bench):
+        queues = [bench.queue(number) for number in range(2)]
+        for queue in queues:
+            bench.submit(queue, 0)
+        bench.dispatcher.resize(2)
+        await bench.until(lambda: not any(queue.count for queue in queues))
+
+
+async def test_a_commit_may_go_back():
+    """The offset in memory may be that of messages that a filter removed, behind ones that are consumed again."""
+
+    async def listen(message): ...
+
+    bench = Bench(listen)
+    queue = bench.queue()
+    bench.offsets.update(queue.queue, 50)
+    bench.submit(queue, 3)
+    await bench.until(lambda: not queue.count)
+    assert bench.offsets.get(queue.queue) == 4
     await bench.dispatcher.close()
