@@ -314,6 +314,7 @@ async def test_offsets_are_persisted_periodically_and_for_lost_queues(broker):
         assert (last.ext["commitOffset"], last.is_oneway) == ("1", True)
         before = len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0"))
         await member.persist_offsets()
+        await asyncio.sleep(0.01)
         assert len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0")) == before
 
 

@@ -11,8 +11,9 @@ from rocketmq_py.client.consumer.lite_pull import pull_loop
 from rocketmq_py.core.consumer import flow_control
 from rocketmq_py.errors import ClosedError, ConfigError, NotAssigned, OffsetIllegal
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.command import Command, encode_command
 from tests.unit.client.consumer.lite_pull.test_consumer import GROUP, QUEUE, TOPIC, pulled, record, with_broker
 from tests.unit.client.scripted import route_answer
 
@@ -194,11 +195,12 @@ async def test_calls_about_queues_that_it_does_not_own_are_refused(broker):
         for name in ("seek", "seek_to_begin", "seek_to_end", "commit"):
             with pytest.raises(NotAssigned, match=r"queue .* is not assigned to this consumer of group g$"):
                 await calls[name](MessageQueue(TOPIC, "b", 7))
+        assert not broker.asked(Code.GET_MIN_OFFSET) + broker.asked(Code.GET_MAX_OFFSET), "no broker is asked"
         with pytest.raises(OffsetIllegal, match=r"offset -1 of .* cannot be committed: it is negative"):
             await member.commit({QUEUE: -1})
         await member.commit({QUEUE: 0})
     assert [r.ext["commitOffset"] for r in broker.asked(Code.UPDATE_CONSUMER_OFFSET)] == ["0", "0"]
-    for call in calls.values():
+    for call in (*calls.values(), lambda _: member.commit()):
         with pytest.raises(ClosedError, match="closed"):
             await call(QUEUE)
 
@@ -395,3 +397,149 @@ async def test_a_topic_that_a_broker_never_had_is_asked_for_again_without_a_word
         await broker.pull(0, times=2)
     assert "not yet" in caplog.text
     assert "deleted" not in caplog.text
+
+
+# -- a member of its client
+
+
+@pytest.mark.parametrize("trace", [None, "traces"])
+@with_broker()
+async def test_polls_are_traced_if_that_is_asked_for(broker, trace):
+    broker.special[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: route_answer({"b": 1})
+    broker.pulls[0] = [batch(0)]
+    async with broker.assigned(**({"trace": trace} if trace else {})) as member:
+        await member.poll()
+    sent = [request.ext["b"] for _, request in broker.network.sent()]
+    assert sent == (["traces"] if trace else [])
+
+
+@with_broker()
+async def test_it_announces_itself_before_it_pulls_and_goes_on_to_send_heartbeats(broker):
+    before = time_ns() // 1_000_000
+    async with broker.assigned() as member:
+        await broker.pull(0)
+        codes = broker.network.codes()
+        assert codes.index(Code.HEART_BEAT) < codes.index(Code.LITE_PULL_MESSAGE)
+        started = int(member.running_info()["properties"]["PROP_CONSUMER_START_TIMESTAMP"])
+        assert before <= started <= time_ns() // 1_000_000
+        beats = len(broker.asked(Code.HEART_BEAT))
+        await asyncio.sleep(65)
+        assert len(broker.asked(Code.HEART_BEAT)) >= beats + 2
+        frame = encode_command(
+            Command(Code.GET_CONSUMER_RUNNING_INFO, 77, 0, ext={"consumerGroup": GROUP, "clientId": "me"})
+        )
+        broker.network.transports["b:1"].deliver(frame)
+        await asyncio.sleep(0.01)
+        [answer] = [request for _, request in broker.network.requests if request.is_response]
+        assert (answer.code, b"PROP_CONSUME_TYPE" in answer.body) == (0, True)
+
+
+@with_broker()
+async def test_other_topics_are_rebalanced_at_once(broker):
+    broker.special[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: route_answer({"b": 1})
+    async with broker.consumer() as member:
+        member.subscribe(TOPIC)
+        await asyncio.sleep(5)
+        asked = len(broker.asked(Code.GET_CONSUMER_LIST_BY_GROUP))
+        member.subscribe("U")
+        await asyncio.sleep(0.1)
+        assert [queue.topic for queue in member.assignment] == [TOPIC, "U"]
+        await asyncio.sleep(5)
+        member.unsubscribe("U")
+        await asyncio.sleep(0.1)
+        assert len(broker.asked(Code.GET_CONSUMER_LIST_BY_GROUP)) == asked + 3
+
+
+@with_broker()
+async def test_it_sends_nothing_after_its_end(broker):
+    member = broker.consumer(metadata_check_interval=1)
+    member.subscribe(TOPIC)
+    late = broker.consumer(metadata_check_interval=1)
+    async with member:
+        member.on_queues_changed(TOPIC, print)
+        await asyncio.sleep(5)
+    async with late:
+        late.subscribe(TOPIC)
+    await broker.instance._jobs.stop()
+    broker.network.requests.clear()
+    await asyncio.sleep(100)
+    assert broker.network.codes() == []
+
+
+@with_broker()
+async def test_a_queue_is_pulled_as_soon_as_polls_have_made_room(broker, monkeypatch):
+    """Without a wake it would be pulled only after the pause of a full queue."""
+    full = flow_control.COUNT_EXCEEDED._replace(delay=1000.0)
+    monkeypatch.setattr(flow_control, "COUNT_EXCEEDED", full)
+    for poll in (lambda member: member.poll(), anext):
+        broker.pulls = {0: [batch(0)], 1: [batch(1)]}
+        broker.network.requests.clear()
+        async with broker.assigned(pull_threshold_for_queue=1, auto_commit=False) as member:
+            await broker.pull(1)
+            await asyncio.sleep(1)
+            assert not broker.asked(Code.LITE_PULL_MESSAGE, queueOffset="2")
+            await poll(member)
+            await asyncio.sleep(1)
+            assert broker.asked(Code.LITE_PULL_MESSAGE, queueOffset="2")
+
+
+# -- the pull loop
+
+
+@with_broker()
+async def test_failed_pulls_pause_and_the_start_of_a_queue_pauses_longer(broker, monkeypatch):
+    monkeypatch.undo()
+    times, loop = [], asyncio.get_running_loop()
+
+    def refuse(request):
+        times.append(round(loop.time() - began, 1))
+        return Command(1, remark="not now")
+
+    for code, pauses in ((Code.QUERY_CONSUMER_OFFSET, 3.0), (Code.LITE_PULL_MESSAGE, 2.0)):
+        broker.special = {code: refuse}
+        began = loop.time()
+        times.clear()
+        async with broker.assigned(pull_delay_after_error=2.0):
+            await asyncio.sleep(7)
+        assert times == pytest.approx([0.0, pauses, 2 * pauses, 3 * pauses][: len(times)])
+        assert len(times) >= 3
+
+
+@with_broker()
+async def test_a_fault_in_an_answer_pauses_the_queue_and_loses_no_message(broker, caplog):
+    broker.pulls[0] = [batch(0)]
+    async with broker.assigned(pull_delay_after_error=2.0) as member:
+        member._queues._loops[member._group.queues[QUEUE]][0]._handle = None
+        await asyncio.sleep(1)
+        assert len(broker.asked(Code.LITE_PULL_MESSAGE, queueOffset="0")) == 1
+        await asyncio.sleep(2)
+        assert len(broker.asked(Code.LITE_PULL_MESSAGE, queueOffset="0")) == 2
+    assert "pulling T@b:0 at 0 failed" in caplog.text
+
+
+@with_broker()
+async def test_the_next_pull_goes_to_the_replica_that_the_answer_suggests(broker):
+    data = TopicRouteData(
+        queue_datas=[QueueData(broker_name="b", read_queue_nums=1, write_queue_nums=1, perm=6)],
+        broker_datas=[BrokerData(broker_name="b", broker_addrs={0: "b:1", 1: "b:2"})],
+    )
+    broker.special[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: Command(0, body=data.encode())
+    body = record(0)
+    broker.pulls = {0: [pulled(0, 1, body, suggestWhichBrokerId="1")], 1: [pulled(ResponseCode.PULL_NOT_FOUND, 2)]}
+    async with broker.assigned() as member:
+        await broker.pull(2)
+        assert len(await member.poll()) == 1
+    pulls = [(where, r.ext["queueOffset"]) for where, r in broker.network.requests if r.code == Code.LITE_PULL_MESSAGE]
+    assert pulls == [("b:1", "0"), ("b:2", "1"), ("b:1", "2")]
+
+
+@with_broker()
+async def test_a_route_that_may_be_old_is_refreshed_before_the_next_pull(broker):
+    for code, times in ((ResponseCode.SERVICE_NOT_AVAILABLE, 1), (ResponseCode.SYSTEM_ERROR, 0)):
+        async with broker.assigned() as member:
+            await broker.pull(0)
+            broker.network.requests.clear()
+            member.assign([MessageQueue(TOPIC, "b", 1)])
+            broker.pulls[0] = [Command(code, remark="not now")]
+            await asyncio.sleep(1)
+            assert len(broker.asked(Code.GET_ROUTEINFO_BY_TOPIC)) == times, code
