@@ -663,7 +663,7 @@ def test_recovery_says_what_it_does(stores, caplog, monkeypatch):
 def test_at_most_ten_queues_with_lost_messages_are_named(stores):
     for count, said in (
         (10, "T-8 0 to 0, T-9 0 to 0; stored"),
-        (11, "T-8 0 to 0, T-9 0 to 0 and those of 1 more queues"),
+        (11, "T-7 0 to 0, T-8 0 to 0 and those of 1 more queues"),
     ):
         fresh = type(stores)(stores.root, MemoryFileSystem())
         store = fresh.open()

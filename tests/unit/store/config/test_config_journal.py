@@ -552,6 +552,13 @@ def test_what_is_loaded_of_a_file_and_its_journals(caplog: pytest.LogCaptureFixt
             True,
             "has 2 damaged",
         ),
+        "steps of another count": (
+            {"counter": 2, "timestamp": 5},
+            (damaged + line(2, a=2) + line(3, b=3),),
+            {"a": 1, "b": 3},
+            True,
+            "1 damaged",
+        ),
         "no step": (version, (damaged,), {"a": 1}, True, "1 damaged lines"),
         "a step that is no object": (version, (line(1) + b"[1]\n" + line(2, a=2),), {"a": 2}, True, "1 damaged"),
     }

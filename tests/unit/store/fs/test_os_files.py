@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.errors import ConfigError, StoreLocked
+from rocketmq_py.errors import ConfigError, NameIllegal, StoreLocked
 from rocketmq_py.store import ConfigFile, MessageStore, OsFileSystem, StoreConfig, delay_levels
 from rocketmq_py.store.fs import os_files, readonly
 from rocketmq_py.store.fs.filesystem import InnerFolder
-from rocketmq_py.store.fs.layout import index_name, is_index_name, segment_name, segment_start
+from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name, segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.fs.readonly import ReadOnlyFileSystem
 from rocketmq_py.wire.fastjson import BareKey, dumps_pretty
@@ -513,6 +513,24 @@ def test_file_names_are_those_of_java():
     assert index_name(noon) == "20260102030405067"
     assert is_index_name("20260102030405067")
     assert not is_index_name("20260102030405067.tmp")
+
+
+def test_the_places_of_files_are_those_of_java():
+    layout = StoreLayout(Path("/s"))
+    names = {name: str(path.relative_to("/s")) for name, path in vars(layout).items() if path != layout.root}
+    assert names == {
+        "commit_log": "commitlog", "consume_queue": "consumequeue", "batch_consume_queue": "batchconsumequeue",
+        "index": "index", "config": "config", "checkpoint": "checkpoint", "queue_ends": "queueends",
+        "timer_wheel": "timerwheel", "timer_log": "timerlog", "timer_check": "config/timercheck", "abort": "abort",
+        "lock": "lock",
+    }  # fmt: skip
+    assert StoreLayout(Path("/s"), Path("/log")).commit_log == Path("/log")
+    assert layout.queue_directory("T", 3) == Path("/s/consumequeue/T/3")
+    assert layout.batch_queue_directory("T", 3) == Path("/s/batchconsumequeue/T/3")
+    assert layout.topic_directories("T") == (Path("/s/consumequeue/T"), Path("/s/batchconsumequeue/T"))
+    for place in (layout.topic_directories, lambda name: layout.queue_directory(name, 0)):
+        with pytest.raises(NameIllegal):
+            place("..")
 
 
 def test_settings_are_those_of_java():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from struct import iter_unpack, pack_into, unpack_from
+from types import SimpleNamespace
 
 import pytest
 
@@ -220,6 +221,18 @@ def test_slots_of_more_entries_than_are_read_at_once_are_rebuilt(tmp_path, monke
         assert file.slots() == found
         assert list(found[:count]) == list(range(1, count + 1))
         assert [entry[1] for entry in file.entries()] == list(range(count))
+
+
+def test_on_a_big_endian_machine_numbers_are_as_on_disk(tmp_path, monkeypatch):
+    file, _ = an_index_file(tmp_path)
+    file.put([3, 4], [1, 2], [NOW] * 2)
+    found = file.slots()
+    monkeypatch.setattr(index_file, "sys", SimpleNamespace(byteorder="big"))
+    assert index_file._byte_swapped(254, 4) == [254, 255, 256, 257]
+    raw = file.slots()
+    assert raw != found
+    raw.byteswap()
+    assert raw == found
 
 
 def test_a_time_window_touches_a_file_at_its_first_and_last_entry(tmp_path):

@@ -196,6 +196,17 @@ def test_the_end_is_found_whatever_end_is_expected() -> None:
         assert wrong == []
 
 
+def test_an_expected_end_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, fs = filled(10)
+    read: list[int] = []
+    reading = ConsumeQueue._read_file
+    monkeypatch.setattr(ConsumeQueue, "_read_file", lambda *given: (read.append(given[1]), reading(*given))[1])
+    for expected, places in ((10, [9, 10]), (11, [10, 9]), (9, [8, 9, 11]), (0, [10, 9])):
+        read.clear()
+        assert loaded(fs, expected).max_offset == 10
+        assert read[: len(places)] == places, expected
+
+
 def test_entries_behind_the_end_of_the_log_are_removed() -> None:
     """A message that ends at the end of the log is there as a whole; the next one is not."""
     for physical_end, count, files in (
