@@ -11,6 +11,7 @@ import pytest
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.fs.residency import NotInMemory, Residency
+from rocketmq_py.store.queue import consume_queue
 from rocketmq_py.store.queue.consume_queue import BLANK_SIZE, HEAD_BYTES, ConsumeQueue
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -353,6 +354,25 @@ def test_the_minimum_moves_over_blank_entries() -> None:
     begun.commit_pending()
     begun.raise_minimum(0)
     assert begun.min_offset == 2
+
+
+def test_lost_messages_do_not_hide_those_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of messages 0 to 3, 9 and 15 to 16, with blank entries between and behind them."""
+    messages = (0, 1, 2, 3, 9, 15, 16)
+    for count, at_once in ((0, 1024), (1, 1024), (40, 1024), (0, 2), (5, 5)):
+        monkeypatch.setattr(consume_queue, "_AT_ONCE", at_once)
+        for physical in (0, 100, 101, 110, 121, 131, 190, 191, 250, 251, 261, 999):
+            one = queue(MemoryFileSystem())
+            for number in messages:
+                if number != one.next_offset:
+                    one.skip_to(number)
+                one.add(*entry(number))
+                one.commit_pending()
+            if count:
+                one.skip_to(one.next_offset + count)
+            one.raise_minimum(physical)
+            left = [number for number in messages if entry(number)[0] >= physical]
+            assert one.min_offset == (left[0] if left else one.max_offset), (count, physical)
 
 
 def test_the_minimum_moves_over_entries_whose_file_is_gone() -> None:
