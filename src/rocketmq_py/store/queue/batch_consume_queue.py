@@ -64,7 +64,7 @@ class _Units(ConsumeQueue):
     def entry(self, offset: int) -> tuple[int, int, int] | None:
         return self.unit(offset)[:3] if self.min_offset <= offset < self.max_offset else None
 
-    def _skip_blanks(self, offset: int, end: int) -> int:
+    def skip_blanks(self, offset: int, end: int) -> int:
         del end
         return offset  # units are never blank
 

@@ -424,11 +424,9 @@ class ConsumeQueue:
         """Move the minimum offset to the first entry whose message is at ``physical_start`` of the log or later."""
         first = self.entry(self.min_offset)
         if first is None or first[0] < physical_start or first[1] == BLANK_SIZE:
-            self.min_offset = first_from(
-                self.entry, self._skip_blanks, self.min_offset, self.max_offset, physical_start
-            )
+            self.min_offset = first_from(self.entry, self.skip_blanks, self.min_offset, self.max_offset, physical_start)
 
-    def _skip_blanks(self, offset: int, end: int) -> int:
+    def skip_blanks(self, offset: int, end: int) -> int:
         """First offset from ``offset`` on whose entry is not blank, at most ``end``."""
         while offset < end:
             raw = self.read(offset, min(_AT_ONCE, end - offset))

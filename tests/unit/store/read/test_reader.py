@@ -249,6 +249,35 @@ def test_offsets_are_found_by_time(timed, at, lower, upper):
     assert timed.offset_by_time("T", 0, NOW + at, Boundary.UPPER) == upper
 
 
+def test_lost_messages_do_not_hide_older_ones_from_a_search_by_time(timed, stores):
+    """Blank entries stand for them, which have no time."""
+    timed.keep_ends({("T", 0): 60})
+    for i, at in ((60, 50), (61, 60)):
+        stores.clock.now = NOW + at
+        timed.commit_pending()
+        fill(timed, 1, start=i)
+    cases = [
+        (0, 0, 0),
+        (5, 1, 0),
+        (10, 1, 3),
+        (20, 4, 4),
+        (40, 5, 5),
+        (50, 6, 60),
+        (55, 61, 60),
+        (60, 61, 61),
+        (61, 62, 61),
+    ]
+    found = [
+        (at, timed.offset_by_time("T", 0, NOW + at), timed.offset_by_time("T", 0, NOW + at, Boundary.UPPER))
+        for at, _, _ in cases
+    ]
+    assert found == cases
+    assert numbers(decode_records(timed.get("T", 0, 6, 32).body)) == [60, 61]
+    timed.keep_ends({("T", 0): 99})
+    assert timed.offset_by_time("T", 0, NOW + 10) == 1
+    assert timed.offset_by_time("T", 0, NOW + 61) == 62
+
+
 def test_store_times_are_found_by_offset(timed):
     assert [timed.store_time("T", 0, i) - NOW for i in (0, 4, 5)] == [0, 20, 40]
     assert timed.store_time("T", 0, 6) == timed.store_time("X", 0, 0) == -1
