@@ -210,7 +210,7 @@ def first_record(log: CommitLog, start: int, begin: int, end: int) -> int | None
     buffer = log.buffer(start)
     assert buffer is not None
     while begin < end:
-        block = buffer[begin : min(end + SIZE_MAGIC.size, begin + _BLOCK)]
+        block = buffer[begin : min(end + SIZE_MAGIC.size - 1, begin + _BLOCK)]
         for at in _magics(block):
             offset = start + begin + at
             found = next(iter(LogScan(log, offset)), None)

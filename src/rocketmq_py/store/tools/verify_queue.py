@@ -8,8 +8,9 @@ from rocketmq_py.core.paths import component_fault
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.config.config_journal import JournaledFile
 from rocketmq_py.store.log.scan import Found
+from rocketmq_py.store.queue.consume_queue import Entry, is_blank
 from rocketmq_py.store.tools.findings import Findings
-from rocketmq_py.store.tools.offline import Entry, OfflineStore, QueueView, is_blank
+from rocketmq_py.store.tools.offline import OfflineStore, QueueView
 
 _AT_ONCE = 1024
 _NEWEST_EXTENDED = -(1 << 31) - 1
