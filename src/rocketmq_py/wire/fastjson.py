@@ -18,6 +18,7 @@ from rocketmq_py.errors import BadHeader
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
+_encode_as_given = msgspec.json.Encoder().encode
 
 _SPACE = re.compile(r"(?:\s+|/\*.*?\*/|//[^\n]*(?:\n|$))*", re.DOTALL)
 """White space and comments."""
@@ -175,6 +176,8 @@ class _Reader:
 
 
 _SCALARS = (str, int, float, bool, type(None))
+_FLAT = frozenset((str, int, float, bool))
+_NESTED = frozenset((dict, list))
 _CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
 
 
@@ -221,12 +224,30 @@ def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, _SCALARS):
         return _encode(value).decode()
     if isinstance(value, Mapping):
-        return _pretty_items(
+        return _pretty_flat(value, depth) or _pretty_items(
             "{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth
         )
     if isinstance(value, list | tuple):
         return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
     return _encode(value).decode()
+
+
+def _pretty_flat(members: Mapping[Any, Any], depth: int) -> str | None:
+    """Encode an object without null whose objects and arrays are empty, in one piece; None if it is another one.
+
+    Tables are full of them, and this takes a fifth of the time of encoding member by member.
+    """
+    if type(members) is not dict or not members:
+        return None
+    for key, value in members.items():
+        kind = type(value)
+        if type(key) is not str or (kind not in _FLAT and (value or kind not in _NESTED)):
+            return None
+    parts = _encode_as_given(members).decode()[1:-1].split(',"')
+    if len(parts) != len(members):
+        return None  # a key or a value ends with a comma, which looks like a separator of members
+    pad = "\n" + "\t" * (depth + 1)
+    return "{" + pad + f',{pad}"'.join(parts) + pad[:-1] + "}"
 
 
 def _pretty_member(key: Any, value: Any, depth: int) -> str:

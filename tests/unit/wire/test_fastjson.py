@@ -121,6 +121,22 @@ def test_text_encoded_for_java_decodes_to_the_same_value(tree: object) -> None:
     assert fastjson.loads(fastjson.dumps_pretty(tree)) == without_null_members(tree)
 
 
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        ({"a": 1, "b": "x"}, '{\n\t"a":1,\n\t"b":"x"\n}'),
+        ({"a,": ",", "b": 'x,"y'}, '{\n\t"a,":",",\n\t"b":"x,\\"y"\n}'),
+        ({"a": {}, "b": [], "c": True}, '{\n\t"a":{},\n\t"b":[],\n\t"c":true\n}'),
+        ({"a": {"b": 1}, "c": 2}, '{\n\t"a":{\n\t\t"b":1\n\t},\n\t"c":2\n}'),
+        ({"a": [1], "b": None}, '{\n\t"a":[\n\t\t1\n\t]\n}'),
+        ({"z": 1.5, "a": None, BareKey(3): "é"}, '{\n\t"z":1.5,\n\t3:"é"\n}'),
+        ({}, "{}"),
+    ],
+)
+def test_pretty_format_of_flat_and_nested_objects(tree: dict[object, object], text: str) -> None:
+    assert fastjson.dumps_pretty(tree).decode() == text
+
+
 def test_files_of_java_with_integer_keys_need_no_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {"t@g": {BareKey(0): 5, BareKey(-1): 6}, 'a\n\t1:"': {}}
     data = fastjson.dumps_pretty({"offsetTable": table})
