@@ -107,9 +107,13 @@ class Socket:
 
 
 class SocketModule:
-    """The module ``socket`` whose sockets are simulated; addresses are parsed by the real one."""
+    """The module ``socket`` whose sockets are simulated; all hosts are IP addresses."""
 
     socket = Socket
+
+    @staticmethod
+    def getaddrinfo(host: str, port: int, **_: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
 
     def __getattr__(self, name: str) -> object:
         return getattr(socket, name)

@@ -8,6 +8,7 @@ text of the object with sorted members (see :func:`object_key`).
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -223,7 +224,7 @@ def dumps_pretty(value: Any) -> bytes:
 def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, _SCALARS):
         return _encode(value).decode()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - most are dicts, Mapping asks in Python
         return _pretty_flat(value, depth) or _pretty_items(
             "{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth
         )
@@ -251,8 +252,14 @@ def _pretty_flat(members: Mapping[Any, Any], depth: int) -> str | None:
 
 
 def _pretty_member(key: Any, value: Any, depth: int) -> str:
-    name = _encode(key).decode() if isinstance(key, str) else _pretty_key(key, depth)
-    return f"{name}:{_encode(value).decode() if isinstance(value, _SCALARS) else _pretty(value, depth)}"
+    name = _quote(key) if type(key) is str else _pretty_key(key, depth)
+    return f"{name}:{value}" if type(value) is int else f"{name}:{_pretty(value, depth)}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _quote(name: str) -> str:
+    """The JSON string of a member's name; those of beans come again and again."""
+    return _encode(name).decode()
 
 
 def _pretty_key(key: Any, depth: int) -> str:
