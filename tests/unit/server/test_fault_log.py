@@ -23,3 +23,15 @@ def test_many_hosts_do_not_get_round_it(caplog):
     for number in range(1000):
         faults.closing(Peer((f"2001:db8::{number:x}", 1)), "no frame")
     assert len(caplog.records) == LINES
+
+
+def test_refused_heartbeats_share_the_limit_and_name_client_address_and_reason(caplog):
+    faults = FaultLog(lambda: 0.0)
+    peer = Peer(("10.0.0.1", 7))
+    faults.closing(peer, "no frame")
+    for number in range(10):
+        faults.refused_heartbeat(peer, b'{"clientID":"c%d"}' % number, "GO", "too many client ids")
+    assert caplog.messages[1:] == [
+        f"the heartbeat of client 'c{number}' (GO) at 10.0.0.1:7 is refused: too many client ids"
+        for number in range(LINES_OF_A_HOST - 1)
+    ]

@@ -15,10 +15,10 @@ from rocketmq_py.core.access import permissions
 from rocketmq_py.core.access.permissions import RequiredPermission, User
 from rocketmq_py.core.access.required_permissions import required_permissions
 from rocketmq_py.errors import BadHeader
-from rocketmq_py.protocol.bodies.client import describe_client
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.access.table import AccessTable
+from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Reply
 from rocketmq_py.wire.command import Command
@@ -44,6 +44,7 @@ class AuthDispatcher:
     ) -> None:
         self._settings = settings
         self._cluster = cluster
+        self._fault_log = FaultLog()
         self.table = AccessTable(settings, load, save)
 
     @property
@@ -73,8 +74,7 @@ class AuthDispatcher:
         if why is None:
             return None
         if request.code == RequestCode.HEART_BEAT:
-            client = describe_client(request.body, request.language)
-            log.warning("the heartbeat of %s at %s is refused: %s", client, peer.address, why)
+            self._fault_log.refused_heartbeat(peer, request.body, request.language, why)
         else:
             log.debug("request %d of %s is refused: %s", request.code, peer.address, why)
         return Reply(ResponseCode.NO_PERMISSION, why)

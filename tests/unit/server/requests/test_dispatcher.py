@@ -342,6 +342,34 @@ def test_sliced_requests_beyond_their_share_do_not_delay_others():
     asyncio.run(scenario(SlicedHarness()))
 
 
+def test_a_queued_request_whose_connection_is_closed_is_dropped():
+    async def scenario(harness):
+        harness.serve(*ask_sliced(b"a", b"b", b"c"))
+        harness.peer.lost()
+        await harness.dispatcher.drain(5)
+        assert harness.handlers.handled == [b"a"]
+        assert harness.dispatcher.lanes["slow"].running == 0
+
+    asyncio.run(scenario(SlicedHarness()))
+
+
+def test_queued_requests_of_a_turn_end_with_its_time_budget():
+    async def scenario(harness):
+        harness.serve(*ask_sliced(*[b"%d" % number for number in range(100)]))
+        assert harness.handlers.handled == [b"0"]
+        harness.dispatcher._slices._clock = lambda: harness.handlers.now * 0.001
+        turns = 0
+        while len(harness.handlers.handled) < 100:
+            before = len(harness.handlers.handled)
+            await asyncio.sleep(0)
+            turns += 1
+            assert len(harness.handlers.handled) - before <= 3
+        assert len(harness.later) == 99
+        assert turns >= 33
+
+    asyncio.run(scenario(SlicedHarness()))
+
+
 def test_sliced_requests_that_wait_are_limited_by_their_lane():
     async def scenario(harness):
         answers = harness.serve(*ask_sliced(b"a", b"b", b"c", b"d"))
