@@ -12,8 +12,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
+
+import msgspec
 
 from tests.simulation.machine import clock
 
@@ -29,22 +32,19 @@ class Stuck(Exception):
     """Nothing can happen any more, or too much has happened."""
 
 
-class Handle:
+class Handle(msgspec.Struct, eq=False, gc=True):
     """A callback that is to run; as ``asyncio.TimerHandle``, without what only debugging needs.
+
+    It is a struct, because some thousands are made in each schedule, and that takes no frame.
 
     :ivar due: when, in seconds of the loop's clock; of a timer only.
     :ivar callback: None if it is cancelled.
     """
 
-    __slots__ = ("args", "callback", "context", "due")
-
-    def __init__(
-        self, due: float, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
-    ) -> None:
-        self.due = due
-        self.callback: Callable[..., object] | None = callback
-        self.args = args
-        self.context = copy_context() if context is None else context
+    due: float
+    callback: Callable[..., object] | None
+    args: tuple[Any, ...]
+    context: contextvars.Context
 
     def cancel(self) -> None:
         self.callback, self.args = None, ()
@@ -126,7 +126,10 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._moment = clock.moment
         self._moment[0] = 1.0
+        # What is called for each task and future is a function in C.
         self.time = clock.monotonic  # type: ignore[method-assign]
+        self.get_debug = bool  # type: ignore[method-assign,assignment]
+        self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         self._clock_resolution = 1e-9
         self.tasks: list[asyncio.Task[Any]] = []
         """All tasks there ever were. Kept until the end: what is collected when must not depend on chance."""
@@ -187,7 +190,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
-        handle = Handle(0.0, callback, args, context)
+        handle = Handle(0.0, callback, args, copy_context() if context is None else context)
         self._waiting.append(handle)
         return handle
 
@@ -196,7 +199,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
-        handle = Handle(when, callback, args, context)
+        handle = Handle(when, callback, args, copy_context() if context is None else context)
         self._timer_number = number = self._timer_number + 1
         heappush(self._timers, (when, number, handle))
         return handle
@@ -205,7 +208,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
         when = self._moment[0] + delay
-        handle = Handle(when, callback, args, context)
+        handle = Handle(when, callback, args, copy_context() if context is None else context)
         self._timer_number = number = self._timer_number + 1
         heappush(self._timers, (when, number, handle))
         return handle

@@ -177,8 +177,9 @@ class _Reader:
 
 
 _SCALARS = (str, int, float, bool, type(None))
-_FLAT = frozenset((str, int, float, bool))
-_NESTED = frozenset((dict, list))
+_NOT_RELAID = (b"null", b"\\", b'{":', b'[":', b',":', b':":')
+"""What a compact text must not have to be laid out as bytes: members to leave out, quotes within strings, and strings
+that begin with a colon."""
 _CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
 
 
@@ -218,37 +219,40 @@ def dumps_pretty(value: Any) -> bytes:
 
     Keys and None are treated as by :func:`dumps_java`.
     """
-    return _pretty(value, 0).encode()
+    return _laid_out(value) or _pretty(value, 0).encode()
+
+
+def _laid_out(value: Any) -> bytes | None:
+    """As :func:`dumps_pretty`, but in C: a third of the time for a table of topics. None if it cannot.
+
+    It cannot encode keys other than strings, and lays out only texts in which every quotation mark begins or ends a
+    string, and every one before a colon ends a name.
+    """
+    try:
+        compact = _encode_as_given(value)
+    except TypeError:
+        return None
+    if any(part in compact for part in _NOT_RELAID):
+        return None
+    text = msgspec.json.format(compact, indent=1).replace(b'": ', b'":')
+    indent = b"\n "
+    while indent in text:
+        indent = indent[:-1] + b"\t"
+        text = text.replace(indent[:-1] + b" ", indent)
+        indent += b" "
+    return text
 
 
 def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, _SCALARS):
         return _encode(value).decode()
     if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - most are dicts, Mapping asks in Python
-        return _pretty_flat(value, depth) or _pretty_items(
+        return _pretty_items(
             "{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth
         )
     if isinstance(value, list | tuple):
         return _pretty_items("[", [_pretty(v, depth + 1) for v in value], "]", depth)
     return _encode(value).decode()
-
-
-def _pretty_flat(members: Mapping[Any, Any], depth: int) -> str | None:
-    """Encode an object without null whose objects and arrays are empty, in one piece; None if it is another one.
-
-    Tables are full of them, and this takes a fifth of the time of encoding member by member.
-    """
-    if type(members) is not dict or not members:
-        return None
-    for key, value in members.items():
-        kind = type(value)
-        if type(key) is not str or (kind not in _FLAT and (value or kind not in _NESTED)):
-            return None
-    parts = _encode_as_given(members).decode()[1:-1].split(',"')
-    if len(parts) != len(members):
-        return None  # a key or a value ends with a comma, which looks like a separator of members
-    pad = "\n" + "\t" * (depth + 1)
-    return "{" + pad + f',{pad}"'.join(parts) + pad[:-1] + "}"
 
 
 def _pretty_member(key: Any, value: Any, depth: int) -> str:
