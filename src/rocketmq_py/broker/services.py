@@ -152,6 +152,7 @@ class Services:
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
         self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._files: list[ConfigFile] = []
+        self._config_folder = config.store_root / "config"
         self._make_tables()
         self._make_timers()
         self._make_send_path()
@@ -168,7 +169,7 @@ class Services:
         return self._files[-1]
 
     def _path(self, name: str) -> Path:
-        return self._config.store_root / "config" / name
+        return self._config_folder / name
 
     def _make_tables(self) -> None:
         config, clock, save = self._config, self._clock, self.saver.save

@@ -504,8 +504,7 @@ class MessageStore:
     def queue_ids(self, topic: str, wanted: Iterable[int]) -> set[int]:
         """Of the ids of queues of a topic those that have or had messages."""
         self._make_readable()
-        known = self._queues.by_key
-        return {queue_id for queue_id in wanted if (topic, queue_id) in known}
+        return self._queues.ids_of(topic, wanted)
 
     def queues(self) -> list[tuple[str, int]]:
         """Topic and id of every queue that has or had messages."""
