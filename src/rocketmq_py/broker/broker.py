@@ -85,7 +85,7 @@ class Broker:
         self.port = config.listen_port
         self._clock = clock
         self._tls = tls
-        self._access = access
+        self._access = self._used_access = access
         self._services: Services | None = None
         self._server: Server | None = None
         self._ticker: Ticker | None = None
@@ -118,6 +118,7 @@ class Broker:
         call_soon = asyncio.get_running_loop().call_soon
         client_tls = self._tls.client_context() if self._tls is not None else None
         access = self._access or open_access(AccessSettings(), config.store_root, config.broker_cluster_name)
+        await access.saved()  # the first users
         services = Services(
             config,
             self.store_config,
@@ -151,7 +152,7 @@ class Broker:
             await server.stop()
             services.close()
             raise
-        self._services, self._server = services, server
+        self._services, self._server, self._used_access = services, server, access
         self._ticker = Ticker([*self._jobs(services), Job(_LIMITS_MS, lambda: self._limit(server))], slow_turns)
         self._ticker.start()
         try:
@@ -240,11 +241,20 @@ class Broker:
             services.pull_request_hold.release()
             services.pop.release()
             await self._server.stop()
+            await self._save_access()
             await services.replication.hand_over(_LAST_SECONDS)
             await services.replication.stop()
         finally:
             services.close()
         _log.info("broker %s has stopped", self.config.broker_name)
+
+    async def _save_access(self) -> None:
+        """Wait until changes of users and permissions are on disk whose requests were cancelled."""
+        try:
+            if self._used_access is not None:
+                await self._used_access.saved()
+        except OSError as e:
+            _log.error("users and permissions are not completely on disk: %s", e)
 
     async def _go_away(self, server: Server, services: Services) -> None:
         """Send producers to other brokers, then let slaves copy the rest, within ``shutdown_wait_time_seconds``."""
