@@ -465,6 +465,7 @@ class Services:
             self.saver.close()
             self.cold_pulls.close()
             self.delay.close()
+            self.pop.close()
             self.store.close()
 
     # -- events
