@@ -238,8 +238,9 @@ class Services:
         )
         readers = [store.workers.executor(f"rocketmq-read-{number}") for number in range(THREADS)]
         self.cold_pulls = ColdPulls(
-            self.pull_service, store.load, self.keep_hold, readers, lambda: config.pull_thread_pool_queue_capacity
-        )
+            self.pull_service, store.load, self.keep_hold, readers, lambda: config.pull_thread_pool_queue_capacity,
+            store.commit_pending,
+        )  # fmt: skip
 
     def _make_transactions(self) -> None:
         config, store, clock = self._config, self.store, self._clock
@@ -469,6 +470,7 @@ class Services:
             self.cold_pulls.close()
             self.scrubber.close()
             self.delay.close()
+            self.pop.close()
             self.store.close()
 
     # -- events
