@@ -112,6 +112,11 @@ def test_config_files_are_written_in_javas_bytes(name: str) -> None:
 
 
 @given(TREES)
+def test_pretty_format_does_not_depend_on_how_it_is_made(tree: object) -> None:
+    assert fastjson.dumps_pretty(tree).decode() == fastjson.pretty(tree, 0)
+
+
+@given(TREES)
 def test_text_encoded_for_java_decodes_to_the_same_value(tree: object) -> None:
     def without_null_members(value: object) -> object:
         if isinstance(value, dict):
@@ -120,6 +125,25 @@ def test_text_encoded_for_java_decodes_to_the_same_value(tree: object) -> None:
 
     assert fastjson.loads(fastjson.dumps_java(tree)) == without_null_members(tree)
     assert fastjson.loads(fastjson.dumps_pretty(tree)) == without_null_members(tree)
+
+
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        ({"a": 1, "b": "x"}, '{\n\t"a":1,\n\t"b":"x"\n}'),
+        ({"a,": ",", "b": 'x,"y'}, '{\n\t"a,":",",\n\t"b":"x,\\"y"\n}'),
+        ({"a": {}, "b": [], "c": True}, '{\n\t"a":{},\n\t"b":[],\n\t"c":true\n}'),
+        ({"a": {"b": 1}, "c": 2}, '{\n\t"a":{\n\t\t"b":1\n\t},\n\t"c":2\n}'),
+        ({"a": [1], "b": None}, '{\n\t"a":[\n\t\t1\n\t]\n}'),
+        ({"z": 1.5, "a": None, BareKey(3): "é"}, '{\n\t"z":1.5,\n\t3:"é"\n}'),
+        ({"a": ": x", "b": '": x', ": ": 1}, '{\n\t"a":": x",\n\t"b":"\\": x",\n\t": ":1\n}'),
+        ({"": "x: y", "b:": [":", "a"]}, '{\n\t"":"x: y",\n\t"b:":[\n\t\t":",\n\t\t"a"\n\t]\n}'),
+        ({"a  b": "\tx", "c": "  y"}, '{\n\t"a  b":"\\tx",\n\t"c":"  y"\n}'),
+        ({}, "{}"),
+    ],
+)
+def test_pretty_format_of_flat_and_nested_objects(tree: dict[object, object], text: str) -> None:
+    assert fastjson.dumps_pretty(tree).decode() == text
 
 
 def test_files_of_java_with_integer_keys_need_no_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:

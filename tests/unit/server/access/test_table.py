@@ -11,21 +11,25 @@ from rocketmq_py.core.access.plain_acl import Account, PlainAcl
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo
 from rocketmq_py.server.access.settings import AccessSettings
-from rocketmq_py.server.access.table import AccessTable
+from rocketmq_py.server.access.table import AccessTable, EntryKey
 from rocketmq_py.wire.signing import Credentials
+from tests.unit.server.access.saved_entries import SavedEntries
 
 
 class Saved:
     """A table with what it saved last."""
 
     def __init__(self, settings: AccessSettings | None = None, before: Any = None) -> None:
-        self.content: Any = before
-        self.times = 0
-        self.table = AccessTable(settings or AccessSettings(), lambda: self.content, self._save)
+        self._saved = SavedEntries()
+        self.table = AccessTable(settings or AccessSettings(), lambda: before, self._saved.save)
 
-    def _save(self, content: Any) -> None:
-        self.content = content
-        self.times += 1
+    @property
+    def content(self) -> Any:
+        return self._saved.content
+
+    @property
+    def times(self) -> int:
+        return self._saved.times
 
     def again(self) -> AccessTable:
         """The table of the next start."""
@@ -79,6 +83,17 @@ def test_every_change_is_saved(saved: Saved) -> None:
     for number, change in enumerate(changes, start=saved.times + 1):
         change()
         assert saved.times == number
+
+
+def test_only_what_has_changed_is_saved_but_everything_the_first_time(saved: Saved) -> None:
+    saved.table.put_acl("User:ann", permissions("Topic:t"))
+    changes: list[list[EntryKey]] = []
+    table = AccessTable(AccessSettings(), lambda: saved.content, lambda some: changes.append(list(some)))
+    table.update_user("bob", "new", None, None)
+    table.update_user("bob", "newer", None, None)
+    table.delete_user("ann")
+    everything = [("users", "bob"), ("users", "ann"), ("acls", "ann")]
+    assert changes == [everything, [("users", "bob")], [("users", "ann"), ("acls", "ann")]]
 
 
 def test_what_a_change_does_not_name_stays(saved: Saved) -> None:
