@@ -211,6 +211,11 @@ def test_parts_of_a_pretty_text_are_put_together() -> None:
     text = fastjson.pretty_object({"table": fastjson.pretty_object(parts, 1)}, 0)
     assert text.encode() == fastjson.dumps_pretty(whole)
     assert fastjson.pretty_object({}, 3) == "{}"
+    array = fastjson.pretty_array((fastjson.pretty(one, 2) for one in ([1, 2], {})), 1)
+    assert fastjson.pretty_object({BareKey(0): array, 7: "1"}, 0).encode() == fastjson.dumps_pretty(
+        {BareKey(0): [[1, 2], {}], 7: 1}
+    )
+    assert fastjson.pretty_array([], 3) == "[]"
 
 
 @pytest.mark.parametrize(("text", "words"), [

@@ -290,8 +290,9 @@ def test_no_room_at_all_is_left_by_two_bodies_over_the_limit() -> None:
 
 
 def test_the_first_record_is_never_postponed() -> None:
-    found = r.decode_response(compressed(0, 60), "b", r.BodyRules(DecompressionLimits(100, 50)))
+    found = r.decode_response(compressed(0, 60) + compressed(1, 0), "b", r.BodyRules(DecompressionLimits(100, 50)))
     assert (offsets(found.undecoded), found.postponed) == ([0], [])
+    assert [message.queue_offset for message in found.messages] == [1], "an empty body needs no room"
 
 
 def test_bodies_may_be_left_out_or_as_they_are_stored() -> None:

@@ -316,6 +316,14 @@ def test_an_error_of_an_asynchronous_handler_becomes_an_answer():
     run_async(scenario)
 
 
+async def test_draining_waits_for_handlers_and_queued_requests_together():
+    harness, loop = Harness(), asyncio.get_running_loop()
+    harness.serve(Command(12, opaque=1, ext=KEY))
+    loop.call_later(1.0, harness.handlers.gate.set)
+    await harness.dispatcher.drain(5)
+    assert [answer.opaque for answer in harness.later] == [1]
+
+
 def test_draining_cancels_unfinished_handlers():
     async def scenario(harness):
         harness.serve(Command(12, opaque=1, ext=KEY))
