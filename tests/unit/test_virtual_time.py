@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.unit.virtual_time import Clock
+from tests.virtual_time import Clock
 
 PATIENCE = 30
 
