@@ -41,6 +41,7 @@ _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
 _MAPPINGS_MS = 300_000
+_SCRUB_MS = 1_000
 _LAST_SECONDS = 3.0
 """How long an orderly stop waits for slaves to copy the rest of the log. A Java broker sleeps for the same time."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
@@ -212,6 +213,7 @@ class Broker:
             Job(_CATCH_UP_MS, services.catch_up),
             Job(self.store_config.clean_resource_interval, services.clean_store, _FIRST_CLEAN_MS),
             Job(_MAPPINGS_MS, services.clean_mappings),
+            Job(_SCRUB_MS, services.scrubber.tick),
         ]
 
     async def stop(self) -> None:
@@ -234,6 +236,7 @@ class Broker:
             await services.mapping_clean_up.stop()
             await services.forwarder.stop()
             await services.acting.stop()
+            await services.scrubber.stop()
             await services.registration.stop()
             services.pull_request_hold.release()
             services.pop.release()

@@ -130,6 +130,10 @@ class PopServices:
         """Write the files that have changed."""
         self.orders.persist()
 
+    def close(self) -> None:
+        """Stop the thread that loads messages to be revived."""
+        self.reviver.close()
+
     def release(self) -> None:
         """Answer all held requests without messages, because this broker no longer serves pops."""
         self.polling.release()

@@ -123,6 +123,26 @@ def test_permissions_are_deleted_for_one_resource_or_for_all(saved: Saved) -> No
     assert saved.table.acl("User:ann") is None
 
 
+def test_a_permission_that_cannot_exist_is_not_deleted(saved: Saved) -> None:
+    saved.table.put_acl("User:ann", permissions("Topic:t"))
+    times = saved.times
+    for policy, resource, why in ((None, "nonsense", "is not a resource"), ("Odd", "Topic:t", "'Odd' is not a policy")):
+        with pytest.raises(BrokerError, match=why) as caught:
+            saved.table.delete_acl("User:ann", policy, resource)
+        assert caught.value.code == 16
+    assert (resources(saved.table, "ann"), saved.times) == (["Topic:t"], times)
+    assert (acl := saved.table.acl_of("ann")) is not None
+    assert list(map(str, acl.custom)) == ["Topic:t"]
+
+
+@pytest.mark.parametrize(("unsigned", "lines"), [([], 0), (["10.0.0.1", "10.0.0.2"], 1)])
+def test_addresses_that_need_no_signature_in_the_permission_file_are_a_warning(
+    unsigned: list[str], lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    Saved(AccessSettings(plain=PlainAcl([], unsigned)))
+    assert [message.endswith("no effect here: 10.0.0.1, 10.0.0.2") for message in caplog.messages] == [True] * lines
+
+
 def test_a_permission_replaces_one_for_the_same_resource_only(saved: Saved) -> None:
     saved.table.put_acl("User:ann", permissions("Topic:t", "Topic:u"))
     denied = EntryInfo(resource="Topic:t", actions=["Sub"], decision="Deny")
