@@ -19,7 +19,7 @@ from rocketmq_py.store.codec.dispatch_fields import tags_code
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
 from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.fs.os_files import OsFileSystem
-from rocketmq_py.store.fs.residency import Part, Residency
+from rocketmq_py.store.fs.residency import Loadable, Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
@@ -30,8 +30,8 @@ from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.read.read_ahead import ReadAhead
-from rocketmq_py.store.read.reader import Accepts, MessageFilter, Reader
-from rocketmq_py.store.read.tag_search import offsets_by_tag
+from rocketmq_py.store.read.reader import Accepts, KeyQuery, MessageFilter, Reader
+from rocketmq_py.store.read.tag_search import TagSearch
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
@@ -180,6 +180,7 @@ class MessageStore:
         )
         self._writer.resume(end, recovery.last_timestamp)
         log.written_from = end
+        self._index.load_slots(self.workers.executor("rocketmq-index-read"))
         self._flusher = self.workers.flusher(log.sync, log.min_offset if not clean else end)
         if self._flushes_at_once and not config.read_un_committed:
             self._unconfirmed = ConfirmOffset(end, recovery.last_timestamp)
@@ -441,13 +442,13 @@ class MessageStore:
             queue, offset, max_count, max_bytes, accepts, message_filter, allow_view, bulk, residency
         )
 
-    def load(self, parts: Sequence[Part]) -> None:
+    def load(self, parts: Sequence[Loadable]) -> None:
         """Bring parts of files into main memory. Any thread may call it; blocks for as long as the disk takes.
 
         :raises OSError: the disk fails.
         """
         for part in parts:
-            self._fs.load(*part)
+            part.load(self._fs)
 
     def new_residency(self) -> Residency | None:
         """Return an object for reads that do not wait for the disk; None if the platform cannot tell what is in memory.
@@ -490,7 +491,7 @@ class MessageStore:
         :raises NotInMemory: it would; see :meth:`get`.
         """
         if residency is not None:
-            self._reader.check_message(physical_offset, residency)
+            self._reader.check_messages([physical_offset], residency)
 
     def check_record_at_queue(self, topic: str, queue_id: int, offset: int, residency: Residency | None) -> None:
         """Check that :meth:`record_at_queue` would not wait for the disk.
@@ -641,19 +642,37 @@ class MessageStore:
 
         Keys are compared by hash, so that records with other keys may be included.
         """
+        return self.key_query(topic, key, max_num, begin, end).run(None)
+
+    def key_query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeyQuery:
+        """As :meth:`query`, but return an object whose method ``run`` does the query without waiting for the disk."""
         self._commit_pending()
-        return self._reader.query(topic, key, max_num, begin, end)
+        return self._reader.key_query(topic, key, max_num, begin, end)
 
     def query_by_tag(self, topic: str, tag: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Newest records with a tag, stored between ``begin`` and ``end`` (inclusive, in milliseconds).
 
         Tags are compared by hash, so that records with other tags may be included.
         """
+        return self.tag_query(topic, tag, max_num, begin, end)(None)
+
+    def tag_query(
+        self, topic: str, tag: str, max_num: int, begin: int, end: int
+    ) -> Callable[[Residency | None], QueryResult]:
+        """As :meth:`query_by_tag`, but return a function that does the query without waiting for the disk."""
         self._commit_pending()
         limit = min(max_num, self.config.max_msgs_num_batch)
-        offsets = offsets_by_tag(self._reader, self._queues.of_topic(topic), tags_code(tag.encode()), limit, begin, end)
-        records = [record for record in map(self._reader.message_at, offsets) if record is not None]
-        return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+        queues = self._queues.of_topic(topic)
+        search = TagSearch(self._reader, queues, tags_code(tag.encode()), limit, begin, end)
+
+        def run(residency: Residency | None) -> QueryResult:
+            offsets = search.run(residency)
+            if residency is not None:
+                self._reader.check_messages(offsets, residency)
+            records = [record for record in map(self._reader.message_at, offsets) if record is not None]
+            return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+
+        return run
 
     def log_view(self, offset: int, most: int) -> memoryview | None:
         """View of at most ``most`` bytes of the commit log from ``offset`` on, within one file; None if there are none.

@@ -12,6 +12,7 @@ from rocketmq_py.broker.pull.cold_pulls import THREADS
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess
+from tests.unit.broker.network import until
 from tests.unit.store.coldfs import ByHand, ColdFileSystem, HandWorkers
 
 READERS = [f"read-{number}" for number in range(THREADS)]
@@ -56,6 +57,5 @@ async def finish(running: InProcess, names: Sequence[str] = READERS) -> None:
 async def answer(client: Client, code: int, header: Header | None = None, body: bytes = b"") -> Command:
     """The answer to a request, however often it has to wait for the disk."""
     found = client.call(code, header, body)
-    while found is None and not client.heard:
-        await asyncio.sleep(0)
+    await until(lambda: found is not None or client.heard)
     return found or client.heard.pop()

@@ -37,7 +37,6 @@ from rocketmq_py.protocol.headers.offset import (
     QueryConsumerOffset,
     QueueHeader,
     SearchOffset,
-    TimestampResponse,
     UpdateConsumerOffset,
 )
 from rocketmq_py.protocol.headers.topic import CreateTopic

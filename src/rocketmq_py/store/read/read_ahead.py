@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Executor, Future
 from typing import TypeVar
 
-from rocketmq_py.store.fs.residency import NotInMemory, Part, Residency
+from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Residency
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class ReadAhead:
 
     def __init__(
         self,
-        load: Callable[[Sequence[Part]], None],
+        load: Callable[[Sequence[Loadable]], None],
         new_residency: Callable[[], Residency | None],
         executor: Executor,
     ) -> None:
