@@ -523,6 +523,22 @@ class MessageStore:
         """
         self.check_store_times([(*queue, self.queue_range(*queue)[0]) for queue in queues], residency)
 
+    def check_log(self, offset: int, most: int, residency: Residency | None) -> None:
+        """Check that ``most`` bytes of the log from an offset on, those that there are, can be read without waiting.
+
+        :param residency: None for no check.
+        :raises NotInMemory: the disk would have to be waited for; see :meth:`get`.
+        """
+        log = self._commit_log
+        if residency is None or offset >= log.hot_from:
+            return
+        end = min(offset + most, log.end)
+        while offset < end:
+            stop = min(end, log.next_file(offset))
+            log.needs(offset, stop - offset, residency)
+            offset = stop
+        residency.check()
+
     def check_earliest_message_time(self, residency: Residency | None) -> None:
         """Check that :meth:`earliest_message_time` would not wait for the disk.
 

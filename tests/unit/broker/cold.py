@@ -21,13 +21,18 @@ READERS = [f"read-{number}" for number in range(THREADS)]
 
 @contextmanager
 def cold_broker(
-    root: Path, fill: Callable[[InProcess], object], by_hand: Sequence[str] = (), later_ms: int = 0, **config: Any
+    root: Path,
+    fill: Callable[[InProcess], object],
+    by_hand: Sequence[str] = (),
+    later_ms: int = 0,
+    fs: ColdFileSystem | None = None,
+    **config: Any,
 ) -> Iterator[tuple[InProcess, ColdFileSystem]]:
     """A broker that has stored what ``fill`` sends, and was then restarted, ``later_ms`` later.
 
     :param by_hand: names of its threads whose work the test does.
     """
-    fs = ColdFileSystem()
+    fs = fs or ColdFileSystem()
     before = InProcess(root, fs=fs, **config)
     fill(before)
     before.services.close()
@@ -57,5 +62,10 @@ async def finish(running: InProcess, names: Sequence[str] = READERS) -> None:
 async def answer(client: Client, code: int, header: Header | None = None, body: bytes = b"") -> Command:
     """The answer to a request, however often it has to wait for the disk."""
     found = client.call(code, header, body)
-    await until(lambda: found is not None or client.heard)
+
+    def is_answered() -> bool:
+        client.broker.run_callbacks()
+        return found is not None or bool(client.heard)
+
+    await until(is_answered)
     return found or client.heard.pop()
