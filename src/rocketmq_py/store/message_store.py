@@ -29,7 +29,7 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
-from rocketmq_py.store.read.read_ahead import ReadAhead
+from rocketmq_py.store.read.read_ahead import Loader, ReadAhead
 from rocketmq_py.store.read.reader import Accepts, KeyQuery, MessageFilter, Reader
 from rocketmq_py.store.read.tag_search import TagSearch
 from rocketmq_py.store.recovery import Recovery
@@ -102,6 +102,8 @@ class MessageStore:
         self._fs = fs or OsFileSystem()
         self.workers = workers or Workers()
         """Runs blocking work on files of the store, and other blocking work of the broker."""
+        self.loader = Loader(self.load, self.new_residency, self.workers.executor("rocketmq-read-tables"))
+        """Loads messages for coroutines."""
         self._clock = clock
         self._is_batched = is_batched
         self._store_host = store_host
@@ -217,6 +219,7 @@ class MessageStore:
         else:
             # The abort file stays, so that the next start rebuilds queues and index from the log.
             _log.error("store %s was not closed cleanly: %s", self.layout.root, failure)
+        self.loader.close()
         self._queues.close()
         self._index.close()
         self._commit_log.close()
@@ -492,6 +495,11 @@ class MessageStore:
         """
         if residency is not None:
             self._reader.check_messages([physical_offset], residency)
+
+    def check_messages(self, physical_offsets: Sequence[int], residency: Residency | None) -> None:
+        """As :meth:`check_message`, for several messages."""
+        if residency is not None:
+            self._reader.check_messages(physical_offsets, residency)
 
     def check_record_at_queue(self, topic: str, queue_id: int, offset: int, residency: Residency | None) -> None:
         """Check that :meth:`record_at_queue` would not wait for the disk.

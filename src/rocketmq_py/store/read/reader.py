@@ -326,7 +326,8 @@ class Reader:
         :raises NotInMemory: some are not.
         """
         log = self._log
-        cold = [at for at in offsets if 0 <= at < log.hot_from]
+        hot_from = log.hot_from
+        cold = [at for at in offsets if 0 <= at < hot_from]
         for physical in cold:
             log.needs(physical, min(_HEAD, log.next_file(physical) - physical), residency)
         residency.check()
@@ -354,7 +355,7 @@ class Reader:
         :raises NotInMemory: it would.
         """
         for queue, offset in places:
-            if not _is_hot(queue, offset):
+            if queue.min_offset <= offset < queue.max_offset and not _is_hot(queue, offset):
                 queue.needs(offset, 1, residency)
         residency.check()
         for queue, offset in places:
