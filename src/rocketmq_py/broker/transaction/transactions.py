@@ -44,6 +44,8 @@ GROUP = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets in the half topic and the op topic store the progress of transaction checks."""
 _ENDED_TAG = "d"
 _OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
+_ENTRIES_LOADED = 50_000
+"""Maximum number of entries of the half topic that are loaded from disk for one request; they are usually adjacent."""
 _READ_AT_ONCE = 32
 _MOST_COPIES = 64
 _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
@@ -203,6 +205,7 @@ class Transactions:
             return Reply() if self.end(header, address) else None
 
         def end(residency: Residency | None) -> Reply:
+            self._store.check_entries(names.HALF_TOPIC, QUEUE, header.tran_state_table_offset, 1, residency)
             self._store.check_message(header.commit_log_offset, residency)
             self.end(header, address)
             return Reply()
@@ -215,6 +218,9 @@ class Transactions:
         """As :meth:`end_all`, but return the answer, or a hold until the half messages are in memory."""
 
         def end(residency: Residency | None) -> Reply:
+            first = min(offsets, default=0)
+            span = min(max(offsets, default=0) - first + 1, _ENTRIES_LOADED)
+            self._store.check_entries(names.HALF_TOPIC, QUEUE, first, span, residency)
             self._store.check_messages(places, residency)
             return Reply(body=self.end_all(header, places, offsets, address))
 

@@ -296,7 +296,8 @@ class Reader:
         :raises NotInMemory: they are not.
         """
         if not _is_hot(queue, offset):
-            queue.needs(offset, count, residency)
+            first = max(offset, queue.min_offset)
+            queue.needs(first, offset + count - first, residency)
             residency.check()
 
     def check_spans(self, spans: Iterable[tuple[ConsumeQueue, int, int]], residency: Residency) -> None:

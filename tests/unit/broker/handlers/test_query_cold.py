@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.admin import QueryConsumeQueue
-from rocketmq_py.protocol.headers.offset import QueryConsumerOffset, QueueHeader
+from rocketmq_py.protocol.headers.admin import BrokerConsumeStats, QueryConsumeQueue, QueryConsumeTimeSpan
+from rocketmq_py.protocol.headers.group import ConsumeMessageDirectly, GetConsumeStats
+from rocketmq_py.protocol.headers.offset import QueryConsumerOffset, QueueHeader, ResetOffset
 from rocketmq_py.protocol.headers.pull import QueryMessage, ViewMessage
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.store.index import chain
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.cold import answer, cold_broker, thread
 from tests.unit.broker.harness import START_MS, InProcess, broker
-from tests.unit.broker.requests import send
+from tests.unit.broker.network import until
+from tests.unit.broker.requests import heartbeat, send
 from tests.unit.store.coldfs import ColdFileSystem
 
 COUNT = 120
@@ -31,6 +33,8 @@ def fill(running: InProcess) -> None:
         properties = {"KEYS": f"same k{number}", "TAGS": "A" if number % 2 else "B"}
         assert client.ask(Code.SEND_MESSAGE_V2, send("t", properties=properties), b"%d" % number).code == 0
         assert client.ask(Code.SEND_MESSAGE_V2, send("other"), bytes(700)).code == 0
+    assert client.ask(Code.HEART_BEAT, body=heartbeat("c1", t="*")).code == 0
+    running.services.offsets.commit("g", "t", 0, 50, "me")
 
 
 def query(key: str, **more: object) -> QueryMessage:
@@ -119,13 +123,17 @@ REQUESTS = [
     (Code.VIEW_MESSAGE_BY_ID, lambda place: ViewMessage(offset=place)),
     (Code.GET_EARLIEST_MSG_STORETIME, lambda _: QueueHeader(topic="t", queue_id=0)),
     (Code.QUERY_CONSUME_QUEUE, lambda _: QueryConsumeQueue(topic="t", queue_id=0, index=2, count=90)),
-    (Code.QUERY_CONSUMER_OFFSET, lambda _: QueryConsumerOffset(consumer_group="g", topic="t", queue_id=0)),
+    (Code.QUERY_CONSUMER_OFFSET, lambda _: QueryConsumerOffset(consumer_group="new", topic="t", queue_id=0)),
+    (Code.GET_CONSUME_STATS, lambda _: GetConsumeStats(consumer_group="g")),
+    (Code.GET_BROKER_CONSUME_STATS, lambda _: BrokerConsumeStats(is_order=False)),
+    (Code.QUERY_CONSUME_TIME_SPAN, lambda _: QueryConsumeTimeSpan(topic="t", group="g")),
+    (Code.INVOKE_BROKER_TO_RESET_OFFSET, lambda _: ResetOffset(topic="t", group="g", timestamp=START_MS + 30_500)),
     (Code.GET_BROKER_RUNTIME_INFO, lambda _: None),
     (Code.GET_TOPIC_STATS_INFO, lambda _: QueueHeader(topic="t", queue_id=0)),
 ]
 
 
-@pytest.mark.parametrize(("code", "header"), REQUESTS)
+@pytest.mark.parametrize(("code", "header"), REQUESTS, ids=[code.name for code, _ in REQUESTS])
 def test_a_look_up_reads_nothing_cold_on_the_loop_and_is_answered_as_in_memory(tmp_path: Path, code, header) -> None:
     with cold_broker(tmp_path, fill) as (running, fs):
         place = places(running)[7]
@@ -136,6 +144,41 @@ def test_a_look_up_reads_nothing_cold_on_the_loop_and_is_answered_as_in_memory(t
         warm = running.connect().ask(code, header(place))
         assert (cold.code, cold.remark, cold.body) == (warm.code, warm.remark, warm.body)
         assert cold.ext == warm.ext
+
+
+def test_a_reset_finds_the_message_of_its_time(tmp_path: Path) -> None:
+    with cold_broker(tmp_path, fill, use_server_side_reset_offset=True) as (running, fs):
+        header = ResetOffset(topic="t", group="g", timestamp=START_MS + 30_500)
+        assert asyncio.run(answer(running.connect(), Code.INVOKE_BROKER_TO_RESET_OFFSET, header)).code == 0
+        assert fs.cold_reads == []
+        assert running.services.offsets.take_reset("g", "t", 0) == 31
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_statistics_of_a_disk_that_fails_are_an_error_answer(tmp_path: Path, fails: bool) -> None:
+    with cold_broker(tmp_path, fill) as (running, fs):
+        fs.failing = {"load"} if fails else set()
+        header = GetConsumeStats(consumer_group="g")
+        found = asyncio.run(answer(running.connect(), Code.GET_CONSUME_STATS, header))
+        assert found.code == (ResponseCode.SYSTEM_ERROR if fails else 0)
+        fs.failing = set()
+
+
+def test_a_cold_message_is_consumed_directly(tmp_path: Path) -> None:
+    async def run(running: InProcess, msg_id: str) -> None:
+        admin, consumer = running.connect(), running.connect()
+        assert consumer.ask(Code.HEART_BEAT, body=heartbeat("c2", t="*")).code == 0
+        header = ConsumeMessageDirectly(consumer_group="g", client_id="c2", msg_id=msg_id, topic="t")
+        assert admin.call(Code.CONSUME_MESSAGE_DIRECTLY, header) is None
+        await until(lambda: [one for one in consumer.heard if one.code == Code.CONSUME_MESSAGE_DIRECTLY])
+        consumer.leave()
+
+    with cold_broker(tmp_path, fill) as (running, fs):
+        raw = running.services.store.record_at_queue("t", 0, 7)
+        assert raw is not None
+        fs.chill()
+        asyncio.run(run(running, decode_records(raw)[0].offset_msg_id))
+        assert fs.cold_reads == []
 
 
 def test_a_cold_message_that_is_sent_back_is_stored_once(tmp_path: Path) -> None:
