@@ -29,14 +29,16 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.read.checks import StoreChecks
 from rocketmq_py.store.read.read_ahead import Loader, ReadAhead
 from rocketmq_py.store.read.reader import Accepts, KeyQuery, MessageFilter, Reader
+from rocketmq_py.store.read.scrub import Scrub
 from rocketmq_py.store.read.tag_search import TagSearch
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
-from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
+from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig, delay_levels
 from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.records import (
     Appended,
@@ -177,6 +179,8 @@ class MessageStore:
         except OSError as e:
             raise StoreCorrupt(f"{layout.root} cannot be recovered: {e}") from e
         self._reader = Reader(config, self._commit_log, self._index)
+        self.checks = StoreChecks(self._queue, self._reader, self._commit_log)
+        """Checks of what reads need, for those that must not wait for the disk."""
         self._writer = Writer(
             config, self._commit_log, self._queues, self._index, self._store_host, self._clock, self._accelerator
         )
@@ -467,95 +471,18 @@ class MessageStore:
         """
         return ReadAhead(self.load, self.new_residency, self.workers.executor(f"rocketmq-{name}"))
 
-    def check_entries(self, topic: str, queue_id: int, offset: int, count: int, residency: Residency | None) -> None:
-        """Check that :meth:`queue_entries` with the same arguments would not wait for the disk.
+    def new_scrub(self) -> Scrub:
+        """Return what checks the records of the open store and their consume queue entries."""
 
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        queue = self._queue(topic, queue_id)
-        if queue is not None and residency is not None:
-            self._reader.check_entries(queue, offset, count, residency)
+        def find_queue(topic: str, queue_id: int) -> ConsumeQueue | None:
+            return self._queue(topic, queue_id) if self._is_open else None
 
-    def check_records(self, places: Iterable[tuple[int, int]], residency: Residency | None) -> None:
-        """Check that :meth:`message_at` would not wait for the disk.
+        def whole_end() -> int:
+            if self._is_open:
+                self._commit_pending()
+            return self._whole_end()
 
-        :param places: offset in the log and size of each record.
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        if residency is not None:
-            self._reader.check_records(places, residency)
-
-    def check_message(self, physical_offset: int, residency: Residency | None) -> None:
-        """Check that :meth:`message_at` would not wait for the disk.
-
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        if residency is not None:
-            self._reader.check_messages([physical_offset], residency)
-
-    def check_messages(self, physical_offsets: Sequence[int], residency: Residency | None) -> None:
-        """As :meth:`check_message`, for several messages."""
-        if residency is not None:
-            self._reader.check_messages(physical_offsets, residency)
-
-    def check_record_at_queue(self, topic: str, queue_id: int, offset: int, residency: Residency | None) -> None:
-        """Check that :meth:`record_at_queue` would not wait for the disk.
-
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        queue = self._queue(topic, queue_id)
-        if queue is not None and residency is not None:
-            self._reader.check_record_of(queue, offset, residency)
-
-    def check_store_times(self, places: Iterable[tuple[str, int, int]], residency: Residency | None) -> None:
-        """Check that :meth:`store_time` would not wait for the disk.
-
-        :param places: topic, queue id and offset of each message.
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        if residency is not None:
-            known = [(self._queue(topic, queue_id), offset) for topic, queue_id, offset in places]
-            self._reader.check_store_times([(queue, at) for queue, at in known if queue is not None], residency)
-
-    def check_earliest_times(self, queues: Iterable[tuple[str, int]], residency: Residency | None) -> None:
-        """Check that :meth:`earliest_store_time` would not wait for the disk.
-
-        :param queues: topic and id of each queue.
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        self.check_store_times([(*queue, self.queue_range(*queue)[0]) for queue in queues], residency)
-
-    def check_log(self, offset: int, most: int, residency: Residency | None) -> None:
-        """Check that ``most`` bytes of the log from an offset on, those that there are, can be read without waiting.
-
-        :param residency: None for no check.
-        :raises NotInMemory: the disk would have to be waited for; see :meth:`get`.
-        """
-        log = self._commit_log
-        if residency is None or offset >= log.hot_from:
-            return
-        end = min(offset + most, log.end)
-        while offset < end:
-            stop = min(end, log.next_file(offset))
-            log.needs(offset, stop - offset, residency)
-            offset = stop
-        residency.check()
-
-    def check_earliest_message_time(self, residency: Residency | None) -> None:
-        """Check that :meth:`earliest_message_time` would not wait for the disk.
-
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        if residency is not None:
-            self._commit_log.needs_store_time(self._commit_log.min_offset, residency)
-            residency.check()
+        return Scrub(self._commit_log, whole_end, find_queue, delay_levels(self.config.message_delay_level))
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""
@@ -564,8 +491,7 @@ class MessageStore:
     def queue_ids(self, topic: str, wanted: Iterable[int]) -> set[int]:
         """Of the ids of queues of a topic those that have or had messages."""
         self._make_readable()
-        known = self._queues.by_key
-        return {queue_id for queue_id in wanted if (topic, queue_id) in known}
+        return self._queues.ids_of(topic, wanted)
 
     def queues(self) -> list[tuple[str, int]]:
         """Topic and id of every queue that has or had messages."""

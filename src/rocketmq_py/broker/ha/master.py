@@ -158,7 +158,7 @@ class SlaveLink(asyncio.Protocol):
         """Return True if the next bytes can be sent without waiting for the disk; else load them."""
         residency, self._residency = self._residency or self._store.new_residency(), None
         try:
-            self._store.check_log(self.next, _BURST, residency)
+            self._store.checks.log(self.next, _BURST, residency)
         except NotInMemory as missing:
             self._residency = residency
             loop = asyncio.get_running_loop()

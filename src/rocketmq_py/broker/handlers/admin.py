@@ -81,7 +81,7 @@ class AdminHandlers:
         del peer, request, body
 
         def read(residency: Residency | None) -> Reply:
-            self._store.check_earliest_message_time(residency)
+            self._store.checks.earliest_message_time(residency)
             return Reply(body=KvTable(table=self._runtime.table()).encode())
 
         return answer_when_loaded(read, self._store.new_residency())

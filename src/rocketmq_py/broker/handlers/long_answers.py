@@ -39,7 +39,7 @@ async def load_store_times(store: MessageStore, places: Iterable[tuple[str, int,
     """
     rest = iter(places)
     while some := list(islice(rest, _AT_ONCE)):
-        await store.loader.run(partial(store.check_store_times, some))
+        await store.loader.run(partial(store.checks.store_times, some))
         await asyncio.sleep(0)
 
 

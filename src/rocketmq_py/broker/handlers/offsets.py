@@ -94,7 +94,7 @@ class OffsetHandlers:
             raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
         smallest, _ = self._store.queue_range(header.topic, header.queue_id)
         if smallest <= 0:
-            self._store.check_entries(header.topic, header.queue_id, 0, 1, residency)
+            self._store.checks.entries(header.topic, header.queue_id, 0, 1, residency)
         if smallest > 0 or not self._store.in_memory(header.topic, header.queue_id, 0):
             remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
             raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
@@ -158,7 +158,7 @@ class OffsetHandlers:
 
     def _earliest(self, topic: str, queue_id: int) -> Reply | Hold:
         def read(residency: Residency | None) -> Reply:
-            self._store.check_earliest_times([(topic, queue_id)], residency)
+            self._store.checks.earliest_store_time(topic, queue_id, residency)
             return Reply(header=TimestampResponse(timestamp=self._store.earliest_store_time(topic, queue_id)))
 
         return answer_when_loaded(read, self._store.new_residency())

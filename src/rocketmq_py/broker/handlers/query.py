@@ -64,7 +64,7 @@ class QueryHandlers:
         offset = request.header.offset
 
         def read(residency: Residency | None) -> Reply:
-            self._store.check_message(offset, residency)
+            self._store.checks.messages([offset], residency)
             record = self._store.message_at(offset)
             if record is None:
                 raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
@@ -88,7 +88,7 @@ class QueryHandlers:
             remark = f"Index {header.index} of {queue_id}@{topic} is not exist!"
             return Reply(remark=remark)
         count = min(max(0, header.count), _MOST_ENTRIES)
-        self._store.check_entries(topic, queue_id, header.index, count, residency)
+        self._store.checks.entries(topic, queue_id, header.index, count, residency)
         found = self._store.queue_entries(topic, queue_id, header.index, count)
         answer["queueData"] = [
             {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}

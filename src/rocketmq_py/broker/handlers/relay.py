@@ -65,7 +65,7 @@ class RelayHandlers:
             _, _, offset = parse_offset_msg_id(msg_id)
         except ConfigError as e:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, str(e)) from e
-        await self._store.loader.run(partial(self._store.check_message, offset))
+        await self._store.loader.run(partial(self._store.checks.messages, [offset]))
         record = self._store.message_at(offset)
         if record is None:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")

@@ -65,7 +65,7 @@ class PopServices:
         escape: EscapeBridge,
         call_soon: CallSoon,
         hold: HoldRequest,
-        save: Callable[[ConfigFile, Any], None],
+        save: Callable[[Any, Any], None],
         fs: FileSystem,
     ) -> None:
         self._fs = fs

@@ -149,9 +149,9 @@ class TransactionCheck:
         """Return the parts of files with the next half messages, as far as they are not in memory."""
         ahead, store = Residency(), self._store
         try:
-            store.check_entries(names.HALF_TOPIC, QUEUE, offset, _STEPS_PER_TICK, ahead)
+            store.checks.entries(names.HALF_TOPIC, QUEUE, offset, _STEPS_PER_TICK, ahead)
             entries = store.queue_entries(names.HALF_TOPIC, QUEUE, offset, _STEPS_PER_TICK)
-            store.check_records([entry[:2] for entry in entries], ahead)
+            store.checks.records([entry[:2] for entry in entries], ahead)
         except NotInMemory as missing:
             return missing.parts
         return ()

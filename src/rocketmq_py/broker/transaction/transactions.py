@@ -205,8 +205,8 @@ class Transactions:
             return Reply() if self.end(header, address) else None
 
         def end(residency: Residency | None) -> Reply:
-            self._store.check_entries(names.HALF_TOPIC, QUEUE, header.tran_state_table_offset, 1, residency)
-            self._store.check_message(header.commit_log_offset, residency)
+            self._store.checks.entries(names.HALF_TOPIC, QUEUE, header.tran_state_table_offset, 1, residency)
+            self._store.checks.messages([header.commit_log_offset], residency)
             self.end(header, address)
             return Reply()
 
@@ -220,8 +220,8 @@ class Transactions:
         def end(residency: Residency | None) -> Reply:
             first = min(offsets, default=0)
             span = min(max(offsets, default=0) - first + 1, _ENTRIES_LOADED)
-            self._store.check_entries(names.HALF_TOPIC, QUEUE, first, span, residency)
-            self._store.check_messages(places, residency)
+            self._store.checks.entries(names.HALF_TOPIC, QUEUE, first, span, residency)
+            self._store.checks.messages(places, residency)
             return Reply(body=self.end_all(header, places, offsets, address))
 
         return answer_when_loaded(end, self._store.new_residency())

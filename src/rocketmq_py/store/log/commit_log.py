@@ -121,17 +121,15 @@ class CommitLog:
 
     # -- writing
 
-    def create(self, start: int) -> Buffer:
+    def create(self, start: int) -> None:
         """Create a file at the end of the log and map it.
 
         :raises OSError: the disk is full or fails.
         """
-        buffer = self.file(start).buffer
+        self.buffers[start] = self.file(start).buffer
         if start not in self.starts:
             self.starts.append(start)
-        self.buffers[start] = buffer
         self._allocated = start
-        return buffer
 
     def allocate(self, start: int, position: int) -> int:
         """Allocate disk space so that the file at ``start`` can be written to ``position`` and a bit beyond.

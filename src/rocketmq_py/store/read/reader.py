@@ -18,7 +18,13 @@ from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.index.key_search import KeySearch
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
-from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, columns
+from rocketmq_py.store.queue.consume_queue import (
+    BLANK_SIZE as BLANK_ENTRY_SIZE,
+    HOT_ENTRIES,
+    ConsumeQueue,
+    columns,
+    is_blank,
+)
 from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
 from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig, delay_levels
 from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
@@ -528,11 +534,19 @@ class Reader:
         low, high = queue.min_offset, end
         while low < high:
             middle = (low + high) // 2
-            if self.store_time(queue, middle, residency) < timestamp:
-                low = middle + 1
+            at = self._message_from(queue, middle, high, residency)
+            if at < high and self.store_time(queue, at, residency) < timestamp:
+                low = at + 1
             else:
                 high = middle
         return low
+
+    def _message_from(self, queue: ConsumeQueue, offset: int, end: int, residency: Residency | None) -> int:
+        """First offset from ``offset`` on that has a message, at most ``end``: blank entries have no time."""
+        if residency is not None:
+            self.check_entries(queue, offset, 1, residency)
+        entry = queue.entry(offset)
+        return queue.skip_blanks(offset, end) if entry is not None and is_blank(entry) else offset
 
     # -- by key
 

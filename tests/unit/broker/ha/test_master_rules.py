@@ -29,8 +29,7 @@ class Log:
     def new_residency(self) -> None:
         """All of it is in memory."""
 
-    def check_log(self, offset: int, most: int, residency: object) -> None:
-        del offset, most, residency
+    checks = SimpleNamespace(log=lambda *_: None)
 
     def log_view(self, offset: int, most: int) -> memoryview | None:
         size = min(most, self.max_physical_offset - offset)
