@@ -38,26 +38,24 @@ class Place(NamedTuple):
 
     :ivar size: of the file.
     :ivar entries_at: position of entry 0.
-    :ivar begin_timestamp: in milliseconds; times of entries are in whole seconds since then.
     """
 
     path: Path
     size: int
     entries_at: int
-    begin_timestamp: int
 
 
 class Chain:
     """The entries of a slot that a search has not read yet, and what it has found.
 
+    :param begin_timestamp: of the file, in milliseconds; times of entries are in whole seconds since then.
     :param first: the number of the first entry.
     :param count: the number of the next entry of the file: entries before it do not change.
     """
 
-    def __init__(self, place: Place, wanted: Wanted, first: int, count: int) -> None:
-        self.path = place.path
-        self._place = place
-        self._entries_at, self._begin_timestamp = place.entries_at, place.begin_timestamp
+    def __init__(self, place: Place, begin_timestamp: int, wanted: Wanted, first: int, count: int) -> None:
+        self.path, self._size, self._entries_at = place
+        self._begin_timestamp = begin_timestamp
         self._key_hash, self._limit, self._begin, self._end = wanted
         self._number = first if first < count else 0
         self.found: list[int] = []
@@ -83,7 +81,7 @@ class Chain:
         """
         page = -1
         for _ in range(_MOST_ON_LOOP):
-            if self.is_done:
+            if self._number <= 0 or len(self.found) >= self._limit:
                 return
             at = self._entries_at + self._number * ENTRY_SIZE
             if self._number < hot_from and at >> 12 != page:
@@ -108,7 +106,7 @@ class Chain:
         :raises OSError: the disk fails.
         """
         try:
-            file = fs.open(self.path, self._place.size, create=False)
+            file = fs.open(self.path, self._size, create=False)
         except FileNotFoundError:
             self._number = 0
             return

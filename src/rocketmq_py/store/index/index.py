@@ -205,10 +205,11 @@ class MessageIndex:
         :param residency: None to wait for the disk.
         :raises NotInMemory: only with ``residency``: keys wait for slots, which must be loaded.
         """
-        if residency is not None and not self.build() and self._files:
-            self._files[-1].needs_slots(residency)
-            residency.check()
-        self.build_everything()
+        if self.waiting:
+            if residency is not None and not self.build() and self._files:
+                self._files[-1].needs_slots(residency)
+                residency.check()
+            self.build_everything()
         wanted = key_hash(string_hash(f"{topic}#"), key.encode())
         return KeySearch(self._files, wanted, min(limit, self._config.max_msgs_num_batch), begin, end)
 

@@ -85,6 +85,7 @@ class IndexFile:
         self._slots = slots
         self._capacity = entries
         self._entries_at = HEADER_SIZE + 4 * slots
+        self._place = Place(file.path, file.size, self._entries_at)
         self._table = memoryview(self._buffer)[HEADER_SIZE : self._entries_at].cast("I")
         header: tuple[int, ...] = _HEADER.unpack(self._buffer[:HEADER_SIZE])
         self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical = header[:4]
@@ -166,8 +167,7 @@ class IndexFile:
         """Begin a search; parameters are those of :meth:`select`."""
         at = self._slot_at(key_hash)
         number = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
-        place = Place(self.path, self._file.size, self._entries_at, self.begin_timestamp)
-        return Chain(place, Wanted(key_hash, limit, begin, end), number, self.count)
+        return Chain(self._place, self.begin_timestamp, Wanted(key_hash, limit, begin, end), number, self.count)
 
     def follow_resident(self, chain: Chain) -> None:
         """Continue a search as long as it need not wait for the disk."""

@@ -335,6 +335,8 @@ class Reader:
         log = self._log
         hot_from = log.hot_from
         cold = [at for at in offsets if 0 <= at < hot_from]
+        if not cold:
+            return
         for physical in cold:
             log.needs(physical, min(_HEAD, log.next_file(physical) - physical), residency)
         residency.check()
