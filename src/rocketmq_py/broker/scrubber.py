@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import MessageStore
-from rocketmq_py.store.fs.residency import Part
+from rocketmq_py.store.fs.residency import Loadable
 from rocketmq_py.store.read.scrub import Counts, Scrub
 from rocketmq_py.tasks import Background
 
@@ -80,7 +80,7 @@ class Scrubber:
                 _log.error("the store cannot be checked, trying again: %s", e)
             self._is_failing = True
 
-    async def _load(self, parts: Sequence[Part]) -> None:
+    async def _load(self, parts: Sequence[Loadable]) -> None:
         if parts:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._store.load, parts)
 

@@ -19,7 +19,7 @@ from rocketmq_py.store.codec.dispatch_fields import tags_code
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
 from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.fs.os_files import OsFileSystem
-from rocketmq_py.store.fs.residency import Part, Residency
+from rocketmq_py.store.fs.residency import Loadable, Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
@@ -29,10 +29,11 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
-from rocketmq_py.store.read.read_ahead import ReadAhead
-from rocketmq_py.store.read.reader import Accepts, MessageFilter, Reader
+from rocketmq_py.store.read.checks import StoreChecks
+from rocketmq_py.store.read.read_ahead import Loader, ReadAhead
+from rocketmq_py.store.read.reader import Accepts, KeyQuery, MessageFilter, Reader
 from rocketmq_py.store.read.scrub import Scrub
-from rocketmq_py.store.read.tag_search import offsets_by_tag
+from rocketmq_py.store.read.tag_search import TagSearch
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
@@ -103,6 +104,8 @@ class MessageStore:
         self._fs = fs or OsFileSystem()
         self.workers = workers or Workers()
         """Runs blocking work on files of the store, and other blocking work of the broker."""
+        self.loader = Loader(self.load, self.new_residency, self.workers.executor("rocketmq-read-tables"))
+        """Loads messages for coroutines."""
         self._clock = clock
         self._is_batched = is_batched
         self._store_host = store_host
@@ -176,11 +179,14 @@ class MessageStore:
         except OSError as e:
             raise StoreCorrupt(f"{layout.root} cannot be recovered: {e}") from e
         self._reader = Reader(config, self._commit_log, self._index)
+        self.checks = StoreChecks(self._queue, self._reader, self._commit_log)
+        """Checks of what reads need, for those that must not wait for the disk."""
         self._writer = Writer(
             config, self._commit_log, self._queues, self._index, self._store_host, self._clock, self._accelerator
         )
         self._writer.resume(end, recovery.last_timestamp)
         log.written_from = end
+        self._index.load_slots(self.workers.executor("rocketmq-index-read"))
         self._flusher = self.workers.flusher(log.sync, log.min_offset if not clean else end)
         if self._flushes_at_once and not config.read_un_committed:
             self._unconfirmed = ConfirmOffset(end, recovery.last_timestamp)
@@ -217,6 +223,7 @@ class MessageStore:
         else:
             # The abort file stays, so that the next start rebuilds queues and index from the log.
             _log.error("store %s was not closed cleanly: %s", self.layout.root, failure)
+        self.loader.close()
         self._queues.close()
         self._index.close()
         self._commit_log.close()
@@ -443,13 +450,13 @@ class MessageStore:
             queue, offset, max_count, max_bytes, accepts, message_filter, allow_view, bulk, residency
         )
 
-    def load(self, parts: Sequence[Part]) -> None:
+    def load(self, parts: Sequence[Loadable]) -> None:
         """Bring parts of files into main memory. Any thread may call it; blocks for as long as the disk takes.
 
         :raises OSError: the disk fails.
         """
         for part in parts:
-            self._fs.load(*part)
+            part.load(self._fs)
 
     def new_residency(self) -> Residency | None:
         """Return an object for reads that do not wait for the disk; None if the platform cannot tell what is in memory.
@@ -477,75 +484,6 @@ class MessageStore:
             return self._whole_end()
 
         return Scrub(self._commit_log, whole_end, find_queue, delay_levels(self.config.message_delay_level))
-
-    def check_entries(self, topic: str, queue_id: int, offset: int, count: int, residency: Residency | None) -> None:
-        """Check that :meth:`queue_entries` with the same arguments would not wait for the disk.
-
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        queue = self._queue(topic, queue_id)
-        if queue is not None and residency is not None:
-            self._reader.check_entries(queue, offset, count, residency)
-
-    def check_records(self, places: Iterable[tuple[int, int]], residency: Residency | None) -> None:
-        """Check that :meth:`message_at` would not wait for the disk.
-
-        :param places: offset in the log and size of each record.
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        if residency is not None:
-            self._reader.check_records(places, residency)
-
-    def check_message(self, physical_offset: int, residency: Residency | None) -> None:
-        """Check that :meth:`message_at` would not wait for the disk.
-
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        if residency is not None:
-            self._reader.check_message(physical_offset, residency)
-
-    def check_record_at_queue(self, topic: str, queue_id: int, offset: int, residency: Residency | None) -> None:
-        """Check that :meth:`record_at_queue` would not wait for the disk.
-
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        queue = self._queue(topic, queue_id)
-        if queue is not None and residency is not None:
-            self._reader.check_record_of(queue, offset, residency)
-
-    def check_store_times(self, places: Iterable[tuple[str, int, int]], residency: Residency | None) -> None:
-        """Check that :meth:`store_time` would not wait for the disk.
-
-        :param places: topic, queue id and offset of each message.
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        if residency is not None:
-            known = [(self._queue(topic, queue_id), offset) for topic, queue_id, offset in places]
-            self._reader.check_store_times([(queue, at) for queue, at in known if queue is not None], residency)
-
-    def check_earliest_times(self, queues: Iterable[tuple[str, int]], residency: Residency | None) -> None:
-        """Check that :meth:`earliest_store_time` would not wait for the disk.
-
-        :param queues: topic and id of each queue.
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        self.check_store_times([(*queue, self.queue_range(*queue)[0]) for queue in queues], residency)
-
-    def check_earliest_message_time(self, residency: Residency | None) -> None:
-        """Check that :meth:`earliest_message_time` would not wait for the disk.
-
-        :param residency: None for no check.
-        :raises NotInMemory: it would; see :meth:`get`.
-        """
-        if residency is not None:
-            self._commit_log.needs_store_time(self._commit_log.min_offset, residency)
-            residency.check()
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""
@@ -655,19 +593,37 @@ class MessageStore:
 
         Keys are compared by hash, so that records with other keys may be included.
         """
+        return self.key_query(topic, key, max_num, begin, end).run(None)
+
+    def key_query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeyQuery:
+        """As :meth:`query`, but return an object whose method ``run`` does the query without waiting for the disk."""
         self._commit_pending()
-        return self._reader.query(topic, key, max_num, begin, end)
+        return self._reader.key_query(topic, key, max_num, begin, end)
 
     def query_by_tag(self, topic: str, tag: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Newest records with a tag, stored between ``begin`` and ``end`` (inclusive, in milliseconds).
 
         Tags are compared by hash, so that records with other tags may be included.
         """
+        return self.tag_query(topic, tag, max_num, begin, end)(None)
+
+    def tag_query(
+        self, topic: str, tag: str, max_num: int, begin: int, end: int
+    ) -> Callable[[Residency | None], QueryResult]:
+        """As :meth:`query_by_tag`, but return a function that does the query without waiting for the disk."""
         self._commit_pending()
         limit = min(max_num, self.config.max_msgs_num_batch)
-        offsets = offsets_by_tag(self._reader, self._queues.of_topic(topic), tags_code(tag.encode()), limit, begin, end)
-        records = [record for record in map(self._reader.message_at, offsets) if record is not None]
-        return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+        queues = self._queues.of_topic(topic)
+        search = TagSearch(self._reader, queues, tags_code(tag.encode()), limit, begin, end)
+
+        def run(residency: Residency | None) -> QueryResult:
+            offsets = search.run(residency)
+            if residency is not None:
+                self._reader.check_messages(offsets, residency)
+            records = [record for record in map(self._reader.message_at, offsets) if record is not None]
+            return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
+
+        return run
 
     def log_view(self, offset: int, most: int) -> memoryview | None:
         """View of at most ``most`` bytes of the commit log from ``offset`` on, within one file; None if there are none.

@@ -319,7 +319,7 @@ class Recovery:
                 self._commit_pending()
         self._commit_pending()
         self.last_timestamp = max(self.last_timestamp, dispatch.last_timestamp)
-        self._write(self._index.build)
+        self._write(self._index.build_everything)
         if count:
             _log.info("%d records of the commit log were dispatched to queues and index", count)
 

@@ -90,7 +90,7 @@ class FlushSchedule:
         for _ in range(min(_SPILLS_PER_TICK, len(current.queues))):
             current.queues[-1].spill()
             current.queues.pop()
-        if not current.queues:
+        if not current.queues and self._index.build():  # else keys wait for the disk, and the round with them
             self._flushed_at = now
             self._request_everything(current.readable)
             self._round = None

@@ -12,6 +12,7 @@ from rocketmq_py.broker.pull.cold_pulls import THREADS
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import WITHOUT_TIMERS, Client, InProcess
+from tests.unit.broker.network import until
 from tests.unit.store.coldfs import ByHand, ColdFileSystem, HandWorkers
 
 READERS = [f"read-{number}" for number in range(THREADS)]
@@ -20,13 +21,18 @@ READERS = [f"read-{number}" for number in range(THREADS)]
 
 @contextmanager
 def cold_broker(
-    root: Path, fill: Callable[[InProcess], object], by_hand: Sequence[str] = (), later_ms: int = 0, **config: Any
+    root: Path,
+    fill: Callable[[InProcess], object],
+    by_hand: Sequence[str] = (),
+    later_ms: int = 0,
+    fs: ColdFileSystem | None = None,
+    **config: Any,
 ) -> Iterator[tuple[InProcess, ColdFileSystem]]:
     """A broker that has stored what ``fill`` sends, and was then restarted, ``later_ms`` later.
 
     :param by_hand: names of its threads whose work the test does.
     """
-    fs = ColdFileSystem()
+    fs = fs or ColdFileSystem()
     config.setdefault("store", WITHOUT_TIMERS)
     before = InProcess(root, fs=fs, **config)
     fill(before)
@@ -57,6 +63,10 @@ async def finish(running: InProcess, names: Sequence[str] = READERS) -> None:
 async def answer(client: Client, code: int, header: Header | None = None, body: bytes = b"") -> Command:
     """The answer to a request, however often it has to wait for the disk."""
     found = client.call(code, header, body)
-    while found is None and not client.heard:  # noqa: ASYNC110 - an answer sets no event
-        await asyncio.sleep(0)
+
+    def is_answered() -> bool:
+        client.broker.run_callbacks()
+        return found is not None or bool(client.heard)
+
+    await until(is_answered)
     return found or client.heard.pop()

@@ -36,7 +36,7 @@ class Client:
     """One connection: remembers what the broker says."""
 
     def __init__(self, broker: InProcess, port: int) -> None:
-        self._broker = broker
+        self.broker = broker
         self._frames = FrameDecoder()
         self.heard: list[Command] = []
         """Answers that came late, and what the broker said unasked."""
@@ -63,17 +63,17 @@ class Client:
 
     def read(self, commands: list[Command]) -> list[Command]:
         """The answers to requests that arrive in one read; those of tasks are the last."""
-        tasks = sum(command.code in self._broker.async_codes and not command.is_oneway for command in commands)
+        tasks = sum(command.code in self.broker.async_codes and not command.is_oneway for command in commands)
         if not tasks or _is_in_loop():
             return self._serve(commands)
         return asyncio.run(self._serve_tasks(commands, tasks))
 
     def _serve(self, commands: list[Command]) -> list[Command]:
-        decoder = self._broker.dispatcher.frame_decoder(MAX_FRAME)
+        decoder = self.broker.dispatcher.frame_decoder(MAX_FRAME)
         frames = decoder.feed(b"".join(map(encode_command, commands)))
         output: list[Buffer] = []
         while frames:  # on a busy machine a read is handled in several turns
-            answers, fault, frames = self._broker.dispatcher.serve(self.peer, frames)
+            answers, fault, frames = self.broker.dispatcher.serve(self.peer, frames)
             assert fault is None
             output += answers
         return [decode_command(frame) for frame in FrameDecoder().feed(b"".join(map(bytes, output)))]
@@ -85,7 +85,7 @@ class Client:
             return answers
         while tasks > 0:
             await asyncio.sleep(0)
-            self._broker.run_callbacks()
+            self.broker.run_callbacks()
             answered = [received for received in self.heard[before:] if received.is_response]
             for answer in answered:
                 self.heard.remove(answer)
@@ -95,7 +95,7 @@ class Client:
 
     def leave(self) -> None:
         self.peer.lost()
-        self._broker.services.disconnected(self.peer)
+        self.broker.services.disconnected(self.peer)
 
 
 def _is_in_loop() -> bool:

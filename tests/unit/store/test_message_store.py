@@ -97,7 +97,7 @@ def test_unknown_queues_have_nothing(stores: Stores) -> None:
         None,
     )
     assert store.queue_ids("U", [0, 1]) == set()
-    store.check_entries("T", 1, 0, 9, Residency())
+    store.checks.entries("T", 1, 0, 9, Residency())
     with pytest.raises(ClosedError, match=r"the store /store is closed"):
         MessageStore(stores.root, store_host=HOST, fs=stores.fs).queue_range("T", 0)
 
@@ -108,8 +108,8 @@ def test_on_a_platform_that_cannot_tell_reads_wait_for_the_disk(stores: Stores) 
     assert stores.fs is not None
     stores.fs.tells_residency = False
     assert store.new_residency() is None
-    store.check_entries("T", 0, 0, 9, None)
-    store.check_records([(0, 9)], None)
+    store.checks.entries("T", 0, 0, 9, None)
+    store.checks.records([(0, 9)], None)
 
 
 # -- disks that fail while messages become readable

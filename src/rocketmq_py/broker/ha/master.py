@@ -10,6 +10,8 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import cached_property
 from typing import cast
 
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
@@ -22,6 +24,7 @@ from rocketmq_py.server.peer import format_address
 from rocketmq_py.server.tls import TlsContexts, TlsMode, TlsSettings, tls_contexts
 from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.store import MessageStore
+from rocketmq_py.store.fs.residency import NotInMemory, Residency
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +60,10 @@ class SlaveLink(asyncio.Protocol):
         """The offset of the next byte to send; -1 before the first report."""
         self._is_paused = False
         self._is_refused = False
+        self._load: asyncio.Future[None] | None = None
+        """A load of the next bytes from disk; None if there is none."""
+        self._residency: Residency | None = None
+        """Has what was loaded for the next bytes."""
 
     # -- asyncio.Protocol
 
@@ -123,12 +130,17 @@ class SlaveLink(asyncio.Protocol):
         return True
 
     def pump(self) -> None:
-        """Send bytes of the log that the slave lacks, up to a limit; more follow in the next turn of the event loop."""
-        if self.next < 0 or self._is_paused or self._transport.is_closing():
+        """Send bytes of the log that the slave lacks, up to a limit; more follow in the next turn of the event loop.
+
+        Bytes that are not in memory are sent when a thread has loaded them.
+        """
+        if self._load is not None or self.next < 0 or self._is_paused or self._transport.is_closing():
             return
         config, now = self._config, self._master.clock()
         room = self.sent.room(config.max_ha_transfer_byte_in_second, now) if config.ha_flow_control_enable else _BURST
         room = total = min(room, _BURST)
+        if room and not self._is_in_memory():
+            return
         buffers: list[bytes | memoryview] = []
         while room and (view := self._store.log_view(self.next, min(config.ha_transfer_batch_size, room))) is not None:
             buffers += (pack_header(self.next, len(view)), view)
@@ -141,6 +153,31 @@ class SlaveLink(asyncio.Protocol):
         self._transport.writelines(buffers)
         if not room and not config.ha_flow_control_enable:
             asyncio.get_running_loop().call_soon(self.pump)
+
+    def _is_in_memory(self) -> bool:
+        """Return True if the next bytes can be sent without waiting for the disk; else load them."""
+        residency, self._residency = self._residency or self._store.new_residency(), None
+        try:
+            self._store.checks.log(self.next, _BURST, residency)
+        except NotInMemory as missing:
+            self._residency = residency
+            loop = asyncio.get_running_loop()
+            self._load = loop.run_in_executor(self._master.reader, self._store.load, missing.parts)
+            self._load.add_done_callback(self._loaded)
+            return False
+        return True
+
+    def _loaded(self, done: asyncio.Future[None]) -> None:
+        self._load = None
+        failure = None if done.cancelled() else done.exception()
+        problem = f"{self.host}: disk"
+        if failure is None:
+            self._master.log_recovered(problem, f"the log can be read again for the slave {self.address}")
+            self.pump()
+        else:  # the next tick tries again
+            self._residency = None
+            what = f"the log cannot be read from {self.next} on for the slave {self.address}, trying again: {failure}"
+            self._master.log_problem(problem, what)
 
     def tick(self, now: int) -> None:
         """Send bytes that flow control has delayed, send heartbeats, and close the connection if the slave is silent.
@@ -195,6 +232,11 @@ class HaMaster:
         self._gathering: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
 
+    @cached_property
+    def reader(self) -> Executor:
+        """The thread that loads old parts of the log for slaves, one after the other."""
+        return self.store.workers.executor("rocketmq-ha-read")
+
     async def listen(self, host: str, port: int) -> int:
         """Listen for slaves, and return the port.
 
@@ -231,6 +273,9 @@ class HaMaster:
             self._gathering.cancel()
         for link in tuple(self.links):
             link.abort()
+        if "reader" in self.__dict__:
+            self.reader.shutdown(wait=False)
+            del self.reader
 
     # -- the log
 
@@ -321,7 +366,10 @@ class HaMaster:
         _log.info("the slave %s has disconnected: %s", link.address, why or "connection closed")
 
     def log_problem(self, host: str, what: str) -> None:
-        """Log a problem with the slave at a host, once until :meth:`log_recovered`."""
+        """Log a problem with the slave at a host, once until :meth:`log_recovered`.
+
+        :param host: may be followed by the kind of problem.
+        """
         if host not in self._problems:
             self._problems.add(host)
             _log.error(what)

@@ -11,6 +11,7 @@ from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.replication import Replication
 from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.metadata.topics import TopicConfigs
+from rocketmq_py.broker.pull.cold_read import answer_when_loaded
 from rocketmq_py.broker.runtime_info import RuntimeInfo
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.core.java_config import escape_controls
@@ -19,9 +20,10 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.admin import VersionResponse
 from rocketmq_py.protocol.headers.cluster import ResetMasterFlushOffset
 from rocketmq_py.protocol.requests import Request
-from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server import Hold, Peer, Reply, handles
 from rocketmq_py.server.sliced_work import in_slices
 from rocketmq_py.store import MessageStore
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.fastjson import dumps_java
 
 _log = logging.getLogger(__name__)
@@ -75,10 +77,15 @@ class AdminHandlers:
         )
 
     @handles(Code.GET_BROKER_RUNTIME_INFO)
-    def runtime_info(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def runtime_info(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the runtime table, under Java's keys."""
         del peer, request, body
-        return Reply(body=KvTable(table=self._runtime.table()).encode())
+
+        def read(residency: Residency | None) -> Reply:
+            self._store.checks.earliest_message_time(residency)
+            return Reply(body=KvTable(table=self._runtime.table()).encode())
+
+        return answer_when_loaded(read, self._store.new_residency())
 
     @handles(Code.GET_ALL_DELAY_OFFSET)
     def delay_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.handlers.body_limits import checked
-from rocketmq_py.broker.handlers.long_answers import assemble, members
+from rocketmq_py.broker.handlers.long_answers import assemble, load_store_times, members
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import group_fault
@@ -20,6 +20,7 @@ from rocketmq_py.core.queue_limits import retry_queues_fault
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.group import GroupList, SubscriptionGroupConfig, SubscriptionGroupList
 from rocketmq_py.protocol.bodies.route import TopicList
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.group import GetConsumeStats, GroupAndTopic, GroupForbidden
 from rocketmq_py.protocol.headers.offset import CloneGroupOffset
@@ -127,6 +128,7 @@ class GroupHandlers:
         group = header.consumer_group
         topics = [topic for topic in map(self._topics.get, self._wanted_topics(header)) if topic is not None]
         rate = sum((self._stats.group_rate(group, topic.topic_name) for topic in topics), 0.0)
+        await load_store_times(self._store, self._consumed(group, topics))
         table = members(
             ((("brokerName", self._config.broker_name), ("queueId", queue), ("topic", topic.topic_name)),
              self._progress(group, topic.topic_name, queue))
@@ -136,6 +138,12 @@ class GroupHandlers:
         return Reply(
             body=await assemble(self._slices, b'{"consumeTps":', dumps_java(rate), b',"offsetTable":{', table, b"}}")
         )
+
+    def _consumed(self, group: str, topics: list[TopicConfig]) -> Iterator[tuple[str, int, int]]:
+        """Iterate over the last consumed messages of a group: topic, queue id and offset."""
+        for topic in topics:
+            for queue in range(topic.read_queue_nums):
+                yield topic.topic_name, queue, self._offsets.query(group, topic.topic_name, queue) - 1
 
     def _wanted_topics(self, header: GetConsumeStats) -> list[str]:
         listed = list(dict.fromkeys(filter(None, (header.topic_list or "").split(";"))))

@@ -134,16 +134,16 @@ class TransactionHandlers:
         self._transactions = transactions
 
     @handles(Code.END_TRANSACTION, lane="transaction")
-    def end(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
+    def end(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold | None:
         """Commit or roll back a transaction; no answer to a oneway request, or if the producer sent UNKNOWN."""
         del body
         if request.flag & ONEWAY_FLAG:
             self._transactions.end_oneway(request.header, peer.address)
             return None
-        return Reply() if self._transactions.end(request.header, peer.address) else None
+        return self._transactions.end_when_loaded(request.header, peer.address)
 
     @handles(Code.END_TRANSACTIONS, lane="transaction")
-    def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Commit or roll back many transactions, at most ``MOST_ENDS`` (2048)."""
         try:
             places, offsets = decode_half_positions(body)
@@ -154,7 +154,7 @@ class TransactionHandlers:
                 f"{len(places)} transactions are too many for one request: at most {MOST_ENDS} can be ended at once"
             )
             raise BrokerError.of(ResponseCode.INVALID_PARAMETER, remark)
-        return Reply(body=self._transactions.end_all(request.header, places, offsets, peer.address))
+        return self._transactions.end_all_when_loaded(request.header, places, offsets, peer.address)
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)
     def resume(self, peer: Peer, request: Request, body: bytes) -> Reply:

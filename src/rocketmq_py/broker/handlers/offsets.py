@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
@@ -94,7 +94,7 @@ class OffsetHandlers:
             raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
         smallest, _ = self._store.queue_range(header.topic, header.queue_id)
         if smallest <= 0:
-            self._store.check_entries(header.topic, header.queue_id, 0, 1, residency)
+            self._store.checks.entries(header.topic, header.queue_id, 0, 1, residency)
         if smallest > 0 or not self._store.in_memory(header.topic, header.queue_id, 0):
             remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
             raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
@@ -158,7 +158,7 @@ class OffsetHandlers:
 
     def _earliest(self, topic: str, queue_id: int) -> Reply | Hold:
         def read(residency: Residency | None) -> Reply:
-            self._store.check_earliest_times([(topic, queue_id)], residency)
+            self._store.checks.earliest_store_time(topic, queue_id, residency)
             return Reply(header=TimestampResponse(timestamp=self._store.earliest_store_time(topic, queue_id)))
 
         return answer_when_loaded(read, self._store.new_residency())
@@ -197,6 +197,16 @@ class OffsetHandlers:
         return Reply(body=dumps_java({"correctionOffsets": table}))
 
 
+class _Search(NamedTuple):
+    """Searches by time for a reset, which run again after each load from disk.
+
+    :ivar ends: by queue id: end of the search, which must not change between the runs.
+    """
+
+    ends: dict[int, int]
+    residency: Residency | None
+
+
 class ResetHandlers:
     """Handlers of the request codes 222 and 223."""
 
@@ -213,17 +223,23 @@ class ResetHandlers:
         self._clients = clients
 
     @handles(Code.INVOKE_BROKER_TO_RESET_OFFSET)
-    def reset(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def reset(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Reset the offsets of a group to a time or an offset.
 
         With ``useServerSideResetOffset`` the next pull of a member, or one on hold, is answered with the new offset;
         otherwise the broker sends the new offsets to the members.
         """
         del peer, body
+        ends: dict[int, int] = {}
+        return answer_when_loaded(
+            lambda residency: self._reset(request, _Search(ends, residency)), self._store.new_residency()
+        )  # fmt: skip
+
+    def _reset(self, request: Request, search: _Search) -> Reply:
         header: ResetOffset = request.header
         topic = self._topics.get(header.topic)
         if not self._config.use_server_side_reset_offset:
-            return self._reset_members(header, topic, in_c=language_name(request.language) == "CPP")
+            return self._reset_members(header, topic, search, in_c=language_name(request.language) == "CPP")
         if self._config.is_slave:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, "Can not reset offset in slave broker")
         if topic is None:
@@ -231,27 +247,31 @@ class ResetHandlers:
         if self._groups.get(header.group) is None:
             remark = f"Group {header.group} does not exist"
             raise BrokerError.of(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-        wanted = self._wanted(header, topic)
+        wanted = self._wanted(header, topic, search)
         for queue_id, offset in wanted.items():
             self._offsets.reset(header.group, header.topic, queue_id, offset)
         return Reply(body=dumps_java({"offsetTable": self._table(header.topic, wanted)}))
 
-    def _wanted(self, header: ResetOffset, topic: TopicConfig) -> dict[int, int]:
+    def _wanted(self, header: ResetOffset, topic: TopicConfig, search: _Search) -> dict[int, int]:
         if header.queue_id < 0:
-            return {q: self._at(header.topic, q, header.timestamp) for q in range(topic.read_queue_nums)}
+            return {q: self._at(header.topic, q, header.timestamp, search) for q in range(topic.read_queue_nums)}
         if header.offset is None or header.offset == -1:
-            return {header.queue_id: self._at(header.topic, header.queue_id, header.timestamp)}
+            return {header.queue_id: self._at(header.topic, header.queue_id, header.timestamp, search)}
         first, end = self._store.queue_range(header.topic, header.queue_id)
         if not first <= header.offset <= end + 1:
             remark = f"Target offset {header.offset} not in consume queue range [{first}-{end}]"
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, remark)
         return {header.queue_id: header.offset}
 
-    def _at(self, topic: str, queue_id: int, timestamp: int) -> int:
-        """Return the offset of a store time in milliseconds; the end of the queue for a negative time."""
+    def _at(self, topic: str, queue_id: int, timestamp: int, search: _Search) -> int:
+        """Return the offset of a store time in milliseconds; the end of the queue for a negative time.
+
+        :raises NotInMemory: messages of the queue have to be loaded from disk.
+        """
+        end = search.ends.setdefault(queue_id, self._store.queue_range(topic, queue_id)[1])
         if timestamp < 0:
-            return self._store.queue_range(topic, queue_id)[1]
-        return self._store.offset_by_time(topic, queue_id, timestamp)
+            return end
+        return self._store.offset_by_time(topic, queue_id, timestamp, end=end, residency=search.residency)
 
     def _table(self, topic: str, offsets: dict[int, int]) -> dict[Queue, int]:
         name = self._config.broker_name
@@ -259,11 +279,11 @@ class ResetHandlers:
 
     # -- resets that members apply
 
-    def _reset_members(self, header: ResetOffset, topic: TopicConfig | None, *, in_c: bool) -> Reply:
+    def _reset_members(self, header: ResetOffset, topic: TopicConfig | None, search: _Search, *, in_c: bool) -> Reply:
         if topic is None:
             remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={header.topic}"
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, remark)
-        wanted = self._moved(header, topic)
+        wanted = self._moved(header, topic, search)
         table = dumps_java({"offsetTable": self._table(header.topic, wanted)})
         listed = [
             {"brokerName": self._config.broker_name, "offset": offset, "queueId": queue_id, "topic": header.topic}
@@ -283,14 +303,14 @@ class ResetHandlers:
             channel.send(command)
         return Reply(body=table)
 
-    def _moved(self, header: ResetOffset, topic: TopicConfig) -> dict[int, int]:
+    def _moved(self, header: ResetOffset, topic: TopicConfig, search: _Search) -> dict[int, int]:
         """Return the new offset of each queue; without ``is_force`` it is never larger than the committed offset."""
         moved = {}
         for queue_id in range(topic.write_queue_nums):
             consumed = self._offsets.query(header.group, header.topic, queue_id)
             if consumed < 0:
                 raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist")
-            offset = max(0, self._at(header.topic, queue_id, header.timestamp))
+            offset = max(0, self._at(header.topic, queue_id, header.timestamp, search))
             moved[queue_id] = offset if header.is_force or offset < consumed else consumed
         return moved
 

@@ -14,7 +14,7 @@ from rocketmq_py.protocol.headers.admin import QueryConsumeQueue
 from rocketmq_py.protocol.headers.pull import QueryMessage, QueryMessageResponse
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
-from rocketmq_py.store import MessageStore
+from rocketmq_py.store import MessageStore, QueryResult
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.fastjson import dumps_java
 from rocketmq_py.wire.record import record_sizes
@@ -35,13 +35,18 @@ class QueryHandlers:
         self._clients = clients
 
     @handles(Code.QUERY_MESSAGE, lane="query")
-    def by_key(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def by_key(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return a topic's messages with a key or a tag; also those whose key only has the same hash."""
         del peer, body
         header: QueryMessage = request.header
         limit = _BY_UNIQUE_KEY if header.unique_key_query else header.max_num
-        search = self._store.query_by_tag if header.index_type == _BY_TAG else self._store.query
-        found = search(header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp)
+        wanted = header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp
+        run = self._store.tag_query(*wanted) if header.index_type == _BY_TAG else self._store.key_query(*wanted).run
+        return answer_when_loaded(
+            lambda residency: self._found(header, run(residency)), self._store.new_residency()
+        )  # fmt: skip
+
+    def _found(self, header: QueryMessage, found: QueryResult) -> Reply:
         answer = QueryMessageResponse(
             index_last_update_timestamp=found.index_last_update_timestamp,
             index_last_update_phyoffset=found.index_last_update_phyoffset,
@@ -59,7 +64,7 @@ class QueryHandlers:
         offset = request.header.offset
 
         def read(residency: Residency | None) -> Reply:
-            self._store.check_message(offset, residency)
+            self._store.checks.messages([offset], residency)
             record = self._store.message_at(offset)
             if record is None:
                 raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
@@ -83,7 +88,7 @@ class QueryHandlers:
             remark = f"Index {header.index} of {queue_id}@{topic} is not exist!"
             return Reply(remark=remark)
         count = min(max(0, header.count), _MOST_ENTRIES)
-        self._store.check_entries(topic, queue_id, header.index, count, residency)
+        self._store.checks.entries(topic, queue_id, header.index, count, residency)
         found = self._store.queue_entries(topic, queue_id, header.index, count)
         answer["queueData"] = [
             {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}

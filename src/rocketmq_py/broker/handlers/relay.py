@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
@@ -54,15 +56,16 @@ class RelayHandlers:
         group = self._groups.get(header.consumer_group)
         header.topic_sys_flag = topic.topic_sys_flag if topic else header.topic_sys_flag
         header.group_sys_flag = group.group_sys_flag if group else header.group_sys_flag
-        record = self._record(header.msg_id or "")
+        record = await self._record(header.msg_id or "")
         command = Command(Code.CONSUME_MESSAGE_DIRECTLY, ext=header.to_ext(), body=record)
         return await self._pass_on(header.consumer_group, header.client_id or "", command)
 
-    def _record(self, msg_id: str) -> bytes:
+    async def _record(self, msg_id: str) -> bytes:
         try:
             _, _, offset = parse_offset_msg_id(msg_id)
         except ConfigError as e:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, str(e)) from e
+        await self._store.loader.run(partial(self._store.checks.messages, [offset]))
         record = self._store.message_at(offset)
         if record is None:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")

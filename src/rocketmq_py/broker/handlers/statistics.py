@@ -8,7 +8,7 @@ from functools import cache
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.handlers.long_answers import assemble, items, members
+from rocketmq_py.broker.handlers.long_answers import assemble, items, load_store_times, members
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
@@ -70,9 +70,18 @@ class StatisticsHandlers:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+        await load_store_times(self._store, self._span_places(header.group, topic))
         local = cache(_local)  # queues without messages have the same times
         spans = items(self._span(header.group, header.topic, queue, local) for queue in range(topic.write_queue_nums))
         return Reply(body=await assemble(self._slices, b'{"consumeTimeSpanSet":[', spans, b"]}"))
+
+    def _span_places(self, group: str, topic: TopicConfig) -> Iterator[tuple[str, int, int]]:
+        """Iterate over the messages whose store times :meth:`_span` reads: topic, queue id and offset."""
+        name = topic.topic_name
+        for queue in range(topic.write_queue_nums):
+            first, end = self._store.queue_range(name, queue)
+            consumed = self._offsets.query(group, name, queue)
+            yield from ((name, queue, offset) for offset in (first, consumed - 1, consumed, end - 1))
 
     def _span(self, group: str, topic: str, queue_id: int, local: Callable[[int], str]) -> dict[str, object]:
         store = self._store
@@ -97,10 +106,18 @@ class StatisticsHandlers:
         """Return the progress of every group in every topic that it has offsets for and still subscribes to."""
         del peer, body
         header: BrokerConsumeStats = request.header
+        await load_store_times(self._store, self._consumed(header.is_order))
         totals = {"totalDiff": 0, "totalInflightDiff": 0}
         head = b'{"brokerAddr":' + dumps_java(self._address) + b',"consumeStatsList":['
         body = await assemble(self._slices, head, self._groups_progress(header.is_order, totals), b"],")
         return Reply(body=body + dumps_java(totals)[1:])
+
+    def _consumed(self, is_order: bool) -> Iterator[tuple[str, int, int]]:
+        """Iterate over the last consumed messages of all groups: topic, queue id and offset."""
+        for group in sorted(self._groups.table):
+            for topic in self._topics_of(group, is_order):
+                for queue in range(topic.write_queue_nums):
+                    yield topic.topic_name, queue, self._offsets.query(group, topic.topic_name, queue) - 1
 
     def _groups_progress(self, is_order: bool, totals: dict[str, int]) -> Iterator[bytes]:
         """Encode the items of ``consumeStatsList``, in pieces to be joined; add the lags of all queues to ``totals``.

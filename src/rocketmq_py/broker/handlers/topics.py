@@ -5,7 +5,7 @@ from __future__ import annotations
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.handlers.body_limits import checked
-from rocketmq_py.broker.handlers.long_answers import assemble, members
+from rocketmq_py.broker.handlers.long_answers import assemble, load_store_times, members
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.name_validator import folder_fault, topic_fault
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
@@ -134,6 +134,8 @@ class TopicHandlers:
             raise BrokerError.of(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.header.topic}] not exist")
         queues = range(max(topic.write_queue_nums, topic.read_queue_nums))
         name = topic.topic_name
+        ends = ((name, queue, self._store.queue_range(name, queue)[1] - 1) for queue in queues)
+        await load_store_times(self._store, ends)
         table = members((self._queue(name, queue), self._range(name, queue)) for queue in queues)
         rate = dumps_java(self._stats.topic_rate(name))
         return Reply(body=await assemble(self._slices, b'{"offsetTable":{', table, b'},"topicPutTps":', rate, b"}"))

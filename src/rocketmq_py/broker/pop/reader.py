@@ -75,7 +75,7 @@ class PopReader:
             return first
         is_young = self._config.init_pop_offset_by_check_msg_in_mem and first <= 0
         if is_young:
-            self._store.check_entries(topic, queue_id, 0, 1, residency)
+            self._store.checks.entries(topic, queue_id, 0, 1, residency)
             if self._store.in_memory(topic, queue_id, 0):
                 return 0
         return max(0, end - 1)

@@ -68,7 +68,7 @@ class RetryMessages:
         :raises NotInMemory: it would.
         """
         for offset in offsets:
-            self._store.check_record_at_queue(ck.topic, ck.queue_id, offset, residency)
+            self._store.checks.record_at_queue(ck.topic, ck.queue_id, offset, residency)
 
     def put(self, ck: CheckPoint, offset: int, raw: bytes | None) -> None:
         """Store a popped message in its retry topic; one that is deleted or damaged is only logged.

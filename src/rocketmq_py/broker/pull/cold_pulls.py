@@ -16,7 +16,7 @@ from rocketmq_py.broker.pull.cold_read import ColdRead
 from rocketmq_py.broker.pull.pull import COLD, ColdPull, PullService
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.server.requests.failures import failure, overloaded
-from rocketmq_py.store.fs.residency import Part
+from rocketmq_py.store.fs.residency import Loadable
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class ColdPulls:
     def __init__(
         self,
         pull_service: PullService,
-        load: Callable[[Sequence[Part]], None],
+        load: Callable[[Sequence[Loadable]], None],
         hold: Callable[[Hold, Responder], None],
         executors: Sequence[Executor],
         limit: Callable[[], int],

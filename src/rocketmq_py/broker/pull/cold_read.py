@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rocketmq_py.broker.pull.pull import COLD
 from rocketmq_py.server import Hold, Reply
-from rocketmq_py.store.fs.residency import NotInMemory, Part, Residency
+from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Residency
 
 
 class ColdRead(NamedTuple):
@@ -18,7 +18,7 @@ class ColdRead(NamedTuple):
     """
 
     run: Callable[[], Reply | Hold]
-    parts: Sequence[Part]
+    parts: Sequence[Loadable]
 
 
 def answer_when_loaded(read: Callable[[Residency | None], Reply | Hold], residency: Residency | None) -> Reply | Hold:

@@ -40,7 +40,7 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import GetResult, GetStatus, MessageStore
-from rocketmq_py.store.fs.residency import NotInMemory, Part, Residency
+from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Residency
 
 _CODES = {
     GetStatus.FOUND: Code.SUCCESS,
@@ -96,7 +96,7 @@ class ColdPull(NamedTuple):
     peer: Peer
     request: Request
     residency: Residency
-    parts: Sequence[Part]
+    parts: Sequence[Loadable]
 
 
 class PullService:

@@ -56,7 +56,7 @@ class SendBackService:
         """
 
         def read(residency: Residency | None) -> Reply:
-            self._store.check_message(header.offset, residency)
+            self._store.checks.messages([header.offset], residency)
             self._take(header, version)
             return Reply()
 

@@ -37,7 +37,6 @@ from rocketmq_py.protocol.headers.offset import (
     QueryConsumerOffset,
     QueueHeader,
     SearchOffset,
-    TimestampResponse,
     UpdateConsumerOffset,
 )
 from rocketmq_py.protocol.headers.topic import CreateTopic
@@ -288,7 +287,12 @@ class StaticOffsetHandlers(OffsetHandlers):
         if not queue.is_here(item):
             return await self._offset(Code.SEARCH_OFFSET_BY_TIMESTAMP, header, item)
         boundary = Boundary.UPPER if (header.boundary_type or "").lower() == "upper" else Boundary.LOWER
-        return self._store.offset_by_time(header.topic, item.queue_id, header.timestamp, boundary)
+        end = self._store.queue_range(header.topic, item.queue_id)[1]
+        return await self._store.loader.run(
+            lambda residency: self._store.offset_by_time(
+                header.topic, item.queue_id, header.timestamp, boundary, end=end, residency=residency
+            )
+        )
 
     async def _end(self, queue: LogicalQueue, item: MappingItem, header: SearchOffset) -> int:
         if queue.is_here(item):

@@ -172,12 +172,12 @@ class DelayService:
         :raises NotInMemory: the messages or their entries are not in memory.
         """
         topic, queue_id, due = names.SCHEDULE_TOPIC, queue_of(level), list[tuple[int, int]]()
-        self._store.check_entries(topic, queue_id, start, most, residency)
+        self._store.checks.entries(topic, queue_id, start, most, residency)
         for physical, size, deliver_ms in self._store.queue_entries(topic, queue_id, start, most):
             if not self._levels.is_due(level, deliver_ms, now_ms):
                 break
             due.append((physical, size))
-        self._store.check_records(due, residency)
+        self._store.checks.records(due, residency)
         return due
 
     def commit(self, level: int, offset: int) -> None:

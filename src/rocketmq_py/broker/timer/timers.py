@@ -292,9 +292,9 @@ class Timers:
         :raises NotInMemory: the entries or their messages are not in memory.
         """
         topic, offset = TIMER_TOPIC, self._queue_offset
-        self._store.check_entries(topic, QUEUE, offset, count, residency)
+        self._store.checks.entries(topic, QUEUE, offset, count, residency)
         entries = self._store.queue_entries(topic, QUEUE, offset, count)
-        self._store.check_records(((physical, size) for physical, size, _ in entries), residency)
+        self._store.checks.records(((physical, size) for physical, size, _ in entries), residency)
         return entries
 
     def _is_delivered(self, message: TimedMessage) -> bool:
@@ -419,7 +419,7 @@ class Timers:
             if unit.mark > 0:
                 places.append((unit.mark, unit.size + _LONGER))
             position = unit.previous
-        self._store.check_records(places, residency)
+        self._store.checks.records(places, residency)
         return chain
 
     def _load_entry(self, unit: TimerUnit, position: int) -> None:
@@ -516,7 +516,7 @@ class Timers:
         for entry in reversed(entries):
             if entry.position not in checked:
                 checked = files.log.needs(entry.position, residency)
-        self._store.check_records([(entry.physical, entry.size) for entry in entries], residency)
+        self._store.checks.records([(entry.physical, entry.size) for entry in entries], residency)
 
     def _build_together(self, entries: list[TimerEntry], now: int) -> list[Together] | None:
         """Build the records of entries together; None if they have to be built one by one."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
@@ -27,6 +28,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.transaction import CheckTransactionState
 from rocketmq_py.server import Peer
 from rocketmq_py.store import Appended, GetResult, MessageStore, NewRecord
+from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Residency
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.ids import offset_msg_id
 from rocketmq_py.wire.record import encode_record
@@ -69,6 +71,7 @@ class TransactionCheck:
         self._turn = itertools.count()
         self._groups_without_producer: set[str] = set()
         self._appended_end = 0
+        self._read_ahead = store.read_ahead("half-read")
 
     def tick(self, now_ms: int) -> None:
         """Begin a round when it is due, and continue the current one; called several times a second."""
@@ -87,6 +90,7 @@ class TransactionCheck:
     def close(self) -> None:
         """Persist the progress when the broker stops, before the store flushes everything."""
         self.persist_progress()
+        self._read_ahead.close()
 
     def persist_progress(self) -> None:
         """Persist the progress of checks: the offsets in the half topic and in the op topic.
@@ -122,19 +126,43 @@ class TransactionCheck:
             table.advance(half)
             if half >= end:
                 return False
-            following = self._check_half_message(half, began, now_ms)
+            found = self._read_ahead.read("half messages", partial(self._read, half))
+            if found is None:  # it is being loaded from disk
+                return True
+            following = self._check_half_message(half, found, began, now_ms)
             if following is None:
                 return False
             table.advance(following)
         return True
 
-    def _check_half_message(self, offset: int, began: int, now_ms: int) -> int | None:
+    def _read(self, offset: int, residency: Residency | None) -> GetResult:
+        """Read the half message at an offset of the half topic.
+
+        :raises NotInMemory: it is not in memory. What has to be loaded includes those that follow.
+        """
+        try:
+            return self._store.get(names.HALF_TOPIC, QUEUE, offset, 1, residency=residency)
+        except NotInMemory as missing:
+            raise NotInMemory([*missing.parts, *self._following(offset)]) from None
+
+    def _following(self, offset: int) -> Sequence[Loadable]:
+        """Return the parts of files with the next half messages, as far as they are not in memory."""
+        ahead, store = Residency(), self._store
+        try:
+            store.checks.entries(names.HALF_TOPIC, QUEUE, offset, _STEPS_PER_TICK, ahead)
+            entries = store.queue_entries(names.HALF_TOPIC, QUEUE, offset, _STEPS_PER_TICK)
+            store.checks.records([entry[:2] for entry in entries], ahead)
+        except NotInMemory as missing:
+            return missing.parts
+        return ()
+
+    def _check_half_message(self, offset: int, found: GetResult, began: int, now_ms: int) -> int | None:
         """Check an open half message; return the offset of the half topic to continue at, None to end the round.
 
         :param offset: its offset in the half topic.
+        :param found: what was read there.
         :param began: when the round began, in milliseconds since the epoch.
         """
-        found = self._store.get(names.HALF_TOPIC, QUEUE, offset, 1)
         if not found.count or offset in found.damaged:
             return _behind(found, offset)
         try:

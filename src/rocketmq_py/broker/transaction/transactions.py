@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.offsets import NOT_FOUND, ConsumerOffsets
+from rocketmq_py.broker.pull.cold_read import answer_when_loaded
 from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.send.half_batches import real_batch
@@ -30,7 +31,9 @@ from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.half_messages import op_body, parse_op_body
 from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED
+from rocketmq_py.server import Hold, Reply
 from rocketmq_py.store import MessageStore, NewRecord
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.ids import parse_offset_msg_id
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import record_sizes
@@ -41,6 +44,8 @@ GROUP = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets in the half topic and the op topic store the progress of transaction checks."""
 _ENDED_TAG = "d"
 _OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
+_ENTRIES_LOADED = 50_000
+"""Maximum number of entries of the half topic that are loaded from disk for one request; they are usually adjacent."""
 _READ_AT_ONCE = 32
 _MOST_COPIES = 64
 _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
@@ -193,6 +198,33 @@ class Transactions:
             self._store.commit_pending()
         except StoreError as e:
             _log.warning("%d transactions have ended but are not in the log yet: %s", len(waiting), e)
+
+    def end_when_loaded(self, header: EndTransaction, address: str) -> Reply | Hold | None:
+        """As :meth:`end`, but return the answer, or a hold until the half message is in memory."""
+        if header.commit_or_rollback == UNKNOWN:
+            return Reply() if self.end(header, address) else None
+
+        def end(residency: Residency | None) -> Reply:
+            self._store.checks.entries(names.HALF_TOPIC, QUEUE, header.tran_state_table_offset, 1, residency)
+            self._store.checks.messages([header.commit_log_offset], residency)
+            self.end(header, address)
+            return Reply()
+
+        return answer_when_loaded(end, self._store.new_residency())
+
+    def end_all_when_loaded(
+        self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str
+    ) -> Reply | Hold:
+        """As :meth:`end_all`, but return the answer, or a hold until the half messages are in memory."""
+
+        def end(residency: Residency | None) -> Reply:
+            first = min(offsets, default=0)
+            span = min(max(offsets, default=0) - first + 1, _ENTRIES_LOADED)
+            self._store.checks.entries(names.HALF_TOPIC, QUEUE, first, span, residency)
+            self._store.checks.messages(places, residency)
+            return Reply(body=self.end_all(header, places, offsets, address))
+
+        return answer_when_loaded(end, self._store.new_residency())
 
     def end(self, header: EndTransaction, address: str) -> bool:
         """Commit or roll back a transaction; return False if the producer sent UNKNOWN, which gets no answer.

@@ -8,9 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from rocketmq_py.store.fs.filesystem import File
+from rocketmq_py.store.fs.filesystem import File, FileSystem
+
+
+class Loadable(Protocol):
+    """Something on disk that a read needs."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def load(self, fs: FileSystem) -> None:
+        """Bring it into memory. Called in a thread; blocks for as long as the disk takes.
+
+        :raises OSError: the disk fails.
+        """
 
 
 class Part(NamedTuple):
@@ -20,11 +33,15 @@ class Part(NamedTuple):
     position: int
     length: int
 
+    def load(self, fs: FileSystem) -> None:
+        """Bring the bytes into memory; see :class:`Loadable`."""
+        fs.load(self.path, self.position, self.length)
+
 
 class NotInMemory(Exception):
     """A read would have to wait for the disk. Load ``parts`` and repeat it; it may then find that it needs more."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Loadable]) -> None:
         super().__init__(f"{len(parts)} parts of files are not in memory, the first in {parts[0].path}")
         self.parts = parts
 

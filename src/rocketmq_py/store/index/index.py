@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index_file import IndexFile, encode_entries
 from rocketmq_py.store.index.key_hash import key_hash, key_hashes
+from rocketmq_py.store.index.key_search import KeySearch
+from rocketmq_py.store.index.slot_pages import SlotPages
 from rocketmq_py.store.settings import StoreConfig
 from rocketmq_py.wire.java_hash import string_hash
 
@@ -26,6 +30,10 @@ _log = logging.getLogger(__name__)
 
 _BUILD_AT = 512
 """Number of waiting keys from which on they are added to the file, and maximum number added in one step."""
+_AT_ONCE = 4096
+"""Maximum number of keys added in one call; more can wait after slots were loaded from disk."""
+_MOST_WAITING = 500_000
+"""If more keys wait, they are added even if that waits for the disk."""
 _ITEMS, _PHYSICAL = 4, 2
 """Number of items of a waiting key, and position of its physical offset."""
 
@@ -48,6 +56,8 @@ class MessageIndex:
         self._config = config
         self._clock = clock
         self.is_enabled = config.message_index_enable
+        self._slot_pages: SlotPages | None = None
+        """Loads slots; None until recovery is done, which waits for the disk."""
         self.had_files = False
         """True if :meth:`load` found an index file, even one that it does not trust."""
         self._files: list[IndexFile] = []
@@ -107,6 +117,8 @@ class MessageIndex:
             file.begin_physical = file.end_physical = full.end_physical
             file.begin_timestamp = file.end_timestamp = full.end_timestamp
         self._files.append(file)
+        if self._slot_pages is not None:
+            self._slot_pages.trust(file)
         return file
 
     # -- adding
@@ -135,27 +147,47 @@ class MessageIndex:
             self.add_words(topic_hash, properties[dispatch_fields.KEYS], physical, timestamp)
 
     def commit_pending(self) -> None:
-        """Add the waiting keys to the index files if there are at least 512."""
+        """Add the waiting keys to the index files if there are at least 512; see :meth:`build`."""
         if len(self.waiting) >= _BUILD_AT * _ITEMS:
             self.build()
 
-    def build(self) -> None:
-        """Add the waiting keys to the newest file, and to new files as needed; keys of unconfirmed messages stay.
+    def load_slots(self, executor: Executor) -> None:
+        """From now on, let keys wait while the slots they change are being loaded from disk.
 
-        See :attr:`confirmed`.
+        :param executor: runs the loads.
+        """
+        self._slot_pages = SlotPages(self._fs, self._clock, executor)
+
+    def build(self) -> bool:
+        """Add waiting keys to the index files; keys of unconfirmed messages stay, see :attr:`confirmed`.
+
+        Return True if no others wait. They wait while slots are being loaded from disk, and if there are very many.
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
+        pages = self._slot_pages if len(self.waiting) < _MOST_WAITING * _ITEMS else None
+        return self._build(pages, _AT_ONCE)
+
+    def build_everything(self) -> None:
+        """As :meth:`build`, but add all keys, and wait for the disk if necessary."""
+        self._build(None, len(self.waiting))
+
+    def _build(self, pages: SlotPages | None, most: int) -> bool:
         if not self.is_enabled:
             self.waiting.clear()
-        ready = self._ready()
-        while ready:
-            file = self._current()
-            part = self.waiting[: min(file.room, _BUILD_AT, ready) * _ITEMS]
-            hashes = self._hashes(part[0::_ITEMS], part[1::_ITEMS])
-            file.put(hashes, part[2::_ITEMS], part[3::_ITEMS])
-            del self.waiting[: len(part)]
-            ready -= len(hashes)
+        ready, done = self._ready(), 0
+        try:
+            while done < min(ready, most):
+                file = self._current()
+                begin, end = done * _ITEMS, (done + min(file.room, _BUILD_AT, ready - done)) * _ITEMS
+                hashes = self._hashes(self.waiting[begin:end:_ITEMS], self.waiting[begin + 1 : end : _ITEMS])
+                if pages is not None and not pages.are_resident(file, hashes):
+                    return False
+                file.put(hashes, self.waiting[begin + 2 : end : _ITEMS], self.waiting[begin + 3 : end : _ITEMS])
+                done += len(hashes)
+        finally:
+            del self.waiting[: done * _ITEMS]
+        return done == ready
 
     def _ready(self) -> int:
         """Number of waiting keys of messages before :attr:`confirmed`."""
@@ -165,22 +197,21 @@ class MessageIndex:
 
     # -- querying
 
-    def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> list[int]:
-        """Return physical offsets of messages with a key that has the hash of ``key``, the newest first.
+    def search(self, topic: str, key: str, limit: int, begin: int, end: int, residency: Residency | None) -> KeySearch:
+        """Begin a search for messages with a key that has the hash of ``key``.
 
         :param limit: maximum number of messages; at most ``maxMsgsNumBatch``.
         :param begin: earliest store time; ``begin`` and ``end`` are inclusive, in milliseconds since the epoch.
+        :param residency: None to wait for the disk.
+        :raises NotInMemory: only with ``residency``: keys wait for slots, which must be loaded.
         """
-        self.build()
+        if self.waiting:
+            if residency is not None and not self.build() and self._files:
+                self._files[-1].needs_slots(residency)
+                residency.check()
+            self.build_everything()
         wanted = key_hash(string_hash(f"{topic}#"), key.encode())
-        limit = min(limit, self._config.max_msgs_num_batch)
-        found: list[int] = []
-        for file in reversed(self._files):
-            if file.is_within(begin, end):
-                found += file.select(wanted, limit - len(found), begin, end)
-            if file.begin_timestamp < begin or len(found) >= limit:
-                break
-        return found
+        return KeySearch(self._files, wanted, min(limit, self._config.max_msgs_num_batch), begin, end)
 
     @property
     def end_timestamp(self) -> int:
@@ -199,7 +230,7 @@ class MessageIndex:
 
         :raises OSError: the disk is full or fails.
         """
-        self.build()
+        self.build_everything()
         dirty, self._unsaved = self._unsaved, []
         return [(file, file.header()) for file in (*dirty, *self._files[-1:])]
 
@@ -211,6 +242,7 @@ class MessageIndex:
         gone: list[IndexFile] = []
         while len(self._files) > 1 and self._files[0].end_physical < physical:
             gone.append(self._files.pop(0))
+            gone[-1].is_detached = True
         self._unsaved = [file for file in self._unsaved if file not in gone]
         return [partial(self._remove, file) for file in gone]
 
@@ -220,6 +252,8 @@ class MessageIndex:
         _log.info("removed index file %s", file.path)
 
     def close(self) -> None:
+        if self._slot_pages is not None:
+            self._slot_pages.close()
         for file in self._files:
             file.close()
         self._files.clear()

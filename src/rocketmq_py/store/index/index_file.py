@@ -13,10 +13,11 @@ from pathlib import Path
 from struct import Struct, pack
 
 from rocketmq_py.store.codec.columns import put
-from rocketmq_py.store.fs.filesystem import File
+from rocketmq_py.store.fs.filesystem import File, FileSystem
+from rocketmq_py.store.fs.residency import Residency
+from rocketmq_py.store.index.chain import ENTRY_SIZE, Chain, Place, Wanted
 
 HEADER_SIZE = 40
-ENTRY_SIZE = 20
 _HEADER = Struct(">qqqqii")
 _ENTRY = Struct(">iqii")
 _HASH_AT, _PHYSICAL_AT, _SECONDS_AT, _PREVIOUS_AT = 0, 4, 12, 16
@@ -24,6 +25,8 @@ _HASH = Struct(">i16x")
 _REBUILD_STEP = 50_000 * ENTRY_SIZE
 _ALLOCATE_AHEAD = 4 * 1024 * 1024
 _MAX_SECONDS = 0x7FFFFFFF
+_HOT_ENTRIES = 500_000
+"""This many entries at the end of a file, as far as this process added them, count as in main memory: 10 MB."""
 
 
 Encode = Callable[[list[int], list[int], list[int], int, bytes], bytes | bytearray]
@@ -82,12 +85,15 @@ class IndexFile:
         self._slots = slots
         self._capacity = entries
         self._entries_at = HEADER_SIZE + 4 * slots
+        self._place = Place(file.path, file.size, self._entries_at)
         self._table = memoryview(self._buffer)[HEADER_SIZE : self._entries_at].cast("I")
         header: tuple[int, ...] = _HEADER.unpack(self._buffer[:HEADER_SIZE])
         self.begin_timestamp, self.end_timestamp, self.begin_physical, self.end_physical = header[:4]
         self._used_slots = header[4]
-        self.count = max(1, header[5])
+        self.count = self._added_from = max(1, header[5])
         self._allocated = 0
+        self.is_detached = False
+        """True if the file has expired: it must not be read any more, because another thread closes it."""
 
     @property
     def path(self) -> Path:
@@ -145,32 +151,57 @@ class IndexFile:
             self._file.allocate(self._allocated, length)
             self._allocated += length
 
+    # -- searching
+
     def select(self, key_hash: int, limit: int, begin: int, end: int) -> list[int]:
         """Return physical offsets of at most ``limit`` entries with a hash and within a time window, newest first.
 
         :param begin: begin of the window; ``begin`` and ``end`` are inclusive, in milliseconds since the epoch. Times
             of entries are in whole seconds since ``begin_timestamp``.
         """
-        found: list[int] = []
-        number = self._slot(key_hash)
-        while 0 < number < self.count and len(found) < limit:
-            value, physical, seconds, previous = self._entry(number)
-            time = self.begin_timestamp + seconds * 1000
-            if value == key_hash and begin <= time <= end:
-                found.append(physical)
-            # Entries point to older ones only; anything else is damage and could cause an endless loop.
-            if seconds < 0 or time < begin or previous >= number:
-                break
-            number = previous
-        return found
+        chain = self.chain(key_hash, limit, begin, end)
+        chain.follow(self._entry)
+        return chain.found
 
-    def _slot(self, key_hash: int) -> int:
-        at = HEADER_SIZE + key_hash % self._slots * 4
-        return int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+    def chain(self, key_hash: int, limit: int, begin: int, end: int) -> Chain:
+        """Begin a search; parameters are those of :meth:`select`."""
+        at = self._slot_at(key_hash)
+        number = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+        return Chain(self._place, self.begin_timestamp, Wanted(key_hash, limit, begin, end), number, self.count)
 
-    def _entry(self, number: int) -> tuple[int, int, int, int]:
-        at = self._entries_at + number * ENTRY_SIZE
-        return _ENTRY.unpack(self._buffer[at : at + ENTRY_SIZE])
+    def follow_resident(self, chain: Chain) -> None:
+        """Continue a search as long as it need not wait for the disk."""
+        chain.follow_resident(self._entry, self._file, max(self._added_from, self.count - _HOT_ENTRIES))
+
+    def needs_slot(self, key_hash: int, residency: Residency) -> None:
+        """Add the slot of a key to what a read needs."""
+        residency.need(self._file, self._slot_at(key_hash), 4)
+
+    def needs_slots(self, residency: Residency) -> None:
+        """Add header, slots and the end of the entries to what a read needs."""
+        residency.need(self._file, 0, self._entries_at)
+        residency.need(self._file, self._entries_at + (self.count - 1) * ENTRY_SIZE, ENTRY_SIZE)
+
+    def are_resident(self, hashes: Sequence[int]) -> bool:
+        """True if the slots of these keys, and the end of the entries, can be changed without waiting for the disk."""
+        resident, last = self._file.is_resident, self._entries_at + (self.count - 1) * ENTRY_SIZE
+        return resident(0, HEADER_SIZE) and resident(last, ENTRY_SIZE) and all(
+            resident(self._slot_at(value), 4) for value in hashes
+        )  # fmt: skip
+
+    def load_slots(self, fs: FileSystem) -> None:
+        """Bring header, slots and the end of the entries into memory. Called in a thread.
+
+        :raises OSError: the disk fails.
+        """
+        fs.load(self.path, 0, self._entries_at)
+        fs.load(self.path, self._entries_at + (self.count - 1) * ENTRY_SIZE, ENTRY_SIZE)
+
+    def _slot_at(self, key_hash: int) -> int:
+        return HEADER_SIZE + key_hash % self._slots * 4
+
+    def _entry(self, at: int) -> bytes:
+        return self._buffer[at : at + ENTRY_SIZE]
 
     @property
     def is_plausible(self) -> bool:

@@ -5,12 +5,13 @@ While its bytes are being loaded, a piece of work has nothing to do in its turns
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Executor, Future
 from typing import TypeVar
 
-from rocketmq_py.store.fs.residency import NotInMemory, Part, Residency
+from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Residency
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class ReadAhead:
 
     def __init__(
         self,
-        load: Callable[[Sequence[Part]], None],
+        load: Callable[[Sequence[Loadable]], None],
         new_residency: Callable[[], Residency | None],
         executor: Executor,
     ) -> None:
@@ -101,4 +102,36 @@ class ReadAhead:
         """Stop the thread after its current load; loads that wait for it are dropped."""
         for load in self._loads.values():
             load.cancel()
+        self._executor.shutdown(wait=True)
+
+
+class Loader:
+    """Loads parts of files for coroutines, one load after the other; parameters are those of :class:`ReadAhead`."""
+
+    def __init__(
+        self,
+        load: Callable[[Sequence[Loadable]], None],
+        new_residency: Callable[[], Residency | None],
+        executor: Executor,
+    ) -> None:
+        self._load = load
+        self._new_residency = new_residency
+        self._executor = executor
+
+    async def run(self, read: Callable[[Residency | None], T]) -> T:
+        """Return what ``read`` returns, as soon as what it needs is in memory.
+
+        :param read: checks what it needs with the residency it is given, and then reads. Without one it only reads.
+        :raises OSError: the disk fails.
+        """
+        residency = self._new_residency()
+        while True:
+            try:
+                return read(residency)
+            except NotInMemory as missing:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._executor, self._load, missing.parts)
+
+    def close(self) -> None:
+        """Stop the thread after its current load."""
         self._executor.shutdown(wait=True)

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from rocketmq_py.store.fs.filesystem import Buffer
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.index.key_search import KeySearch
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketmq_py.store.queue.consume_queue import (
@@ -301,8 +302,20 @@ class Reader:
         :raises NotInMemory: they are not.
         """
         if not _is_hot(queue, offset):
-            queue.needs(offset, count, residency)
+            first = max(offset, queue.min_offset)
+            queue.needs(first, offset + count - first, residency)
             residency.check()
+
+    def check_spans(self, spans: Iterable[tuple[ConsumeQueue, int, int]], residency: Residency) -> None:
+        """Check that entries of several queues are in main memory.
+
+        :param spans: queue, first offset and end of the entries.
+        :raises NotInMemory: some are not.
+        """
+        for queue, low, high in spans:
+            if not _is_hot(queue, low):
+                queue.needs(low, high - low, residency)
+        residency.check()
 
     def check_records(self, places: Iterable[tuple[int, int]], residency: Residency) -> None:
         """Check that records are in main memory.
@@ -314,21 +327,25 @@ class Reader:
             self._log.needs(physical, size, residency)
         residency.check()
 
-    def check_message(self, physical: int, residency: Residency) -> None:
-        """Check that the record at an offset of the log is in main memory, if there is one.
+    def check_messages(self, offsets: Sequence[int], residency: Residency) -> None:
+        """Check that the records at offsets of the log are in main memory, those that there are.
 
-        :raises NotInMemory: it is not.
+        :raises NotInMemory: some are not.
         """
         log = self._log
-        if physical < 0 or physical >= log.hot_from:
+        hot_from = log.hot_from
+        cold = [at for at in offsets if 0 <= at < hot_from]
+        if not cold:
             return
-        log.needs(physical, min(_HEAD, log.next_file(physical) - physical), residency)
+        for physical in cold:
+            log.needs(physical, min(_HEAD, log.next_file(physical) - physical), residency)
         residency.check()
-        head = log.read(physical, 4)
-        size = _I32.unpack(head)[0] if head else 0
-        if size > _HEAD and physical + size <= min(log.end, log.next_file(physical)):
-            log.needs(physical, size, residency)
-            residency.check()
+        for physical in cold:
+            head = log.read(physical, 4)
+            size = _I32.unpack(head)[0] if head else 0
+            if size > _HEAD and physical + size <= min(log.end, log.next_file(physical)):
+                log.needs(physical, size, residency)
+        residency.check()
 
     def check_record_of(self, queue: ConsumeQueue, offset: int, residency: Residency) -> None:
         """Check that the record at an offset of a queue, and its entry, are in main memory.
@@ -347,7 +364,7 @@ class Reader:
         :raises NotInMemory: it would.
         """
         for queue, offset in places:
-            if not _is_hot(queue, offset):
+            if queue.min_offset <= offset < queue.max_offset and not _is_hot(queue, offset):
                 queue.needs(offset, 1, residency)
         residency.check()
         for queue, offset in places:
@@ -497,24 +514,25 @@ class Reader:
         if isinstance(queue, BatchConsumeQueue):
             return self._base_by_time(queue, timestamp, boundary, high, residency)
         if boundary is Boundary.LOWER:
-            return self._first_since(queue, timestamp, high, residency)
-        first_after = self._first_since(queue, timestamp + 1, high, residency)
+            return self.first_since(queue, timestamp, high, residency)
+        first_after = self.first_since(queue, timestamp + 1, high, residency)
         return first_after - 1 if first_after > queue.min_offset else 0
 
     def _base_by_time(
         self, queue: BatchConsumeQueue, timestamp: int, boundary: Boundary, end: int, residency: Residency | None
     ) -> int:
-        first_after = self._first_since(queue, timestamp + 1, end, residency)
+        first_after = self.first_since(queue, timestamp + 1, end, residency)
         if boundary is Boundary.LOWER and first_after < end:
-            return self._first_since(queue, timestamp, end, residency)
+            return self.first_since(queue, timestamp, end, residency)
         unit = queue.unit(first_after - 1)
         return 0 if unit is None else unit.base
 
-    def first_since(self, queue: ConsumeQueue, timestamp: int) -> int:
-        """Offset of the first message stored at ``timestamp`` or later; the end if there is none."""
-        return self._first_since(queue, timestamp, queue.max_offset, None)
+    def first_since(self, queue: ConsumeQueue, timestamp: int, end: int, residency: Residency | None) -> int:
+        """Offset of the first message before ``end`` stored at ``timestamp`` or later; ``end`` if there is none.
 
-    def _first_since(self, queue: ConsumeQueue, timestamp: int, end: int, residency: Residency | None) -> int:
+        :param residency: if given, do not wait for the disk.
+        :raises NotInMemory: only with ``residency``.
+        """
         low, high = queue.min_offset, end
         while low < high:
             middle = (low + high) // 2
@@ -534,19 +552,52 @@ class Reader:
 
     # -- by key
 
-    def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
-        """Records with a key that has the hash of ``key``, stored from ``begin`` to ``end``, both inclusive.
+    def key_query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> KeyQuery:
+        """Return a query by key; parameters are those of :class:`KeyQuery`."""
+        return KeyQuery(self, self._log, self._index, topic, key, max_num, begin, end)
 
-        :param begin: milliseconds since the epoch, like ``end``.
+
+class KeyQuery:
+    """A query for records with a key that has the hash of ``key``, stored from ``begin`` to ``end``, both inclusive.
+
+    :param begin: milliseconds since the epoch, like ``end``.
+    """
+
+    def __init__(
+        self, reader: Reader, log: CommitLog, index: MessageIndex,
+        topic: str, key: str, max_num: int, begin: int, end: int,
+    ) -> None:  # fmt: skip
+        self._reader = reader
+        self._log = log
+        self._index = index
+        self._wanted = topic, key, max_num
+        self._begin = begin
+        self._end = end
+        self._passes = 0
+        self._search: KeySearch | None = None
+
+    def run(self, residency: Residency | None) -> QueryResult:
+        """Return the records.
+
+        :param residency: None to wait for the disk.
+        :raises NotInMemory: only with ``residency``. Run the query again after the load: it continues.
         """
-        records: list[bytes] = []
-        for _ in range(_QUERY_PASSES):
-            offsets = sorted(self._index.query(topic, key, max_num, begin, end))
-            records = [record for record in map(self.message_at, offsets) if record is not None]
+        log, records = self._log, list[bytes]()
+        while self._passes < _QUERY_PASSES:
+            if self._search is None:
+                self._search = self._index.search(*self._wanted, self._begin, self._end, residency)
+            offsets = sorted(self._search.run(residency))
+            if residency is not None:
+                self._reader.check_messages(offsets, residency)
+            records = [record for record in map(self._reader.message_at, offsets) if record is not None]
             if records or not offsets:
                 break
-            end = self._log.store_time(offsets[0])
-            if end < begin:
+            if residency is not None:
+                log.needs_store_time(offsets[0], residency)
+                residency.check()
+            self._end = log.store_time(offsets[0])
+            self._passes, self._search = self._passes + 1, None
+            if self._end < self._begin:
                 break
         return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
 

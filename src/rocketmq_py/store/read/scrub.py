@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rocketmq_py.store.codec import dispatch_fields
-from rocketmq_py.store.fs.residency import NotInMemory, Part, Residency
+from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Part, Residency
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import SIZE_MAGIC, Found, LogScan, first_record
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
@@ -164,7 +164,7 @@ class Scrub:
 
     # -- consume queues
 
-    def entries(self) -> list[Part]:
+    def entries(self) -> list[Loadable]:
         """Return the parts of consume queue files that are not in memory and that :meth:`queues` needs."""
         residency = Residency()
         for (topic, queue_id), found in self._found.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
+from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Residency
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.read.reader import Reader
 
@@ -17,23 +18,56 @@ _MOST = 200_000
 """Maximum number of entries scanned by one search, over all queues, so that a rare tag does not block the broker."""
 
 
-def offsets_by_tag(
-    reader: Reader, queues: Iterable[ConsumeQueue], code: int, limit: int, begin: int, end: int
-) -> list[int]:
-    """Return physical offsets of the newest messages with a tags code, stored within a time window, oldest first.
+class TagSearch:
+    """A search that does not wait for the disk: it is run again after each load.
 
     :param limit: maximum number of messages.
-    :param begin: begin of the window; ``begin`` and ``end`` are inclusive, in milliseconds since the epoch.
+    :param begin: begin of the time window; ``begin`` and ``end`` are inclusive, in milliseconds since the epoch.
     """
-    chosen = list(queues)
-    share = _MOST // max(1, len(chosen))
-    found: list[int] = []
-    for queue in chosen:
-        low = reader.first_since(queue, begin)
-        high = reader.first_since(queue, end + 1)
-        matching = _backwards(queue, max(low, high - share), high, code)
-        found += [physical for physical, _ in zip(matching, range(limit), strict=False)]
-    return sorted(heapq.nlargest(limit, found))
+
+    def __init__(
+        self, reader: Reader, queues: Iterable[ConsumeQueue], code: int, limit: int, begin: int, end: int
+    ) -> None:
+        self._reader = reader
+        self._queues = [(queue, queue.max_offset) for queue in queues]
+        self._code = code
+        self._limit = limit
+        self._begin = begin
+        self._end = end
+
+    def run(self, residency: Residency | None) -> list[int]:
+        """Return physical offsets of the newest messages with the tags code in the time window, oldest first.
+
+        :param residency: None to wait for the disk.
+        :raises NotInMemory: only with ``residency``.
+        """
+        spans = self._spans(residency)
+        if residency is not None:
+            self._reader.check_spans(spans, residency)
+        found: list[int] = []
+        for queue, low, high in spans:
+            matching = _backwards(queue, low, high, self._code)
+            found += [physical for physical, _ in zip(matching, range(self._limit), strict=False)]
+        return sorted(heapq.nlargest(self._limit, found))
+
+    def _spans(self, residency: Residency | None) -> list[tuple[ConsumeQueue, int, int]]:
+        """Return queues with the range of offsets to scan in each.
+
+        :raises NotInMemory: it has the parts that all queues need next.
+        """
+        share = _MOST // max(1, len(self._queues))
+        spans, missing = [], list[Loadable]()
+        for queue, last in self._queues:
+            try:
+                low = self._reader.first_since(queue, self._begin, last, residency)
+                high = self._reader.first_since(queue, self._end + 1, last, residency)
+            except NotInMemory as e:
+                missing += e.parts
+            else:
+                spans.append((queue, max(low, high - share), high))
+        if missing:
+            raise NotInMemory(missing)
+        return spans
 
 
 def _backwards(queue: ConsumeQueue, low: int, high: int, code: int) -> Iterator[int]:

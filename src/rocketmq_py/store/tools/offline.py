@@ -19,7 +19,8 @@ from rocketmq_py.store.fs.filesystem import Lock
 from rocketmq_py.store.fs.layout import StoreLayout, is_index_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.fs.readonly import ReadOnlyFileSystem
-from rocketmq_py.store.index.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile
+from rocketmq_py.store.index.chain import ENTRY_SIZE
+from rocketmq_py.store.index.index_file import HEADER_SIZE, IndexFile
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import LogScan
 from rocketmq_py.store.queue.consume_queue import Entry, first_from, is_blank, unpack_entries

@@ -38,7 +38,7 @@ def beat(client: Client, client_id: str, group: str | None = "g", **topics: str)
 
 def told(client: Client) -> list[str]:
     """The groups that a client was notified of since the last call."""
-    client._broker.turn(INTERVAL_MS)
+    client.broker.turn(INTERVAL_MS)
     groups = [said.ext["consumerGroup"] for said in client.heard]
     assert all(said.code == Code.NOTIFY_CONSUMER_IDS_CHANGED and said.is_oneway for said in client.heard)
     client.heard.clear()

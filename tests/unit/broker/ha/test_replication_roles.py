@@ -32,6 +32,11 @@ class Log:
         self.config = SimpleNamespace(mapped_file_size_commit_log=1 << 20)
         self.replica = SimpleNamespace(end=end, append=lambda *_: None, dispatch=lambda: None)
 
+    def new_residency(self) -> None:
+        """All of it is in memory."""
+
+    checks = SimpleNamespace(log=lambda *_: None)
+
     def log_view(self, offset: int, most: int) -> memoryview | None:
         size = min(most, self.max_physical_offset - offset)
         return memoryview(bytes(size)) if size > 0 else None

@@ -322,7 +322,7 @@ def test_keys_of_messages_that_are_not_confirmed_keep_waiting():
     add(index, 1, 2, 3)
     for confirmed, indexed in ((100, []), (101, [100]), (200, [100]), (250, [100, 200]), (301, [100, 200, 300])):
         index.confirmed = confirmed
-        assert sorted(index.query("T", "k", 9, 0, 1 << 62)) == indexed, confirmed
+        assert sorted(index.search("T", "k", 9, 0, 1 << 62, None).run(None)) == indexed, confirmed
     assert index.waiting == []
 
 
@@ -343,7 +343,7 @@ def test_a_query_reads_newer_files_first_up_to_its_limit_and_its_begin():
         ((9, NOW, NOW + 999), []),
         ((9, end, end), []),
     ]
-    found = [[physical // 100 for physical in index.query("T", "k", *wanted)] for wanted, _ in cases]
+    found = [[physical // 100 for physical in index.search("T", "k", *wanted, None).run(None)] for wanted, _ in cases]
     assert found == [numbers for _, numbers in cases]
 
 
