@@ -413,3 +413,32 @@ def test_offsets_of_half_messages_are_kept_in_parts_of_512() -> None:
         SentHalf("a", 5120, 512, None), SentHalf("a", 9000, 900, None), SentHalf("a", 9010, 901, None),
         SentHalf("a", 9020, 902, None), SentHalf("b", 5, 6, ORDERED),
     ]  # fmt: skip
+
+
+def test_single_half_messages_may_be_sent_in_place_of_batches(clock: list[float]) -> None:
+    """64 for each batch, to a broker that takes none."""
+
+    def singles(number: int, request: Sent) -> Reply:
+        is_batch = request[0] == RequestCode.SEND_HALF_MESSAGES
+        return reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED) if is_batch else stored(number, request)
+
+    with scripted(lambda _: None) as peer, closing(halves_of(peer, in_flight=1)) as ours:
+        wire = wired(ours, singles)
+        ours.send(row(0))
+        ours.flush()
+        for i in range(512):
+            ours.send(row(i % 10))
+        assert len(wire.waiting) == 64
+        ours.flush()
+        assert len(ours.halves()) == 513
+
+
+def test_an_error_names_the_number_of_messages_and_their_queue(clock: list[float]) -> None:
+    for waits, rows, told in ((True, 1, 1), (False, 3, 3)):
+        with scripted(lambda _: None) as peer, closing(BatchSender(settings(peer))) as ours:
+            wired(ours, lambda *_: reply(ResponseCode.NO_PERMISSION))
+            for i in range(rows):
+                ours.send(row(i, waits=waits))
+            with pytest.raises(PermissionDenied) as refused:
+                ours.flush()
+        assert refused.value.__notes__ == [f"while {told} messages were sent to T@broker-a:0"]
