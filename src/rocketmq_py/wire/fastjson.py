@@ -90,6 +90,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._is_in_key = False
 
     def document(self) -> Any:
         value = self._value(0)
@@ -120,12 +121,27 @@ class _Reader:
         self._at += 1
         members: dict[str, Any] = {}
         while self._peek() != "}":
-            key = self._value(depth + 1)
+            key = self._key(depth + 1)
             self._expect(":")
-            members[key if isinstance(key, str) else _encode(key).decode()] = self._value(depth + 1)
+            members[key] = self._value(depth + 1)
             self._separator("}")
         self._at += 1
         return members
+
+    def _key(self, depth: int) -> str:
+        """Read a key. One that is an object or an array has no such keys itself.
+
+        Each level would double the length of the text, by the escapes of the one below.
+        """
+        if self._peek() not in ("{", "["):
+            key = self._value(depth)
+        elif self._is_in_key:
+            raise self._error("a key of a key is an object or an array")
+        else:
+            self._is_in_key = True
+            key = self._value(depth)
+            self._is_in_key = False
+        return key if isinstance(key, str) else _encode(key).decode()
 
     def _array(self, depth: int) -> list[Any]:
         self._at += 1

@@ -211,6 +211,11 @@ def test_parts_of_a_pretty_text_are_put_together() -> None:
     text = fastjson.pretty_object({"table": fastjson.pretty_object(parts, 1)}, 0)
     assert text.encode() == fastjson.dumps_pretty(whole)
     assert fastjson.pretty_object({}, 3) == "{}"
+    array = fastjson.pretty_array((fastjson.pretty(one, 2) for one in ([1, 2], {})), 1)
+    assert fastjson.pretty_object({BareKey(0): array, 7: "1"}, 0).encode() == fastjson.dumps_pretty(
+        {BareKey(0): [[1, 2], {}], 7: 1}
+    )
+    assert fastjson.pretty_array([], 3) == "[]"
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -244,6 +249,21 @@ def test_the_dialect_is_read_to_64_levels(opening: str, closing: str) -> None:
 ])  # fmt: skip
 def test_more_of_the_dialect_is_decoded(text: str, value: object) -> None:
     assert fastjson.loads(text) == value
+
+
+def test_keys_count_as_levels() -> None:
+    fastjson.loads("[" * 62 + "{[a]:1}" + "]" * 62)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        fastjson.loads("[" * 63 + "{[a]:1}" + "]" * 63)
+
+
+def test_a_key_of_a_key_is_a_text() -> None:
+    """Objects as keys in each other would double the text with each level: 64 levels are a few hundred bytes."""
+    assert fastjson.loads("{{a:1,b:{c:[2]}}:3,{d:{5:6}}:4}") == {'{"a":1,"b":{"c":[2]}}': 3, '{"d":{"5":6}}': 4}
+    for opening, closing in (("{", ":1}"), ("{[", "]:1}"), ("{[{a:{", ":1}}]:1}")):
+        for levels in (2, 60):
+            with pytest.raises(ValueError, match="a key of a key is an object or an array"):
+                fastjson.loads(opening * levels + "{}" + closing * levels)
 
 
 def test_bytes_that_are_not_text_are_replaced_in_the_dialect() -> None:
