@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -159,6 +160,57 @@ def test_files_of_java_with_integer_keys_need_no_slow_reader(monkeypatch: pytest
 
 def test_a_line_break_in_a_string_is_left_to_the_reader_of_the_dialect() -> None:
     assert fastjson.loads(b'{\n\t0:"a\n\t1:b"}') == {"0": "a\n\t1:b"}
+
+
+def offset_tree(topics: int) -> dict[str, Any]:
+    return {"dataVersion": {"counter": 1}, "offsetTable": {
+        f't{number}@g "[1,2:' if number % 7 == 3 else f"t{number}@g": {BareKey(queue): number for queue in (-1, 0, 10)}
+        for number in range(topics)
+    }}  # fmt: skip
+
+
+def plain(tree: Any) -> Any:
+    return {str(key): plain(value) for key, value in tree.items()} if isinstance(tree, dict) else tree
+
+
+def test_compact_bare_keys_are_not_read_character_by_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50,000 groups of a slave took a second."""
+    monkeypatch.setattr(fastjson, "_Reader", None)
+    tree = {"a": {BareKey(1): {BareKey(-2): [1, {BareKey(3): "x"}]}}}
+    assert fastjson.loads(fastjson.dumps_java(tree)) == {"a": {"1": {"-2": [1, {"3": "x"}]}}}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a,5:b":{1:2}}', '{"x\\",5:":{1:2}}', '{1:"{2:"}', '{1:",-3:",2:[1,2]}', "{1:'{2:3}'}"]
+)
+def test_keys_within_strings_stay(text: str) -> None:
+    assert fastjson.loads(text) == fastjson._Reader(text).document()
+
+
+def test_a_long_text_is_read_in_steps() -> None:
+    tree = {name: table for name, table in offset_tree(10_000)["offsetTable"].items() if "[" not in name}
+    data = fastjson.dumps_java(tree)
+    steps = fastjson.load_object_in_steps(data)
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as result:
+            found = result.value
+            break
+        count += 1
+    assert found == plain(tree)
+    assert count == pytest.approx(len(data) / (64 * 1024), rel=0.2)
+
+
+def test_a_long_text_with_keys_in_strings_is_read() -> None:
+    tree = offset_tree(2_000)
+    assert fastjson.loads(fastjson.dumps_java(tree)) == plain(tree)
+
+
+def test_a_long_text_without_a_place_to_split_it_is_read() -> None:
+    data = b'{1:"' + b"x" * 200_000 + b'"}'
+    assert fastjson.loads(data) == {"1": "x" * 200_000}
 
 
 def test_standard_json_is_told_from_the_dialect() -> None:
