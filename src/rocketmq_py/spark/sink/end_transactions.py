@@ -131,7 +131,7 @@ class _BrokerEnds:
         self._outcome = outcome
         self._retry = new_retry(settings.retries, f"ending transactions at {address}")
         self._in_batches = True
-        self._order = _SendOrder([], AT_ONCE)
+        self._order: _SendOrder
         self._inflight: dict[int, EndBatch] = {}
         self._open: list[EndBatch] = []
 

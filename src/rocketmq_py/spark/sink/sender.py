@@ -170,7 +170,7 @@ class BatchSender:
         batch.address = None
         try:
             queues = self._targets.queues(batch.topic)
-            batch.queue = batch.bound or queues.next(batch.queue if batch.retry.failures else None)
+            batch.queue = batch.bound or queues.next(batch.queue)
             batch.address = queues.address(batch.queue)
             (opaque,) = self._connections.to(batch.address).send([self._request(batch, batch.queue)])
         except (NetworkError, NoRouteError) as e:

@@ -163,3 +163,10 @@ def test_locations_are_read_as_spark_reads_them(
     if default is not None:
         (tmp_path / "core-site.xml").write_text(CORE_SITE.format(default))
     assert split(location, {"HADOOP_CONF_DIR": str(tmp_path)}) == found
+
+
+def test_a_record_of_a_newer_version_says_so() -> None:
+    newer = DECISION.encode().replace(b'"form": 1', b'"form": 2')
+    with pytest.raises(DecisionError, match="it has form 2, this version reads 1: use a newer version"):
+        Decision.decode(newer)
+    assert Decision.decode(DECISION.encode()) == DECISION

@@ -68,3 +68,16 @@ def test_properties_that_do_not_fit_are_dropped_and_those_of_the_row_are_kept():
     assert row.items() <= kept.items()
     assert "longer" not in kept
     assert 0 < len(kept.keys() & long.keys()) < 9
+
+
+@pytest.mark.parametrize("name", ["UNIQ_KEY", "SPARK_ROW_KEY"])
+def test_what_identifies_the_row_is_kept_before_all_else(name):
+    """Half of the room is for properties; the second long one does not fit."""
+    given = {"a": "x" * 8000, name: "y" * 8000, "b": "z" * 8000, "c": "short"}
+    kept = decode_properties(dead_letter(b"", given, "T", "r" * 1024)[1])
+    assert kept.keys() & given.keys() == {name, "c"}
+
+
+def test_separators_in_properties_become_blanks():
+    kept = decode_properties(dead_letter(b"", {"a\x01b": "c\x02d", "WAIT": "no"}, "T", "why")[1])
+    assert (kept["a b"], kept["WAIT"]) == ("c d", "true")

@@ -226,3 +226,12 @@ def test_the_time_that_is_left_is_known_while_the_lag_shrinks() -> None:
     assert left(processedRowsPerSecond=2.0, inputRowsPerSecond=2.0) is None
     assert left(processedRowsPerSecond=1.0, inputRowsPerSecond=2.0) is None
     assert left(batch=0, processedRowsPerSecond=1.0, inputRowsPerSecond=2.0) == "5 s left", "what came before counts"
+
+
+def test_a_queue_that_was_not_there_counts_from_offset_0() -> None:
+    source = report()["sources"][0] | {
+        "startOffset": {"t": {"a": {"0": 10}}},
+        "endOffset": {"t": {"a": {"0": 5, "1": 7}}},
+    }
+    progress = batch_progress(report(sources=[source]))
+    assert progress.queues == (QueueProgress(queue(0), 0, 40), QueueProgress(queue(1), 7, 3)), "never fewer than none"

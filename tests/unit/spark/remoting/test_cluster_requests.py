@@ -313,3 +313,28 @@ def test_a_size_is_asked_for_with_a_small_pull_that_commits_nothing() -> None:
     }  # fmt: skip
     assert requests[0].code == 11
     assert {name: requests[0].ext.get(name) for name in fields} == fields
+
+
+def test_a_name_server_that_refuses_is_asked_again_on_another_connection() -> None:
+    """There may be several behind one address."""
+    with (
+        scripted(always(lambda: answer(body=TopicList(topic_list=["a"]).encode()))) as peer,
+        client(peer, 1) as cluster,
+    ):
+        made: list[object] = []
+        process, respond = peer.process_request, peer.respond
+        peer.process_request = lambda *one: (made.append(one), process(*one))[1]  # type: ignore[method-assign]
+        refusals = iter([True])
+        peer.respond = lambda one: (  # type: ignore[method-assign]
+            answer(ResponseCode.SYSTEM_ERROR) if next(refusals, False) else respond(one)
+        )
+        assert cluster.topics() == ["a"]
+        assert len(made) == 2
+        assert cluster.topics() == ["a"]
+        assert len(made) == 2
+
+
+def test_the_size_of_messages_of_a_broker_without_addresses_is_not_known() -> None:
+    with scripted(always(answer)) as peer, client(peer) as cluster:
+        assert message_sizes(cluster, [QueueRange(Q1, 10, 30)], QueueRoutes({Q1: Addresses()}), "g") == {}
+        assert peer.requests == []

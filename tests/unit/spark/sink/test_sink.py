@@ -335,3 +335,13 @@ def test_a_place_that_cannot_keep_decisions_is_refused_when_the_query_is_defined
     with pytest.raises(ConfigError, match="Python cannot keep decisions in dbfs:/x"):
         RowStreamWriter(exactly_once("dbfs:/x"), TEXTS)
     RowStreamWriter(options(transactions_location="dbfs:/x"), TEXTS)  # not used
+
+
+def test_a_unique_key_has_the_time_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, now = sink._Keys(), [1_700_000_000.0]
+    monkeypatch.setattr(sink, "time", SimpleNamespace(time=lambda: now[0]))
+    first = keys.one()
+    now[0] += 1.5
+    later, (several, _) = keys.one(), keys.reserve(2)
+    assert int(later[20:28], 16) - int(first[20:28], 16) == 1500
+    assert several[20:28] == later[20:28]

@@ -174,3 +174,71 @@ def test_a_start_beyond_the_end_of_a_queue_is_reported() -> None:
     assert beyond_the_end({A: 9, B: 3, C: 0}, bounds) == [], "the end itself is where new messages come"
     [told] = beyond_the_end({A: 0, B: 4, C: 0}, bounds)
     assert "ends at offset 3, but reading was to begin at 4" in told
+
+
+def test_errors_name_five_queues() -> None:
+    many = [MessageQueue("t", "b", number) for number in range(7)]
+    bounds = dict.fromkeys(many, Bounds(0, 9))
+    five = ", ".join(f"t@b:{number}" for number in range(5))
+    with pytest.raises(ConfigError, match=rf"missing: {five} and 2 more\. Use -2 for earliest, -1 for latest"):
+        resolve({}, bounds, "startingOffsets")
+    with pytest.raises(ConfigError, match=rf"missing: {five}\. Use"):
+        resolve({}, dict.fromkeys(many[:5], Bounds(0, 9)), "startingOffsets")
+    assert resolve_committed("g", {}, {}) == {}
+
+
+def test_numbers_of_boundaries_stand_for_them() -> None:
+    assert resolve({A: -2, B: 0}, {A: Bounds(5, 9), B: Bounds(5, 9)}, "startingOffsets") == {A: 5, B: 0}
+
+
+def test_messages_that_are_removed_or_missing_are_named_to_the_offset() -> None:
+    bounds = {A: Bounds(5, 9)}
+    for start, stop, read, losses in (
+        (5, 9, [(5, 9)], []),
+        (4, 9, [(5, 9)], ["offsets 4 to 4 of t@broker-a:0 have been removed by retention"]),
+        (1, 3, [], ["offsets 1 to 2 of t@broker-a:0 have been removed by retention"]),
+        (1, 5, [], ["offsets 1 to 4 of t@broker-a:0 have been removed by retention"]),
+        (6, 10, [(6, 9)], ["t@broker-a:0 ends at offset 9, but 10 was asked for"]),
+        (12, 12, [], []),
+        (9, 12, [], ["t@broker-a:0 ends at offset 9, but 12 was asked for"]),
+        (9, 3, [], []),
+    ):
+        plan = batch_plan({A: start}, {A: stop}, bounds)
+        assert ([(one.start, one.stop) for one in plan.ranges], plan.losses) == (read, losses)
+
+
+def test_micro_batches_at_their_edges() -> None:
+    for start, stop, earliest, read, lost in (
+        ({A: 5}, {A: 5}, {A: 9}, [], 0),
+        ({A: 5}, {A: 4}, {A: 0}, [(0, 4)], 1),
+        ({}, {A: 4}, {A: 0}, [(0, 4)], 0),
+        ({}, {A: 4}, {A: 1}, [(1, 4)], 1),
+        ({}, {A: 4}, {}, [(0, 4)], 0),
+        ({A: 3}, {}, {}, [], 1),
+    ):
+        plan = stream_plan(start, stop, earliest)
+        assert ([(one.start, one.stop) for one in plan.ranges], len(plan.losses)) == (read, lost)
+    again = repeated_first_plan({A: 7, B: 5}, {A: 7, B: 9, C: 2}, {A: 0, B: 6, C: 1})
+    assert [(one.queue, one.start, one.stop) for one in again.ranges] == [(B, 6, 9), (C, 1, 2)]
+    assert len(again.losses) == 2
+
+
+def test_a_limit_is_shared_by_lag_and_what_is_left_goes_to_the_longest() -> None:
+    assert admit({}, {A: 10, B: 5, C: 1}, 2) == {A: 1, B: 1, C: 0}
+    assert admit({}, {A: 10, B: 5, C: 1}, 3) == {A: 1, B: 1, C: 1}
+    assert admit({}, {A: 10, B: 5, C: 1}, 9) == {A: 6, B: 2, C: 1}
+    assert admit({}, {A: 10, B: 5, C: 1}, 16) == admit({}, {A: 10, B: 5, C: 1}, 99) == {A: 10, B: 5, C: 1}
+    assert admit({A: 20, B: 3}, {A: 10, B: 13}, 4) == {A: 10, B: 7}, "a queue that was made again has no lag"
+    assert admit({}, {A: 1, B: 1}, 1) == {A: 1, B: 0}
+
+
+def test_ranges_are_cut_as_evenly_as_can_be() -> None:
+    def sizes(at_least: int | None, at_most: int | None, *given_: int) -> list[int]:
+        return [one.size for one in split([QueueRange(A, 5, 5 + size) for size in given_], at_least, at_most)]
+
+    assert sizes(None, 4, 10) == [3, 3, 4]
+    assert sizes(None, 5, 10, 0, 1) == [5, 5, 1]
+    assert sizes(3, None, 10, 10) == [5, 5, 10]
+    assert sizes(9, None, 2, 1) == [1, 1, 1]
+    assert sizes(2, 3, 9) == [3, 3, 3]
+    assert QueueRange(A, 9, 5).size == 0

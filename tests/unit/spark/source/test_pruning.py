@@ -74,3 +74,10 @@ def test_conditions_on_times_narrow_the_range(conditions: list[tuple[Any, int]])
 
 def test_offsets_of_times_narrow_a_queue() -> None:
     assert prune([]).narrow({A: 3, B: 3}, {A: 9, B: 9}, {A: 5}, {B: 4}) == ({A: 5, B: 3}, {A: 9, B: 4})
+
+
+def test_without_conditions_nothing_is_narrowed() -> None:
+    pruning = prune([])
+    assert not pruning.by_time
+    assert pruning.narrow({A: 0, B: 3}, {A: 5, B: 9}, {}, {}) == ({A: 0, B: 3}, {A: 5, B: 9})
+    assert (pruning.wants(A), pruning.tags) == (True, ())

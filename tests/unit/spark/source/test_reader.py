@@ -242,3 +242,12 @@ def test_a_placeholder_partition_has_no_rows() -> None:
     assert list(reader.read(InputPartition(None))) == []
     with pytest.raises(TypeError, match="a partition of this source is expected"):
         list(reader.read(InputPartition(3)))
+
+
+def test_pulls_name_the_group_of_the_query() -> None:
+    def group(**more: Any) -> set[str]:
+        with scripted(Broker()) as peer:
+            assert len(read(peer, 5, 10, **more)) == 5
+            return {one.ext["consumerGroup"] for one in peer.asked(RequestCode.PULL_MESSAGE)}
+
+    assert (group(), group(group="g")) == ({"TOOLS_CONSUMER"}, {"g"})

@@ -592,3 +592,11 @@ def test_an_old_pyspark_gets_the_reader_without_limits(monkeypatch: pytest.Monke
         assert type(stream_reader(options(peer), None)) is LegacyStreamReader
         with pytest.raises(ConfigError, match=r"minOffsetsPerTrigger needs PySpark 4\.2"):
             stream_reader(options(peer, min_offsets_per_trigger=5), None)
+
+
+def test_a_checkpoint_may_be_of_no_queues() -> None:
+    """As of a pattern that no topic matched."""
+    with scripted(Broker()) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        assert ranges(reader.partitions({}, offsets(30))) == [(0, 30)]
+        reader.stop()
