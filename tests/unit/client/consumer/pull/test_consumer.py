@@ -134,17 +134,18 @@ async def test_a_pull_asks_for_what_its_arguments_say_and_returns_what_the_broke
         assert member.health().ok
 
 
-@with_broker()
-async def test_a_pull_waits_for_its_answer_as_long_as_its_options_say(broker):
+async def test_a_pull_waits_for_its_answer_as_long_as_its_options_say():
     loop = asyncio.get_running_loop()
-    async with consumer(broker, pull_timeout=4.0, broker_suspend_time=5.0, timeout_when_suspend=6.0) as member:
-        await member.queues(TOPIC)
-        for options, seconds in (({}, 4.0), ({"wait": True}, 6.0), ({"timeout": 2.5}, 2.5)):
+    for options, seconds in (({}, 4.0), ({"wait": True}, 6.0), ({"timeout": 2.5}, 2.5)):
+        broker = Broker()
+        async with consumer(broker, pull_timeout=4.0, broker_suspend_time=5.0, timeout_when_suspend=6.0) as member:
+            await member.queues(TOPIC)
             began = loop.time()
             with pytest.raises(NetworkError):
                 await member.pull(QUEUE, 0, **options)
             assert loop.time() - began == pytest.approx(seconds, abs=0.1)
-        assert broker.asked(Code.PULL_MESSAGE)[1].ext["suspendTimeoutMillis"] == "5000"
+        assert broker.asked(Code.PULL_MESSAGE)[0].ext["suspendTimeoutMillis"] == "5000"
+        await broker.instance.stop()
 
 
 @with_broker()
