@@ -1,6 +1,7 @@
 """What an application does with a running push consumer, and how its pull loop reacts to brokers."""
 
 import asyncio
+import json
 import logging
 from time import time
 
@@ -22,6 +23,7 @@ from tests.unit.client.consumer.push.test_consumer import (
     RETRY,
     SLAVE,
     TOPIC,
+    ask,
     late_answer,
     pulled,
     record,
@@ -316,3 +318,43 @@ async def test_the_offset_in_memory_is_that_of_the_broker_when_a_queue_starts(br
     async with broker.consumer() as member:
         await held_pull(broker)
         assert member.consume_offsets(TOPIC) == {QUEUE: 7}
+
+
+# -- a listener that a broker's operator calls
+
+
+@with_broker()
+async def test_one_message_can_be_consumed_directly_by_any_kind_of_listener(broker):
+    async def fails(message):
+        raise ValueError("on purpose")
+
+    async def takes(message): ...
+
+    for listener, result in ((takes, "CR_SUCCESS"), (fails, "CR_LATER")):
+        broker.network.requests.clear()
+        async with broker.consumer(listener):
+            await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+            _, _, body = await ask(broker, Code.CONSUME_MESSAGE_DIRECTLY, record(4), consumerGroup="g")
+            answer = json.loads(body)
+            assert (answer["consumeResult"], answer["order"], answer["autoCommit"]) == (result, False, True)
+            assert 0 <= answer["spentTimeMills"] < 10_000
+
+
+@with_broker()
+async def test_requests_about_other_groups_are_refused_by_name(broker):
+    async with broker.consumer():
+        await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
+        requests = {
+            Code.GET_CONSUMER_STATUS_FROM_CLIENT: {"topic": TOPIC, "group": "other"},
+            Code.GET_CONSUMER_RUNNING_INFO: {"consumerGroup": "other", "clientId": "me"},
+            Code.CONSUME_MESSAGE_DIRECTLY: {"consumerGroup": "other", "clientId": "me"},
+        }
+        for code, fields in requests.items():
+            broker.network.requests.clear()
+            answered, remark, _ = await ask(broker, code, **fields)
+            assert (answered, "has no consumer of group other" in remark) == (1, True), code
+        broker.network.requests.clear()
+        fields = {"consumerGroup": "g", "clientId": "me", "jstackEnable": "true"}
+        _, _, body = await ask(broker, Code.GET_CONSUMER_RUNNING_INFO, **fields)
+        assert b'"jstack":"' in body
+        assert b"MainThread" in body
