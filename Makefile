@@ -76,6 +76,10 @@ docs: $(VENV)/.docs ## the documentation into site/; broken links and undocument
 bench: $(VENV)/.dev ## the figures against the Java peer (ONLY=send-1 for one row)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
+.PHONY: profile
+profile: $(VENV)/.profile ## a flame graph of our broker under the load of a row (ROW=send-256 ARGS="--native --seconds 20")
+	$(BIN)/python -m benchmarks.profile $(ROW) $(ARGS)
+
 .PHONY: growth
 growth: $(VENV)/.dev ## a steady producer beside many topics, groups and members, ours and Java's (ARGS="--only topics --size 20000 --side ours")
 	$(BIN)/python -m benchmarks.growth $(ARGS)
@@ -139,6 +143,11 @@ $(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt $(NATIVE)
 	$(INSTALL) --editable . --group dev
 	@if command -v cargo >/dev/null; then echo "building the accelerator (native/)" && $(INSTALL) ./native; else \
 		echo "no accelerator: it needs Rust (cargo); Python does the same, only slower, and its tests are skipped"; fi
+	@touch $@
+
+# Where py-spy has no wheel, cProfile takes its place.
+$(VENV)/.profile: $(VENV)/.dev
+	-$(INSTALL) --group profile
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

@@ -87,6 +87,17 @@ class Program:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
+    def wait(self, timeout: float) -> None:
+        """Wait until the process has ended.
+
+        :param timeout: seconds.
+        :raises BenchError: it still runs after them.
+        """
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise self.error(f"still runs after {timeout:.0f} s") from None
+
     def kill(self) -> None:
         """Kill the process and its children; no effect if it has ended already."""
         if self._process.poll() is None:

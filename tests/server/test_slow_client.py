@@ -183,6 +183,13 @@ def test_40000_client_ids_on_one_connection_block_no_client(cluster: Cluster) ->
     assert set(codes) == {0, ResponseCode.INVALID_PARAMETER}
 
 
+def test_500_changes_of_settings_in_one_read_block_no_client(cluster: Cluster) -> None:
+    change = Command(Code.UPDATE_BROKER_CONFIG, body=b"traceTopicEnable=true\n")
+    with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
+        peer.send(encode_command(change) * 500)
+        assert {peer.receive().code for _ in range(500)} == {0}
+
+
 def test_a_heartbeat_with_very_many_subscriptions_blocks_no_client(cluster: Cluster) -> None:
     with RawPeer(cluster.addresses[0]) as peer, measured(cluster):
         assert ask(peer, heartbeat("c", ["g"], topics=100_000)).code != 0

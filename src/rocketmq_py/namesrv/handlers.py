@@ -99,6 +99,7 @@ class BrokerHandlers:
         async with self._one_by_one:
             topics = await in_slices(decode_registration(body, request.version))
             registered = await in_slices(self._registry.register(header, topics, peer, self._clock()))
+            await asyncio.sleep(0)  # one in a turn of the event loop, however many came in one read
         if peer.closed:
             self._registry.disconnected({peer})
         if registered is None:

@@ -1,4 +1,4 @@
-"""Log lines about connections that are closed because of the bytes they sent, limited per host and in total.
+"""Log lines about what clients sent wrongly, limited per host and in total.
 
 Without a limit, anybody who can connect could fill the log. Lines over the limit are counted.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from rocketmq_py.core.log_limiter import LogLimiter
+from rocketmq_py.protocol.bodies.client import describe_client
 from rocketmq_py.server.peer import Peer
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ LINES = 20
 
 
 class FaultLog:
-    """Logs connections that a server closes because of the bytes they sent.
+    """Logs connections that a server closes because of the bytes they sent, and heartbeats that it refuses.
 
     :param clock: returns the time in seconds; only differences matter.
     """
@@ -37,10 +38,27 @@ class FaultLog:
 
     def closing(self, peer: Peer, why: str) -> None:
         """Log that the connection of ``peer`` is closed; over the limit, only count it for the next line."""
+        if self._may_log(peer):
+            log.warning("closing the connection of %s: %s%s", peer.address, why, self._more())
+
+    def refused_heartbeat(self, peer: Peer, body: bytes, language: str | int | None, why: object) -> None:
+        """Log that a heartbeat is refused, which its client may ignore; over the limit, only count it.
+
+        :param body: the body of the heartbeat, from which the client's id is taken.
+        :param language: the client's language, from the header of the request.
+        """
+        if self._may_log(peer):
+            client = describe_client(body, language)
+            log.warning("the heartbeat of %s at %s is refused: %s%s", client, peer.address, why, self._more())
+
+    def _may_log(self, peer: Peer) -> bool:
         now = self._clock()
-        if not self._hosts.judge(peer.host[:-_PORT_BYTES], now).emit or not self._all.judge("", now).emit:
-            self._untold += 1
-            return
+        if self._hosts.judge(peer.host[:-_PORT_BYTES], now).emit and self._all.judge("", now).emit:
+            return True
+        self._untold += 1
+        return False
+
+    def _more(self) -> str:
         more = f" ({self._untold} more since the last such line)" if self._untold else ""
         self._untold = 0
-        log.warning("closing the connection of %s: %s%s", peer.address, why, more)
+        return more

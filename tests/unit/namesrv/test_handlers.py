@@ -263,6 +263,23 @@ def test_a_large_registration_does_not_hold_the_loop(desk):
     assert turns > 5
 
 
+def test_of_many_registrations_one_is_taken_in_each_turn(desk):
+    registered = []
+
+    async def register():
+        await desk.brokers.register(desk.peer, Request(header=REGISTER, version=Version.V5_3_3), BODY)
+        registered.append(True)
+
+    async def scenario():
+        tasks = [asyncio.create_task(register()) for _ in range(20)]
+        while len(registered) < len(tasks):
+            before = len(registered)
+            await asyncio.sleep(0)
+            assert len(registered) - before <= 1
+
+    asyncio.run(scenario())
+
+
 # -- every request has an answer
 
 

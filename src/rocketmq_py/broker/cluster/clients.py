@@ -17,7 +17,7 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, GroupTopic, TopicConfigs
 from rocketmq_py.core.broker.client_registry import ConsumerGroup, ConsumerRegistry, ProducerRegistry, RegisteredClient
 from rocketmq_py.core.consumer.subscription import differences
-from rocketmq_py.errors import BrokerError, shortened
+from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
@@ -62,8 +62,6 @@ class Clients:
         self.consumers = ConsumerRegistry()
         self.producers = ProducerRegistry()
         self._notifier = MemberNotifier(self.consumers, slices, clock)
-        self._refused: set[Peer] = set()
-        """Connections with a refused heartbeat, which is logged once."""
 
     def heartbeat(self, peer: Peer, request: Request, data: HeartbeatData) -> bool:
         """Register the groups of a heartbeat; return True if the client must send its subscriptions with the next one.
@@ -102,14 +100,7 @@ class Clients:
         for what, (count, most) in counts.items():
             if count > most:
                 remark = f"{count} {what} are too many for one connection: at most {most} are possible"
-                self._log_refusal(peer, data.client_id, remark)
                 raise BrokerError.of(ResponseCode.INVALID_PARAMETER, remark)
-
-    def _log_refusal(self, peer: Peer, client_id: str, remark: str) -> None:
-        """Log a refused heartbeat, once per connection."""
-        if peer not in self._refused:
-            self._refused.add(peer)
-            _log.warning("the heartbeat of client %s at %s is refused: %s", shortened(client_id), peer.address, remark)
 
     def _retry_topic(self, consumer: ConsumerData, configs: Mapping[str, SubscriptionGroupConfig]) -> GroupTopic:
         order = any(self._topics.is_order(subscription.topic) for subscription in consumer.subscription_data_set)
@@ -156,7 +147,6 @@ class Clients:
 
     def disconnected(self, peer: Peer) -> None:
         """Remove the clients of a closed connection."""
-        self._refused.discard(peer)
         self.producers.leave_all(peer)
         for group in self.consumers.leave_all(peer):
             self._left(group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from rocketmq_py.broker.cluster.membership import Membership
@@ -43,6 +44,7 @@ class AdminHandlers:
         self._delay = delay
         self._store = store
         self._topics = topics
+        self._updating = asyncio.Lock()
 
     @handles(Code.UPDATE_BROKER_CONFIG)
     async def update_config(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -53,7 +55,10 @@ class AdminHandlers:
         del peer
         if not body:
             return Reply()
-        later = ", ".join(sorted(self._settings.update(checked(request.code, body).decode("utf-8", "replace"))))
+        async with self._updating:
+            found = self._settings.update(checked(request.code, body).decode("utf-8", "replace"))
+            await asyncio.sleep(0)  # each writes a file: one in a turn of the event loop
+        later = ", ".join(sorted(found))
         await self._registration.flush()
         return Reply(remark=f"in force from the next start on: {later}" if later else None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
@@ -27,15 +26,13 @@ from rocketmq_py.protocol.bodies.client import (  # fmt: skip
     LockBatchResponse,
     MessageQueueBody,
     ProducerConnection,
-    describe_client,
 )
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode, QueryAssignmentRequest
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.wire.fastjson import dumps_java
-
-_log = logging.getLogger(__name__)
 
 
 class ClientHandlers:
@@ -46,6 +43,7 @@ class ClientHandlers:
         self._clients = clients
         self._locks = locks
         self._clock = clock
+        self._fault_log = FaultLog()
 
     @handles(Code.HEART_BEAT, lane="heartbeat", sliced=True)
     def heartbeat(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -53,8 +51,7 @@ class ClientHandlers:
         try:
             changed = self._clients.heartbeat(peer, request, HeartbeatData.decode(checked(request.code, body)))
         except (BadHeader, BrokerError) as e:
-            client = describe_client(body, request.language)
-            _log.warning("the heartbeat of %s at %s is refused: %s", client, peer.address, e)
+            self._fault_log.refused_heartbeat(peer, body, request.language, e)
             raise
         return Reply(ext={"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
 

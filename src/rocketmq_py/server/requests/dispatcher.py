@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple, cast
 
@@ -204,9 +205,17 @@ class Dispatcher:
         return answers
 
     async def drain(self, timeout: float) -> None:
-        """Wait until all asynchronous handlers have finished; cancel those that have not after ``timeout`` seconds."""
+        """Wait until all asynchronous handlers and queued requests have finished.
+
+        :param timeout: seconds after which the handlers that still run are cancelled.
+        """
+        end = monotonic() + timeout
+        if len(self._slices):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._slices.run(iter(()))  # a job behind all queued requests
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=timeout)
+            _, late = await asyncio.wait(self._tasks, timeout=max(end - monotonic(), 0))
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -294,12 +303,21 @@ class Dispatcher:
         """
         if not len(self._slices) and self._spare_time:
             return self._spare_time.use(lambda: self._handle(route, peer, request, body))
+        lane = self._enter(route)
+        if lane is None:
+            return overloaded()
+        # A job, not a task: each task would add work to the turn that the time budget of the jobs does not count.
+        self._slices.add(self._queued(route, peer, request, body, lane))
+        return None
 
-        async def handle(*_: object) -> Outcome:
-            (outcome,) = await self._slices.run(route.method(peer, request, body) for _ in range(1))
-            return cast("Outcome", outcome)
-
-        return self._start(route._replace(method=handle), peer, request, body)
+    def _queued(self, route: Route, peer: Peer, request: Request, body: bytes, lane: Lane) -> Iterator[None]:
+        """Handle and answer a request when the iterator is advanced, unless its connection is closed by then."""
+        try:
+            if not peer.closed:
+                self._answer(peer, request, self._handle(route, peer, request, body))
+        finally:
+            lane.leave()
+        yield  # the time budget is checked here
 
     def _later(self, peer: Peer, request: Request, outcome: Outcome) -> Reply | None:
         if isinstance(outcome, Hold):
@@ -325,22 +343,25 @@ class Dispatcher:
     # -- asynchronous handlers
 
     def _start(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
-        lane = self.lanes[route.lane]
-        if lane.is_full:
-            self._warn_full(lane)
+        lane = self._enter(route)
+        if lane is None:
             return overloaded()
-        lane.running += 1
         outcome = cast("Awaitable[Outcome]", route.method(peer, request, body))
         task = asyncio.get_running_loop().create_task(self._finish(route, peer, request, outcome, lane))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return None
 
-    def _warn_full(self, lane: Lane) -> None:
-        """Log that a lane is full, once until it has been empty again."""
+    def _enter(self, route: Route) -> Lane | None:
+        """Count a request that is answered later in its lane; return None if the lane is full."""
+        lane = self.lanes[route.lane]
+        if not lane.is_full:
+            lane.running += 1
+            return lane
         if not lane.is_full_logged:
             lane.is_full_logged = True
             log.warning("%d requests of lane %s are being handled: more are refused as busy", lane.limit, lane.name)
+        return None
 
     async def _finish(
         self, route: Route, peer: Peer, request: Request, outcome: Awaitable[Outcome], lane: Lane
@@ -350,8 +371,11 @@ class Dispatcher:
         except Exception as e:  # noqa: BLE001 - as for synchronous handlers
             reply = failure(e, route.code.name, peer.address)
         finally:
-            lane.running -= 1
-            lane.is_full_logged = lane.is_full_logged and lane.running > 0
+            lane.leave()
+        self._answer(peer, request, reply)
+
+    def _answer(self, peer: Peer, request: Request, reply: Reply | None) -> None:
+        """Store what the handler of a request that was answered later appended, then send its reply."""
         answers: list[_Answer] = [] if reply is None or request.flag & ONEWAY_FLAG else [(request.opaque, reply)]
         if self._after_read is not None:
             answers = self._after_handlers(peer, answers)

@@ -24,7 +24,7 @@ class LaneLimit(NamedTuple):
 class Lane:
     """A group of request codes with one limit (in Java: an executor and its queue).
 
-    It counts the asynchronous handlers that run.
+    It counts the requests that are answered later: asynchronous handlers that run, and queued requests.
     """
 
     __slots__ = ("is_full_logged", "limit", "name", "running")
@@ -39,6 +39,11 @@ class Lane:
     @property
     def is_full(self) -> bool:
         return self.running >= self.limit
+
+    def leave(self) -> None:
+        """Count a request less; an empty lane may be logged as full again."""
+        self.running -= 1
+        self.is_full_logged = self.is_full_logged and self.running > 0
 
 
 class Lanes:
