@@ -387,3 +387,14 @@ async def test_requests_about_other_groups_are_refused_by_name(broker):
         _, _, body = await ask(broker, Code.GET_CONSUMER_RUNNING_INFO, **fields)
         assert b'"jstack":"' in body
         assert b"MainThread" in body
+
+
+@pytest.mark.parametrize("trace", [None, "traces"])
+@with_broker()
+async def test_listener_calls_are_traced_if_that_is_asked_for(broker, trace):
+    broker.routes["traces"] = {"b": 1}
+    broker.pulls[TOPIC, 0] = [pulled(0, 1, record(0))]
+    async with broker.consumer(**({"trace": trace} if trace else {})):
+        await eventually(lambda: broker.seen)
+    sent = {request.ext["b"] for _, request in broker.network.sent()}
+    assert sent == ({"traces"} if trace else set())
