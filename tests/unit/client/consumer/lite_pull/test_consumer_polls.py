@@ -558,3 +558,20 @@ async def test_the_next_pull_is_sent_before_an_answer_is_decoded(broker):
     async with broker.assigned() as member:
         await broker.pull(3)
     assert cached == [("0", 0), ("2", 0), ("3", 2)]
+
+
+@with_broker()
+async def test_no_task_is_left_of_a_closed_consumer(broker):
+    def tasks():
+        return {task for task in asyncio.all_tasks() if not task.done()}
+
+    await broker.instance.start()
+    before = tasks()
+    member = broker.consumer(trace="traces")
+    member.on_queues_changed(TOPIC, print)
+    async with member:
+        member.subscribe(TOPIC)
+        await asyncio.sleep(1)
+        assert len(tasks()) > len(before)
+    await asyncio.sleep(0)
+    assert tasks() == before

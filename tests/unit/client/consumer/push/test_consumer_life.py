@@ -398,3 +398,26 @@ async def test_listener_calls_are_traced_if_that_is_asked_for(broker, trace):
         await eventually(lambda: broker.seen)
     sent = {request.ext["b"] for _, request in broker.network.sent()}
     assert sent == ({"traces"} if trace else set())
+
+
+@with_broker()
+async def test_no_task_is_left_of_a_closed_consumer(broker, monkeypatch):
+    closed = []
+
+    def close(guard):
+        closed.append(guard)
+
+    monkeypatch.setattr(NoGuard, "close", close)
+
+    def tasks():
+        return {task for task in asyncio.all_tasks() if not task.done()}
+
+    for orderly in (False, True):
+        await broker.instance.start()
+        before = tasks()
+        async with broker.consumer(orderly=orderly, trace="traces") as member:
+            await asyncio.sleep(1)
+            assert len(tasks()) > len(before)
+        await asyncio.sleep(0)
+        assert tasks() == before, repr(member)
+    assert len(closed) == 2
