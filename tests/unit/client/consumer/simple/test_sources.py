@@ -134,6 +134,8 @@ async def test_a_source_that_failed_is_popped_again_after_its_pause(caplog):
         bench.clock = NOW + 0.5
         assert bench.ready() == ["b"]
         assert bench.group.problems.keys() == {("source", source.queue)}
+        source.notified(NOW)
+        assert (source.error, bench.group.problems) == (None, {}), "it has answered a notification"
         source.failed(BrokerError.of(215, "busy", "b:1"), NOW)
         assert source.paused_until == pytest.approx(NOW + 0.02)
         [told, *_] = caplog.records
