@@ -273,3 +273,12 @@ async def test_queues_are_shared_by_the_members_and_lost_ones_begin_at_the_maste
     broker.network.requests.clear()
     await asyncio.sleep(50)
     assert not broker.asked(Code.GET_CONSUMER_LIST_BY_GROUP), "nothing is balanced after the end"
+
+
+@with_broker()
+async def test_a_queue_that_the_application_does_not_pull_stays_its_own(broker):
+    async with consumer(broker, topics=[TOPIC]) as member:
+        process = member._group.queues[QUEUE]
+        process.pulled_at -= 1000
+        await asyncio.sleep(50)
+        assert member._group.queues[QUEUE] is process
