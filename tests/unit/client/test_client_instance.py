@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections import Counter
 
@@ -278,11 +279,29 @@ async def test_a_failed_heartbeat_is_logged(caplog: pytest.LogCaptureFixture) ->
         await instance.heartbeat_all()
         network.unreachable = set()
         await instance.heartbeat_all()
-    first, second = (record.getMessage() for record in caplog.records)
+        network.unreachable = {"a:1"}
+        network.transports["a:1"].close()
+        await asyncio.sleep(0.01)
+        await instance.heartbeat_all()
+    first, second, third = (record.getMessage() for record in caplog.records)
+    assert third.startswith("HEART_BEAT to broker a:1 failed"), "again after it had answered"
     assert first.startswith("HEART_BEAT to broker a:1 failed: cannot connect to a:1")
     assert second == "broker a:1 answers again"
-    assert network.codes("b:1") == [34, 34, 34]
+    assert network.codes("b:1") == [34, 34, 34, 34]
+    instance.connections.invoke = None  # type: ignore[assignment, method-assign]
+    with pytest.raises(TypeError):  # a fault of the client is no failure of a broker
+        await instance.heartbeat_all()
     await instance.stop()
+
+
+def test_defaults_are_seconds_and_a_client_id_of_its_own() -> None:
+    parameters = inspect.signature(ClientInstance).parameters.values()
+    assert {each.name: each.default for each in parameters if each.default not in (None, inspect.Parameter.empty)} == {
+        "timeout": 3.0, "connect_timeout": 3.0, "route_interval": 30.0, "heartbeat_interval": 30.0,
+        "offset_interval": 5.0,
+    }  # fmt: skip
+    assert make_client_id(client_ip="1.2.3.4").startswith("1.2.3.4@")
+    assert make_client_id() != make_client_id()
 
 
 async def test_members_are_notified_of_group_changes() -> None:

@@ -24,6 +24,7 @@ class FailureLog:
 
     :param key: the key of its errors in ``problems``.
     :param broker_name: the broker of the operation; that it is unreachable is logged once for all users of ``outages``.
+        Empty: the operation asks name servers, or any broker.
     :param outages: when an unreachable broker was last logged, by broker name; shared by all consumers of a client.
     :param problems: the current errors of the consumer; gets the failure until the recovery.
     """
@@ -53,7 +54,7 @@ class FailureLog:
         if known is None:
             self._since = now
         self._error = self._problems[self._key] = error
-        is_loss = isinstance(error, NetworkError | NoRouteError)
+        is_loss = self._is_loss(error)
         if is_loss and self._broker_name in self._outages:
             is_due = now - self._outages[self._broker_name] >= LOG_INTERVAL
         else:
@@ -76,10 +77,14 @@ class FailureLog:
         error = self._error
         if error is None:
             return None
-        is_logged = not isinstance(error, NetworkError | NoRouteError) or self._broker_name in self._outages
+        is_logged = not self._is_loss(error) or self._broker_name in self._outages
         self._outages.pop(self._broker_name, None)
         self.close()
         return logging.WARNING if is_logged else logging.DEBUG
+
+    def _is_loss(self, error: RocketMQError) -> bool:
+        """True if the broker or all name servers are unreachable; False for a topic without a route."""
+        return isinstance(error, NetworkError) or (isinstance(error, NoRouteError) and self._broker_name != "")
 
     def close(self) -> None:
         """Remove the failure from the consumer's problems: the operation is not tried again."""

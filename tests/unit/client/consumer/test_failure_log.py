@@ -34,6 +34,14 @@ def test_a_lost_broker_is_logged_once_for_all_its_queues() -> None:
     assert other.recovered() == WARNED
 
 
+def test_topics_without_a_route_are_logged_each_and_absent_name_servers_once() -> None:
+    bench = Bench()
+    first, second = bench.log("1", ""), bench.log("2", "")
+    assert [first.failed(NoRouteError("x")), second.failed(NoRouteError("x"))] == [WARNED, WARNED]
+    assert [first.recovered(), second.recovered()] == [WARNED, WARNED]
+    assert [first.failed(ConnectError("x")), second.failed(ConnectError("x"))] == [WARNED, QUIET]
+
+
 def test_a_refusal_is_logged_for_each_queue() -> None:
     bench = Bench()
     first, second = bench.log("1"), bench.log("2")

@@ -13,7 +13,7 @@ from rocketmq_py.client.consumer.send_message_back import DropFailed, SendMessag
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
-from tests.unit.client.scripted import ScriptedNetwork, cluster
+from tests.unit.client.scripted import ScriptedNetwork, cluster, route_answer
 
 HEALTHY = cluster({"t": {"b": 1}, "%RETRY%g": {"b": 1}})
 
@@ -53,6 +53,25 @@ def test_a_message_goes_back_or_a_copy_is_sent(broker: str, refused: tuple[int, 
         assert [request.ext["b"] for _, request in network.sent()] == ["%RETRY%g"] * copies
         assert await handler.dead_letter(failed()) is (310 not in refused)
         assert len(network.sent()) == copies + 1
+        await instance.stop()
+
+    asyncio.run(main())
+
+
+def test_a_message_goes_back_to_a_master_only() -> None:
+    def answer(address: str, request: Command) -> Command | None:
+        if request.code == Code.GET_ROUTEINFO_BY_TOPIC and request.ext["topic"] == "t":
+            return route_answer({"b": 1}, broker_id=1)
+        return HEALTHY(address, request)
+
+    async def main() -> None:
+        network, instance = ScriptedNetwork(answer), ClientInstance("ns:1", timeout=1.0)
+        network.carry(instance.connections)
+        await instance.routes.get("t")
+        handler = SendMessageBack(ConsumerGroup("g", instance, PushOptions()))
+        assert await handler.send_back(failed(), 3)
+        assert Code.CONSUMER_SEND_MSG_BACK not in network.codes()
+        assert len(network.sent()) == 1
         await instance.stop()
 
     asyncio.run(main())

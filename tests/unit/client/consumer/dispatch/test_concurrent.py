@@ -228,3 +228,124 @@ def test_idle_threads_are_reused():
             await bench.until(lambda: bench.queue.count == 0)
         assert len(names) < 4
         assert all(name.startswith("test-") for name in names)
+
+
+# -- dropped, expired and failed messages; all listeners are async here, and timers take no time
+
+
+def holding():
+    """A listener whose calls wait until ``let_go`` is set; its offsets are in ``begun``."""
+    begun, let_go = [], asyncio.Event()
+
+    async def listen(message):
+        begun.append(message.queue_offset)
+        await let_go.wait()
+
+    return listen, begun, let_go
+
+
+async def test_a_dropped_queue_gives_back_what_no_listener_has():
+    listen, begun, let_go = holding()
+    bench = Bench(listen, threads=1)
+    bench.submit(0, 1, 2)
+    other = ProcessQueue(QUEUE._replace(queue_id=1), 0.0)
+    await asyncio.sleep(0)
+    assert bench.dispatcher.drop(other) == []
+    assert [message.queue_offset for message in bench.dispatcher.drop(bench.queue)] == [1, 2]
+    let_go.set()
+    await bench.dispatcher.close()
+    assert begun == [0]
+
+
+async def test_running_calls_are_told_when_a_check_has_seen_them_before():
+    listen, begun, let_go = holding()
+    bench = Bench(listen, threads=2)
+    bench.submit(0, 1)
+    await asyncio.sleep(0.05)
+    assert begun == [0, 1]
+    assert bench.dispatcher.running_calls() == [], "they may have just begun"
+    calls = bench.dispatcher.running_calls()
+    assert [(call.queue, call.messages[0].queue_offset) for call in calls] == [(bench.queue, 0), (bench.queue, 1)]
+    assert all(set(call.workers) == set(bench.dispatcher.tasks()) for call in calls)
+    let_go.set()
+    await bench.until(lambda: not bench.queue.count)
+    await asyncio.sleep(0.05)
+    assert bench.dispatcher._ticker is None, "nothing is left to check"
+    await bench.dispatcher.close()
+
+
+async def test_more_listeners_run_after_a_resize():
+    listen, begun, let_go = holding()
+    bench = Bench(listen, threads=1)
+    bench.submit(0, 1, 2, 3)
+    await asyncio.sleep(0.05)
+    assert begun == [0]
+    bench.dispatcher.resize(3)
+    await asyncio.sleep(0.1)
+    assert begun == [0, 1, 2]
+    let_go.set()
+    await bench.until(lambda: not bench.queue.count)
+    await bench.dispatcher.close()
+
+
+async def test_expired_messages_are_sent_back_from_the_start_of_the_queue():
+    listen, _, let_go = holding()
+    bench = Bench(listen, threads=3)
+    bench.submit(0, 1, 2)
+    await asyncio.sleep(0.05)
+    assert await bench.dispatcher.expire(bench.queue, lambda message: message.queue_offset < 2) == 2
+    assert bench.sent_back == [(0, 3), (1, 3)]
+    assert bench.offsets.get(QUEUE) == 2
+    assert await bench.dispatcher.expire(bench.queue, lambda message: False) == 0
+    bench.can_send_back = False
+    assert await bench.dispatcher.expire(bench.queue, lambda message: True) == 0
+    bench.can_send_back, bench.queue.dropped = True, True
+    assert await bench.dispatcher.expire(bench.queue, lambda message: True) == 0
+    assert bench.queue.count == 1
+    bench.queue.dropped = False
+    let_go.set()
+    await bench.until(lambda: not bench.queue.count)
+    assert bench.offsets.get(QUEUE) == 3
+    await bench.dispatcher.close()
+
+
+async def test_at_most_16_messages_of_a_queue_expire_at_a_time():
+    listen, _, let_go = holding()
+    bench = Bench(listen, threads=1)
+    bench.submit(*range(20))
+    assert await bench.dispatcher.expire(bench.queue, lambda message: True) == 16
+    assert (len(bench.sent_back), bench.offsets.get(QUEUE)) == (16, 16)
+    let_go.set()
+    await bench.dispatcher.close()
+
+
+async def test_a_message_that_cannot_be_sent_back_is_consumed_again_after_5_seconds_unless_its_queue_is_gone():
+    for is_dropped, tries in ((False, 2), (True, 1)):
+        times, began = [], asyncio.get_running_loop().time()
+
+        async def listen(message, times=times, began=began):
+            times.append((message.reconsume_times, round(asyncio.get_running_loop().time() - began)))
+            if len(times) == 1:
+                raise ValueError("on purpose")
+
+        bench = Bench(listen)
+        bench.can_send_back = False
+        bench.submit(7)
+        await asyncio.sleep(1)
+        bench.queue.dropped = is_dropped
+        await asyncio.sleep(10)
+        assert times == [(0, 0), (1, 5)][:tries]
+        assert (bench.stats.failed.count, bench.stats.failed_hour.count) == (1, 1)
+        await bench.dispatcher.close()
+
+
+async def test_the_time_of_all_calls_is_added_up():
+    async def listen(messages, context):
+        await asyncio.sleep(3)
+
+    bench = Bench(listen, batch_size=2)
+    bench.submit(0, 1, 2)
+    await bench.until(lambda: not bench.queue.count)
+    assert bench.stats.consumed.count == 2
+    assert bench.queue.consumed_at > 0
+    await bench.dispatcher.close()

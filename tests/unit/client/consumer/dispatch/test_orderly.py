@@ -579,6 +579,13 @@ async def test_dead_letters_end_with_the_lock_and_the_rest_comes_again():
     await bench.dispatcher.close()
 
 
+async def test_the_next_message_follows_a_dead_letter_without_a_pause():
+    def fail_first(call, context):
+        return OrderlyResult.SUSPEND if call == 1 else None
+
+    assert await times_of(fail_first, 0, 1, max_reconsume_times=0, suspend_seconds=30) == [([0], 0.0), ([1], 0.0)]
+
+
 async def test_a_run_counts_its_calls_its_failures_and_the_seconds_that_it_took():
     async def listen(message):
         await asyncio.sleep(3)

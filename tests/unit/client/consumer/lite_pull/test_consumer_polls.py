@@ -543,3 +543,35 @@ async def test_a_route_that_may_be_old_is_refreshed_before_the_next_pull(broker)
             broker.pulls[0] = [Command(code, remark="not now")]
             await asyncio.sleep(1)
             assert len(broker.asked(Code.GET_ROUTEINFO_BY_TOPIC)) == times, code
+
+
+@with_broker()
+async def test_the_next_pull_is_sent_before_an_answer_is_decoded(broker):
+    """So that the broker reads while the client decodes."""
+    answers, cached = {"0": batch(0, 1), "2": batch(2)}, []
+
+    def answer(request):
+        cached.append((request.ext["queueOffset"], member._group.queues[QUEUE].count))
+        return answers.pop(request.ext["queueOffset"], None)
+
+    broker.special[Code.LITE_PULL_MESSAGE] = answer
+    async with broker.assigned() as member:
+        await broker.pull(3)
+    assert cached == [("0", 0), ("2", 0), ("3", 2)]
+
+
+@with_broker()
+async def test_no_task_is_left_of_a_closed_consumer(broker):
+    def tasks():
+        return {task for task in asyncio.all_tasks() if not task.done()}
+
+    await broker.instance.start()
+    before = tasks()
+    member = broker.consumer(trace="traces")
+    member.on_queues_changed(TOPIC, print)
+    async with member:
+        member.subscribe(TOPIC)
+        await asyncio.sleep(1)
+        assert len(tasks()) > len(before)
+    await asyncio.sleep(0)
+    assert tasks() == before

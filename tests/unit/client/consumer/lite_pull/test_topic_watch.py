@@ -50,6 +50,25 @@ def test_a_queue_change_is_notified_once_after_failures(is_async, caplog):
     assert "the queues of topic T cannot be checked: no route for topic 'T'" in caplog.text
 
 
+async def test_a_topic_is_checked_at_once_and_after_each_interval():
+    network = ScriptedNetwork(cluster({"T": {"b": 1}, "U": {"b": 1}}))
+    instance = ClientInstance("ns:1")
+    network.carry(instance.connections)
+    watch = TopicWatch(instance, 1000.0)
+    watch.start()
+    await asyncio.sleep(1)
+    assert network.requests == []
+    for wait, topics in ((1, ["T"]), (900, ["T"]), (200, ["T", "T"])):
+        if not network.requests:
+            watch.add("T", print)
+        await asyncio.sleep(wait)
+        assert [request.ext["topic"] for _, request in network.requests] == topics
+    await watch.close()
+    await asyncio.sleep(2000)
+    assert len(network.requests) == 2
+    await instance.stop()
+
+
 async def looks(network, count):
     """Waits until the name server was asked so many times more."""
     wanted = len(network.requests) + count

@@ -6,11 +6,13 @@ import threading
 
 import pytest
 
+from rocketmq_py.client.consumer.push import listener_watch
 from rocketmq_py.model import OrderlyResult
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.wire.command import Command
 from tests.unit.client.consumer.popbroker import PATIENCE, eventually, record, scenario, with_broker
 from tests.unit.client.consumer.push.poppush import Listener, consumer, dead_letters, hurry, pops, take_sends
+from tests.unit.client.consumer.push.test_consumer_life import NoGuard
 
 
 @pytest.fixture(autouse=True)
@@ -164,3 +166,44 @@ async def test_exhausted_messages_become_dead_letters(brokers):
         await brokers.until(lambda: len(brokers.acked) == 2)
         assert listener.seen == [0, 0, 1]
         assert len(dead_letters(brokers)) == 1
+
+
+@with_broker()
+async def test_a_slow_listener_keeps_its_messages_and_gets_the_next_one(brokers, monkeypatch):
+    monkeypatch.setattr(listener_watch, "LoopGuard", NoGuard)
+    seen, loop = [], asyncio.get_running_loop()
+
+    async def listen(message):
+        seen.append(message.queue_offset)
+        if message.queue_offset == 0:
+            await asyncio.sleep(20)
+
+    brokers.has["b"] = [[record(0), record(1)]]
+    async with in_order(brokers, listen, pop_invisible_time=10):
+        began = loop.time()
+        await brokers.until(lambda: len(brokers.acked) == 2)
+        assert loop.time() - began == pytest.approx(20, abs=1)
+    assert seen == [0, 1]
+    assert brokers.extended == [(0, 10000), (1, 10000)] * (len(brokers.extended) // 2)
+    assert len(brokers.extended) >= 6
+
+
+@with_broker()
+async def test_messages_of_a_queue_that_is_given_up_are_returned(brokers, monkeypatch):
+    monkeypatch.setattr(listener_watch, "LoopGuard", NoGuard)
+    hold = asyncio.Event()
+
+    async def listen(message):
+        await hold.wait()
+
+    brokers.has["b"] = [[record(0), record(1), record(2)]]
+    async with in_order(brokers, listen) as member:
+        await asyncio.sleep(0.1)
+        member.unsubscribe("T")
+        await asyncio.sleep(1.5)
+        assert member.queues == []
+        assert brokers.extended == []
+        hold.set()
+        await asyncio.sleep(0.1)
+        assert brokers.acked == [("b", 0)]
+        assert sorted(brokers.extended) == [(1, 1000), (2, 1000)]
