@@ -346,3 +346,14 @@ def test_a_slave_gets_again_what_is_damaged(masters, slaves, clean) -> None:
     assert slave.queue_range("T", 0) == (0, 5)
     replicate(master, slave)
     assert numbers(read_queue(slave)) == list(range(12))
+
+
+def test_a_message_whose_body_is_damaged_is_replicated_as_it_is(masters, slaves) -> None:
+    """Consumers find the damage, and all later messages are whole."""
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    done = fill(master, 5)
+    data = bytearray(master.log_view(0, 4096) or b"")
+    data[done[1].physical_offset + 90] ^= 0xFF
+    slave.replica.append(0, data)
+    slave.replica.dispatch()
+    assert slave.queue_range("T", 0) == (0, 5)

@@ -356,6 +356,8 @@ def test_the_limits_of_a_read_hold_to_the_byte(stores):
                         if (found.count, found.next_offset, is_far) != (count, 3 + count, not is_near):
                             wrong.append((is_near, asked, limit, bulk, sorted(how), found.count, found.suggest_slave))
     assert wrong == []
+    usual = reader_of(store).get(queue, 0, 40, None, None, None)
+    assert (usual.count, type(usual.body)) == (32, bytes), "neither in bulk nor as a view"
 
 
 def test_a_read_has_at_most_128_mib():
