@@ -16,6 +16,19 @@ traces = [[play(seed).trace for seed in seeds] for seeds in (range(24), range(23
 assert traces[0] == traces[1][::-1], traces
 assert len(set(traces[0])) == 24
 """
+_LOGGED = """
+import logging
+from tests.simulation import run
+class Faulty(run.SCENARIOS["concurrent"]):
+    async def play(self):
+        try:
+            raise ValueError("broken")
+        except ValueError:
+            logging.getLogger("rocketmq_py.broker").exception("a job failed")
+logging.basicConfig(level=logging.CRITICAL + 1)
+run.SCENARIOS["faulty"] = Faulty
+assert run.play(1, "faulty").findings == ["rocketmq_py.broker: a job failed: ValueError('broken')"]
+"""
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -34,4 +47,9 @@ def test_no_schedule_breaks_a_rule() -> None:
 
 def test_a_seed_plays_the_same_schedule_again() -> None:
     done = simulate("-c", _TWICE)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_traceback_in_the_log_is_a_finding_even_if_nothing_is_logged() -> None:
+    done = simulate("-c", _LOGGED)
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,10 @@ from tests.simulation.scenarios import SCENARIOS
 def main() -> int:
     """Play, print what failed, and return the status for the shell."""
     options = _options()
-    logging.basicConfig(level=logging.DEBUG if options.verbose > 1 else logging.CRITICAL + 1)
+    if options.verbose > 1:
+        logging.basicConfig(level=logging.DEBUG)
+    else:
+        logging.basicConfig(level=logging.CRITICAL + 1, handlers=[logging.NullHandler()])
     begin, worked = clock.real(), sum(os.times()[:4])
     failed: Counter[str] = Counter()
     plan = Plan(range(options.seed, options.seed + options.schedules), options.scenario, options.verbose > 0)

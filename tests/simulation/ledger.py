@@ -61,6 +61,8 @@ class Group:
     deliveries: list[Delivery] = field(default_factory=list)
     running: dict[Queue, Delivery] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
+    failures: dict[str, int] = field(default_factory=dict)
+    """How often listeners failed, by key."""
     handled: dict[Queue, set[int]] = field(default_factory=dict)
     committed: dict[tuple[str, int, Queue], int] = field(default_factory=dict)
 
@@ -179,6 +181,8 @@ class Ledger:
         its.handled.setdefault(delivery.queue, set()).add(delivery.offset)
         if ok:
             its.done.add(delivery.key)
+        else:
+            its.failures[delivery.key] = its.failures.get(delivery.key, 0) + 1
 
     def member_died(self, member: str) -> None:
         """What a member was at work on it will not finish."""

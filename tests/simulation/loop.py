@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import heapq
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from functools import partial
+from heapq import heappop, heappush
 from typing import Any
+
+import msgspec
 
 from tests.simulation.machine import clock
 
@@ -28,29 +32,25 @@ class Stuck(Exception):
     """Nothing can happen any more, or too much has happened."""
 
 
-class Handle:
+class Handle(msgspec.Struct, eq=False, gc=True):
     """A callback that is to run; as ``asyncio.TimerHandle``, without what only debugging needs.
 
-    :ivar due: when, in seconds of the loop's clock.
+    It is a struct, because some thousands are made in each schedule, and that takes no frame.
+
+    :ivar due: when, in seconds of the loop's clock; of a timer only.
+    :ivar callback: None if it is cancelled.
     """
 
-    __slots__ = ("args", "callback", "context", "due", "is_cancelled")
-
-    def __init__(
-        self, due: float, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
-    ) -> None:
-        self.due = due
-        self.callback: Callable[..., object] | None = callback
-        self.args = args
-        self.context = contextvars.copy_context() if context is None else context
-        self.is_cancelled = False
+    due: float
+    callback: Callable[..., object] | None
+    args: tuple[Any, ...]
+    context: contextvars.Context
 
     def cancel(self) -> None:
-        self.is_cancelled = True
         self.callback, self.args = None, ()
 
     def cancelled(self) -> bool:
-        return self.is_cancelled
+        return self.callback is None
 
     def when(self) -> float:
         return self.due
@@ -71,7 +71,7 @@ class Process:
         self.is_idle = False
         """True if it runs nothing for now."""
         self._held: list[Handle] = []
-        self.context = contextvars.copy_context()
+        self.context = copy_context()
         self.context.run(_current.set, self)
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -124,7 +124,12 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._now = 1.0
+        self._moment = clock.moment
+        self._moment[0] = 1.0
+        # What is called for each task and future is a function in C.
+        self.time = clock.monotonic  # type: ignore[method-assign]
+        self.get_debug = bool  # type: ignore[method-assign,assignment]
+        self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         self._clock_resolution = 1e-9
         self.tasks: list[asyncio.Task[Any]] = []
         """All tasks there ever were. Kept until the end: what is collected when must not depend on chance."""
@@ -138,19 +143,16 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # -- time
 
-    def time(self) -> float:
-        return self._now
-
     def _run_once(self) -> None:
         """Run everything, turn by turn, until the loop is stopped."""
-        ready, timers = self._waiting, self._timers
+        ready, timers, moment, process_of = self._waiting, self._timers, self._moment, _current
         while not self._stopping:
-            self._now += _TURN_SECONDS
+            now = moment[0] + _TURN_SECONDS
             if not ready:
-                self._skip_to_next_timer()
-            now = self._now
+                now = max(now, self._next_timer())
+            moment[0] = now
             while timers and timers[0][0] <= now:
-                ready.append(heapq.heappop(timers)[2])
+                ready.append(heappop(timers)[2])
             count = len(ready)
             self.callbacks += count
             if self.callbacks > _MOST_CALLBACKS:
@@ -160,22 +162,24 @@ class SimLoop(asyncio.BaseEventLoop):
                 callback = handle.callback
                 if callback is None:
                     continue
-                process = handle.context.get(_current)
+                context = handle.context
+                process = context.get(process_of)
                 if process is not None and process.is_idle:
                     process.hold(handle)
                     continue
                 try:
-                    handle.context.run(callback, *handle.args)
+                    context.run(callback, *handle.args)
                 except Exception as e:  # noqa: BLE001 - as any loop: told, and the others go on
                     self.call_exception_handler({"message": f"Exception in callback {callback}", "exception": e})
 
-    def _skip_to_next_timer(self) -> None:
+    def _next_timer(self) -> float:
+        """When the next timer is due."""
         timers = self._timers
-        while timers and timers[0][2].is_cancelled:
-            heapq.heappop(timers)
+        while timers and timers[0][2].callback is None:
+            heappop(timers)
         if not timers:
             raise Stuck("everything waits, and nothing is due")
-        self._now = max(self._now, timers[0][0])
+        return timers[0][0]
 
     def ready_again(self, handles: list[Handle]) -> None:
         """Run callbacks of a process that goes on, in their order."""
@@ -186,7 +190,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
-        handle = Handle(self._now, callback, args, context)
+        handle = Handle(0.0, callback, args, copy_context() if context is None else context)
         self._waiting.append(handle)
         return handle
 
@@ -195,15 +199,19 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
-        handle = Handle(when, callback, args, context)
-        self._timer_number += 1
-        heapq.heappush(self._timers, (when, self._timer_number, handle))
+        handle = Handle(when, callback, args, copy_context() if context is None else context)
+        self._timer_number = number = self._timer_number + 1
+        heappush(self._timers, (when, number, handle))
         return handle
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Handle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        when = self._moment[0] + delay
+        handle = Handle(when, callback, args, copy_context() if context is None else context)
+        self._timer_number = number = self._timer_number + 1
+        heappush(self._timers, (when, number, handle))
+        return handle
 
     def _write_to_self(self) -> None:
         pass
@@ -262,12 +270,11 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end, with the clock of this loop."""
-        clock.begin(self.time)
+        clock.begin()
         asyncio.set_event_loop(self)
         try:
             return self.run_until_complete(work)
         finally:
-            clock.end()
             asyncio.set_event_loop(None)
 
     def unretrieved(self) -> list[str]:

@@ -1,7 +1,7 @@
 """What a Python process takes from its machine, taken from the simulation instead: time, chance, ids, sockets.
 
 Modules keep such functions (``from time import monotonic``, default arguments), so they are replaced before the first
-of them is imported, and for the rest of this process. While no schedule is played they are the machine's own.
+of them is imported, and for the rest of this process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 EPOCH = 1_700_000_000.0
 """The time on the wall when the virtual clock shows 0, seconds since the epoch."""
@@ -23,46 +24,45 @@ _WORK_SECONDS = 0.003
 
 
 class Clock:
-    """The clock all of this process reads; ``virtual`` is None between schedules."""
+    """The clock all of this process reads.
+
+    Every callback asks for the time, so ``monotonic`` is a function in C: it returns the only item of a list, to which
+    the event loop writes.
+
+    :ivar monotonic: returns virtual seconds, also between schedules.
+    :ivar moment: a list of one item, the virtual time.
+    """
 
     def __init__(self) -> None:
-        self.virtual: Callable[[], float] | None = None
+        self.moment = [0.0]
+        self.monotonic: Callable[[], float] = partial(self.moment.__getitem__, 0)
         self._worked = 0.0
         self.real = time.monotonic
-        self._wall = time.time
-        self._processor = time.thread_time
 
-    def monotonic(self) -> float:
-        return self.real() if self.virtual is None else self.virtual()
-
-    def begin(self, virtual: Callable[[], float]) -> None:
-        """Show virtual time from now on."""
-        self.virtual = virtual
+    def begin(self) -> None:
+        """A schedule begins."""
         self._worked = 0.0
-
-    def end(self) -> None:
-        """Show the time of the machine again."""
-        self.virtual = None
 
     def counter(self) -> float:
         """The clock that work is measured with: some passes between two looks at it.
 
         So long work is done in slices, and changes that follow the rewrite of a table closely go to its journal.
         """
-        if self.virtual is None:
-            return self.real()
         self._worked += _WORK_SECONDS
-        return self.virtual() + self._worked
+        return self.moment[0] + self._worked
 
     def wall(self) -> float:
-        return self._wall() if self.virtual is None else EPOCH + self.virtual()
+        return EPOCH + self.moment[0]
 
     def wall_ns(self) -> int:
-        return int(self.wall() * 1e9)
+        return int((EPOCH + self.moment[0]) * 1e9)
+
+    def wall_ms(self) -> int:
+        return int((EPOCH + self.moment[0]) * 1e9) // 1_000_000
 
     def processor(self) -> float:
         """The time the thread has worked: none, work takes no virtual time."""
-        return self._processor() if self.virtual is None else 0.0
+        return 0.0
 
 
 clock = Clock()
@@ -107,9 +107,13 @@ class Socket:
 
 
 class SocketModule:
-    """The module ``socket`` whose sockets are simulated; addresses are parsed by the real one."""
+    """The module ``socket`` whose sockets are simulated; all hosts are IP addresses."""
 
     socket = Socket
+
+    @staticmethod
+    def getaddrinfo(host: str, port: int, **_: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
 
     def __getattr__(self, name: str) -> object:
         return getattr(socket, name)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tests.simulation.run import Outcome, play
+from tests.simulation.scenarios import SCENARIOS
 
 PER_PROCESS = 64
 _LENGTH = struct.Struct("!I")
@@ -33,7 +34,8 @@ def play_all(plan: Plan) -> Iterator[Outcome]:
 
     :raises RuntimeError: a process ended without its outcomes.
     """
-    play(0)  # what is made once is made before the processes begin
+    for name in SCENARIOS if plan.scenario is None else [plan.scenario]:
+        play(0, name)  # what is made once, by the first schedule of a scenario, is made before the processes begin
     gc.collect()
     gc.freeze()
     for begin in range(0, len(plan.seeds), PER_PROCESS):

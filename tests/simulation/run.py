@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from tests.simulation.loop import Stuck
@@ -33,11 +35,27 @@ class Outcome(NamedTuple):
 
 
 class _Tracebacks(logging.Handler):
-    """Log records with a traceback are faults of the code: expected failures are logged without."""
+    """Log records with a traceback are faults of the code: expected failures are logged without.
+
+    Warnings are judged also where none are shown, so the logger gets a level of its own.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.found: list[str] = []
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """Judge what the package logs in the block."""
+        logger = logging.getLogger("rocketmq_py")
+        level = logger.level
+        logger.setLevel(min(logging.WARNING, logger.getEffectiveLevel()))
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            logger.setLevel(level)
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and record.exc_info[1] is not None:
@@ -66,12 +84,11 @@ def _play(seed: int, scenario: str | None, *, keep_trace: bool) -> Outcome:
     random.seed(seed)
     world = World(seed, keep_trace=keep_trace)
     tracebacks = _Tracebacks()
-    logger = logging.getLogger("rocketmq_py")
-    logger.addHandler(tracebacks)
     try:
         play = SCENARIOS[name](world, chance)
         try:
-            world.loop.run(play.play())
+            with tracebacks.judging():
+                world.loop.run(play.play())
         except Stuck as e:
             play.ledger.find(str(e))
         findings = [*play.ledger.findings, *tracebacks.found, *world.loop.faults, *world.loop.unretrieved()]
@@ -80,6 +97,5 @@ def _play(seed: int, scenario: str | None, *, keep_trace: bool) -> Outcome:
             world.network.trace.lines or [],
         )  # fmt: skip
     finally:
-        logger.removeHandler(tracebacks)
         world.end()
         random.setstate(state)

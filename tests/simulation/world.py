@@ -173,7 +173,7 @@ class World:
 
     def add_name_server(self, **settings: Any) -> Server:
         config = NamesrvConfig(listen_port=9876, bind_address="10.0.0.1", **settings)
-        return self._add("ns", "10.0.0.1", lambda _: NameServer(config, clock=_wall_ms))
+        return self._add("ns", "10.0.0.1", lambda _: NameServer(config, clock=clock.wall_ms))
 
     def add_broker(self, name: str, ip: str, store: dict[str, Any], **settings: Any) -> Server:
         def make(server: Server) -> Broker:
@@ -184,7 +184,7 @@ class World:
             )  # fmt: skip
             access = AuthDispatcher(AccessSettings(), lambda: None, lambda _: None, CLUSTER)
             return SlowBroker(
-                config, StoreConfig(**_SMALL | store), _wall_ms, access=access, fs=server.disk,
+                config, StoreConfig(**_SMALL | store), clock.wall_ms, access=access, fs=server.disk,
                 workers=Steps(server.disk_delay),
             )  # fmt: skip
 
@@ -229,7 +229,3 @@ class World:
         for process in [*(server.process for server in self.servers.values()), *self.clients]:
             process.kill()
         self.loop.abandon()
-
-
-def _wall_ms() -> int:
-    return clock.wall_ns() // 1_000_000

@@ -38,6 +38,8 @@ class Ticker:
         self._slow_turns = slow_turns or SlowTurns()
         self._work = Background()
         self._failing: set[int] = set()
+        self._now = 0.0
+        """When the last job ended, or the turn began: each job begins when the one before has ended."""
 
     def start(self) -> None:
         """Start running the jobs; each one runs first after its ``first_ms``, or without one after its interval."""
@@ -54,6 +56,7 @@ class Ticker:
         while True:
             await asyncio.sleep(max(0.0, min(due) - loop.time()))
             now = loop.time()
+            self._now = time.monotonic()
             for index, job in enumerate(self._jobs):
                 if due[index] <= now:
                     due[index] = now + job.interval_ms / 1000
@@ -63,7 +66,6 @@ class Ticker:
     def _run_guarded(self, index: int, job: Job) -> bool:
         """Run a job and log if it fails; return True if it has more to do."""
         has_more = False
-        begin = time.monotonic()
         try:
             has_more = job.run() is True
         except Exception as e:  # noqa: BLE001 - the other jobs, and the next run of this one, must go on
@@ -75,5 +77,6 @@ class Ticker:
             if index in self._failing:
                 self._failing.discard(index)
                 _log.warning("%s works again", self._activities[index])
-        self._slow_turns.note(self._activities[index], time.monotonic() - begin)
+        begin, self._now = self._now, time.monotonic()
+        self._slow_turns.note(self._activities[index], self._now - begin)
         return has_more

@@ -214,9 +214,8 @@ class RequestDecoder:
     """
 
     def __init__(self, codes: Iterable[int]) -> None:
-        self._headers = {int(code): REQUEST_HEADERS.get(Code(code), NoHeader) for code in codes}
-        shapes = tuple(_shape(code, header) for code, header in self._headers.items())
-        self.decode = _two_ways(_union_decoder(shapes) if shapes else _refuse, self.convert)
+        self._headers, fast = _decoder_of(tuple(map(int, codes)))
+        self.decode = _two_ways(fast, self.convert)
         """Decode a frame to a request.
 
         :raises BadRequest: a required header field is missing or of the wrong type.
@@ -296,8 +295,14 @@ def _shape(code: int, header: type[Header]) -> type[Any]:
 
 
 @functools.cache
-def _union_decoder(shapes: tuple[type[Any], ...]) -> Any:
-    union: Any = shapes[0]
-    for shape in shapes[1:]:
-        union = union | shape
-    return msgspec.json.Decoder(union, strict=False).decode
+def _decoder_of(codes: tuple[int, ...]) -> tuple[dict[int, type[Header]], Callable[[bytes], Any]]:
+    """Return the header classes of request codes, and a function that decodes their JSON headers.
+
+    Cached, because every server with the same handlers uses the same.
+    """
+    headers = {code: REQUEST_HEADERS.get(Code(code), NoHeader) for code in codes}
+    union: Any = None
+    for code, header in headers.items():
+        shape = _shape(code, header)
+        union = shape if union is None else union | shape
+    return headers, _refuse if union is None else msgspec.json.Decoder(union, strict=False).decode

@@ -8,8 +8,9 @@ text of the object with sorted members (see :func:`object_key`).
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from rocketmq_py.errors import BadHeader
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
+_encode_as_given = msgspec.json.Encoder().encode
 
 _SPACE = re.compile(r"(?:\s+|/\*.*?\*/|//[^\n]*(?:\n|$))*", re.DOTALL)
 """White space and comments."""
@@ -175,6 +177,9 @@ class _Reader:
 
 
 _SCALARS = (str, int, float, bool, type(None))
+_NOT_RELAID = (b"null", b"\\", b'{":', b'[":', b',":', b':":')
+"""What a compact text must not have to be laid out as bytes: members to leave out, quotes within strings, and strings
+that begin with a colon."""
 _CONTROLS = {code: f"\\u{code:04x}" for code in range(32)}
 
 
@@ -214,13 +219,34 @@ def dumps_pretty(value: Any) -> bytes:
 
     Keys and None are treated as by :func:`dumps_java`.
     """
-    return _pretty(value, 0).encode()
+    return _laid_out(value) or _pretty(value, 0).encode()
+
+
+def _laid_out(value: Any) -> bytes | None:
+    """As :func:`dumps_pretty`, but in C: a third of the time for a table of topics. None if it cannot.
+
+    It cannot encode keys other than strings, and lays out only texts in which every quotation mark begins or ends a
+    string, and every one before a colon ends a name.
+    """
+    try:
+        compact = _encode_as_given(value)
+    except TypeError:
+        return None
+    if any(part in compact for part in _NOT_RELAID):
+        return None
+    text = msgspec.json.format(compact, indent=1).replace(b'": ', b'":')
+    indent = b"\n "
+    while indent in text:
+        indent = indent[:-1] + b"\t"
+        text = text.replace(indent[:-1] + b" ", indent)
+        indent += b" "
+    return text
 
 
 def _pretty(value: Any, depth: int) -> str:
     if isinstance(value, _SCALARS):
         return _encode(value).decode()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - most are dicts, Mapping asks in Python
         return _pretty_items(
             "{", [_pretty_member(k, v, depth + 1) for k, v in value.items() if v is not None], "}", depth
         )
@@ -230,8 +256,14 @@ def _pretty(value: Any, depth: int) -> str:
 
 
 def _pretty_member(key: Any, value: Any, depth: int) -> str:
-    name = _encode(key).decode() if isinstance(key, str) else _pretty_key(key, depth)
-    return f"{name}:{_encode(value).decode() if isinstance(value, _SCALARS) else _pretty(value, depth)}"
+    name = _quote(key) if type(key) is str else _pretty_key(key, depth)
+    return f"{name}:{value}" if type(value) is int else f"{name}:{_pretty(value, depth)}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _quote(name: str) -> str:
+    """The JSON string of a member's name; those of beans come again and again."""
+    return _encode(name).decode()
 
 
 def _pretty_key(key: Any, depth: int) -> str:
@@ -253,6 +285,14 @@ def pretty(value: Any, depth: int) -> str:
     return _pretty(value, depth)
 
 
-def pretty_object(members: Mapping[str, str], depth: int) -> str:
-    """Join members, whose values are encoded already with ``depth + 1``, to an object in PrettyFormat."""
-    return _pretty_items("{", [f"{_encode(name).decode()}:{text}" for name, text in members.items()], "}", depth)
+def pretty_object(members: Mapping[Any, str], depth: int) -> str:
+    """Join members, whose values are encoded already with ``depth + 1``, to an object in PrettyFormat.
+
+    Keys are treated as by :func:`dumps_java`.
+    """
+    return _pretty_items("{", [f"{_key(name)}:{text}" for name, text in members.items()], "}", depth)
+
+
+def pretty_array(items: Iterable[str], depth: int) -> str:
+    """Join items, which are encoded already with ``depth + 1``, to an array in PrettyFormat."""
+    return _pretty_items("[", list(items), "]", depth)

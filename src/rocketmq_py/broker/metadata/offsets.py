@@ -129,8 +129,12 @@ class ConsumerOffsets:
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Return the offset of a pending reset; without one the committed offset, -1 if there is none."""
         key = f"{topic}@{group}"
-        reset = self._resets.get(key, {}).get(queue_id)
-        return self.table.get(key, {}).get(queue_id, NOT_FOUND) if reset is None else reset
+        if self._resets:
+            reset = self._resets.get(key, {}).get(queue_id)
+            if reset is not None:
+                return reset
+        queues = self.table.get(key)
+        return NOT_FOUND if queues is None else queues.get(queue_id, NOT_FOUND)
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Store the offset after a group's last pull, for statistics; it is not written to disk."""

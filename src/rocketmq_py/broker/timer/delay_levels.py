@@ -141,6 +141,8 @@ class DelayService:
     def used_levels(self) -> list[int]:
         """The levels that have or had messages, ascending."""
         used = self._store.queue_ids(names.SCHEDULE_TOPIC, map(queue_of, self._levels.levels))
+        if not used:
+            return []
         return [level for level in self._levels.levels if queue_of(level) in used]
 
     @property

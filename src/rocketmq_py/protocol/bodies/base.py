@@ -16,6 +16,7 @@ from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.integers import Int64
 
 _NULL = b"null"
+_NESTED = frozenset((dict, list))
 
 
 class Body(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
@@ -63,7 +64,7 @@ def without_nulls(value: Any) -> Any:
     """Return a parsed JSON value without the members that are None, at every depth."""
     if isinstance(value, dict):
         return {
-            k: without_nulls(v) if isinstance(v, dict | list) else v for k, v in value.items() if v is not None
+            k: without_nulls(v) if type(v) in _NESTED and v else v for k, v in value.items() if v is not None
         }  # fmt: skip
     if isinstance(value, list):
         return [without_nulls(v) for v in value]

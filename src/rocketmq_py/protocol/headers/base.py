@@ -6,7 +6,9 @@ decodes it in C: as part of a JSON header (:mod:`rocketmq_py.protocol.requests`)
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
+from operator import attrgetter
 from typing import Any, Self
 
 import msgspec
@@ -22,12 +24,15 @@ class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 
     def to_ext(self) -> dict[str, str]:
         """Return the header fields as strings, by wire name."""
-        ext: dict[str, str] = {}
-        for name, wire_name in _fields(type(self)):
-            value = getattr(self, name)
-            if value is not None:
-                ext[wire_name] = value if type(value) is str else _text(value)
-        return ext
+        fields = _fields(type(self))
+        if fields is None:
+            return {}
+        values, wire_names = fields
+        return {
+            wire_name: value if type(value) is str else _text(value)
+            for wire_name, value in zip(wire_names, values(self), strict=True)
+            if value is not None
+        }
 
     @classmethod
     def from_ext(cls, ext: dict[str, str]) -> Self:
@@ -42,8 +47,12 @@ class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 
 
 @cache
-def _fields(cls: type[Header]) -> tuple[tuple[str, str], ...]:
-    return tuple(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
+def _fields(cls: type[Header]) -> tuple[Callable[[Header], Iterable[Any]], tuple[str, ...]] | None:
+    """Return a function that reads all fields of a header, and their wire names; None if it has no fields."""
+    names = cls.__struct_fields__
+    if len(names) > 1:
+        return attrgetter(*names), cls.__struct_encode_fields__
+    return (lambda header: [getattr(header, names[0])], cls.__struct_encode_fields__) if names else None
 
 
 def _text(value: Any) -> str:

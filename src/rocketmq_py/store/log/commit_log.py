@@ -195,6 +195,13 @@ class CommitLog:
             return None
         return buffer[at : at + size]
 
+    def has(self, offset: int, size: int) -> bool:
+        """Return True if one file of the log has ``size`` bytes at an offset; does not read them."""
+        start = offset - offset % self.file_size
+        if start not in self._files and start not in self.starts:
+            return False
+        return 0 <= size <= min(self.end, start + self.file_size) - offset
+
     def view(self, offset: int, most: int) -> memoryview | None:
         """Return a view of at most ``most`` bytes from an offset on, within one file; None if there are none."""
         if offset >= self.end:

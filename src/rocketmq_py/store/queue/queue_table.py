@@ -71,6 +71,11 @@ class QueueTable:
         self.by_key[queue.topic, queue.queue_id] = queue
         self._ids.setdefault(queue.topic, set()).add(queue.queue_id)
 
+    def ids_of(self, topic: str, wanted: Iterable[int]) -> set[int]:
+        """Of some ids those that queues of a topic have."""
+        ids = self._ids.get(topic)
+        return ids.intersection(wanted) if ids else set()
+
     def _has_entries_of(self, queue: ConsumeQueue) -> bool:
         found = self.by_key.get((queue.topic, queue.queue_id))
         return found is not None and found.entry_queue is queue
