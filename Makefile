@@ -66,8 +66,8 @@ check: $(VENV)/.dev ## style, types, import layers, generated files, the unit te
 	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/coverage run -m pytest -q --numprocesses auto \
 		--hypothesis-profile quick -m "not long" tests/unit tests/property
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage json --quiet -o .coverage.json
-	$(BIN)/python tools/coverage_floors.py .coverage.json
+	$(BIN)/coverage json --quiet -o .coverage-floors.json
+	$(BIN)/python tools/coverage_floors.py .coverage-floors.json
 
 .PHONY: docs
 docs: $(VENV)/.docs ## the documentation into site/; broken links and undocumented public names are errors
