@@ -53,7 +53,7 @@ test-long: $(VENV)/.dev ## the tests that take minutes each: moves between broke
 	$(BIN)/python -m pytest -m long --durations 0
 
 .PHONY: check
-check: $(VENV)/.dev ## style, types, import layers, generated files, coverage of the pure packages by their own tests
+check: $(VENV)/.dev ## style, types, import layers, generated files, the unit tests and how much of each package they run
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -63,9 +63,11 @@ check: $(VENV)/.dev ## style, types, import layers, generated files, coverage of
 		if cargo clippy --version && cargo fmt --version; then cargo fmt --check; \
 		PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked -- --deny warnings; fi; fi
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q --hypothesis-profile quick $(addprefix tests/unit/,wire protocol core) \
-		$(addprefix tests/property/test_,allocation.py peer.py processqueue.py sql92.py trace.py)
-	$(BIN)/coverage report
+	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/coverage run -m pytest -q --numprocesses auto \
+		--hypothesis-profile quick -m "not long" tests/unit tests/property
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage json --quiet -o .coverage-floors.json
+	$(BIN)/python tools/coverage_floors.py .coverage-floors.json
 
 .PHONY: docs
 docs: $(VENV)/.docs ## the documentation into site/; broken links and undocumented public names are errors

@@ -175,7 +175,7 @@ class MessageStore:
         self._ends = QueueEndsFile(fs, layout.queue_ends)
         recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint, self._ends)
         try:
-            end = recovery.run(clean=clean, torn_anywhere=torn_anywhere)
+            end = recovery.run(clean=clean, torn_anywhere=torn_anywhere, is_slave=self._is_slave)
         except OSError as e:
             raise StoreCorrupt(f"{layout.root} cannot be recovered: {e}") from e
         self._reader = Reader(config, self._commit_log, self._index)

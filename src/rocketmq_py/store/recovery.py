@@ -62,11 +62,12 @@ class Recovery:
         self.failure: OSError | None = None
         """Error of the last failed write of entries or keys, such as of a full disk; they are kept in memory."""
 
-    def run(self, *, clean: bool, torn_anywhere: bool = False) -> int:
+    def run(self, *, clean: bool, torn_anywhere: bool = False, is_slave: bool = False) -> int:
         """Recover the store and return the end of the log.
 
         :param clean: whether the store was closed cleanly.
         :param torn_anywhere: whether the written part of the log can end at any byte, as in the store of a slave.
+        :param is_slave: whether a master sends again what the log has lost at its end, with the same queue offsets.
         :raises StoreCorrupt: files contradict the configuration.
         :raises OSError: the disk fails.
         """
@@ -99,7 +100,8 @@ class Recovery:
         self._queues.damaged.clear()
         ends = {} if not clean else {key: queue.next_offset for key, queue in self._queues.by_key.items()}
         self._truncate(scan, erase=not clean or scan.reason is not None)
-        self._keep_ends(ends)
+        if not is_slave:
+            self._keep_ends(ends)
         return scan.end
 
     # -- missing files of the log

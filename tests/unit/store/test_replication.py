@@ -15,7 +15,7 @@ from rocketmq_py.store.write.records import Arrival
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records
 from tests.examples import examples
-from tests.unit.store.helpers import SMALL, Stores, fill, numbers, read_queue, record
+from tests.unit.store.helpers import SMALL, Stores, fill, flush, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 ROOT = Path("/store")
@@ -325,3 +325,35 @@ def test_bytes_fill_a_file_to_its_last_one_and_no_further(masters, slaves) -> No
     replica.append(12288, b"b")
     assert slaves.fs.names(slave.layout.commit_log) == [f"{at:020d}" for at in (8192, 12288)]
     assert slaves.fs.allocated[0] == (slave.layout.commit_log / f"{8192:020d}", 0, 4096)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_slave_gets_again_what_is_damaged(masters, slaves, clean) -> None:
+    """Its log ends at the damage, and its queues too: the records that come again have the same offsets."""
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    done = fill(master, 12)
+    replicate(master, slave)
+    flush(slave)
+    if clean:
+        slave.close()
+        slaves.fs.remove_tree(slave.layout.consume_queue)
+    else:
+        slaves.crash()
+        slaves.fs.remove(slave.layout.checkpoint)
+    slaves.fs.nodes[slave.layout.commit_log / f"{0:020d}"].content[done[5].physical_offset + 90] ^= 0xFF
+    slave = slaves.open(is_slave=True)
+    assert slave.replica.end == done[5].physical_offset
+    assert slave.queue_range("T", 0) == (0, 5)
+    replicate(master, slave)
+    assert numbers(read_queue(slave)) == list(range(12))
+
+
+def test_a_message_whose_body_is_damaged_is_replicated_as_it_is(masters, slaves) -> None:
+    """Consumers find the damage, and all later messages are whole."""
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    done = fill(master, 5)
+    data = bytearray(master.log_view(0, 4096) or b"")
+    data[done[1].physical_offset + 90] ^= 0xFF
+    slave.replica.append(0, data)
+    slave.replica.dispatch()
+    assert slave.queue_range("T", 0) == (0, 5)

@@ -538,6 +538,7 @@ def test_what_is_loaded_of_a_file_and_its_journals(caplog: pytest.LogCaptureFixt
         "a file with all of the first": ({"counter": 3}, (first, second), {"a": 4}, False, ""),
         "a file with all of both": ({"counter": 4}, (first, second), {"a": 1}, False, ""),
         "a file of another program": ({"counter": 7}, (first,), {"a": 1}, False, f"{JOURNAL} is ignored"),
+        "a begin of another file": ({"counter": 7}, (line(1),), {"a": 1}, False, f"{JOURNAL} is ignored"),
         "an older journal of another file": (version, (first, apart), {"a": 3, "b": 1}, False, f"{OTHER} is ignored"),
         "journals of another file": ({"counter": 8}, (apart, first), {"a": 1, "b": 9}, False, f"{OTHER} is ignored"),
         "an empty journal": (version, (bytes(9),), {"a": 1}, True, ""),

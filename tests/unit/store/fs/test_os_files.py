@@ -108,6 +108,16 @@ def test_small_files_are_replaced_atomically(fs, tmp_path):
     assert 0 < fs.used_ratio(tmp_path) < 1
 
 
+def test_descriptor_0_is_closed_as_any_other(monkeypatch):
+    """It is the first free one where standard input is closed."""
+    closed = []
+    monkeypatch.setattr(os_files.os, "close", closed.append)
+    lock = os_files.OsLock(0)
+    lock.release()
+    lock.release()
+    assert closed == [0]
+
+
 def test_a_lock_excludes_all_processes(fs, tmp_path):
     path = tmp_path / "store" / "lock"
     held = fs.lock(path)

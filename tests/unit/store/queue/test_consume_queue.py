@@ -112,6 +112,14 @@ def test_reads_across_files_and_tail() -> None:
     assert [one.next_file(offset) for offset in (0, 3, 4, 11)] == [4, 4, 8, 12]
 
 
+def test_a_part_of_an_entry_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _ = filled(3)
+    content = raw(*map(entry, range(3)))
+    for size, count in ((0, 0), (19, 0), (20, 1), (59, 2), (60, 3)):
+        monkeypatch.setattr(ConsumeQueue, "read", lambda *_, size=size: content[:size])
+        assert list(one.entries(0, 3)) == [entry(number) for number in range(count)]
+
+
 def test_a_read_ends_at_a_missing_file() -> None:
     one, fs = filled(10)
     one._files.remove(FOLDER / NAMES[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from struct import pack
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.lost_parts import LostPart
 from rocketmq_py.store.log.scan import Found
+from rocketmq_py.store.queue import queue_table
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.lost_messages import lost_messages, offsets_between
@@ -31,6 +33,7 @@ class World:
 
     def __init__(self, indexed_to: int = 0) -> None:
         fs, layout = MemoryFileSystem(), StoreLayout(Path("/store"))
+        self.fs = fs
         self.queues = QueueTable(fs, layout, SMALL, lambda topic: topic == "B", lambda _: NOW, ByHand())
         self.index = MessageIndex(fs, layout, SMALL, Clock())
         self.commits = 0
@@ -148,6 +151,17 @@ def test_a_queue_that_is_rebuilt_begins_again_at_offset_0() -> None:
         for number, offset in ((0, 0), (1, 1), (2, 0), (3, 1)):
             world.take(number, queue_offset=offset)
         assert [entry[0] for entry in world.entries()] == entries
+
+
+def test_entries_of_a_replaced_queue_are_not_written_behind_the_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_table, "_SPILL_AT", 20)
+    world = World()
+    world.queues.damaged["T", 0] = "lost"
+    for number, offset in ((0, 0), (1, 1), (2, 0)):
+        world.take(number, queue_offset=offset)
+    world.commit()
+    content = world.fs.read(Path("/store/consumequeue/T/0") / ("0" * 20))
+    assert content == pack(">qiq", 200, SIZE, TAG_A).ljust(400, b"\0")
 
 
 def test_queue_offsets_that_cannot_be_are_left_out(caplog: pytest.LogCaptureFixture) -> None:

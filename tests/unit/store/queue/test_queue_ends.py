@@ -10,6 +10,7 @@ import pytest
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.queue import queue_table
+from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.wire.batch import encode_batch
@@ -359,3 +360,8 @@ def test_verify_notes_lost_offsets(disk_stores):
     of_queue = [found for found in report.findings.listed() if found.place == "consume queue T-0"]
     assert [found.severity for found in of_queue] == ["note"]
     assert of_queue[0].what == "offsets 29 to 29 have no messages: the log has lost them"
+
+
+def test_without_a_file_nothing_is_known(stores):
+    ends = QueueEndsFile(stores.fs, stores.root / "queueends").load()
+    assert (ends.log_begin, ends.file_size, ends.batch_file_size, ends.queues) == (-1, 0, 0, [])

@@ -282,9 +282,11 @@ def test_a_removed_topic_leaves_what_is_not_of_its_queues(caplog):
     queues.load(0)
     fs.write(path_of("T", 0).parent / "notes", b"x")
     fs.write(Path("/store/batchconsumequeue/T/1") / f"{0:020d}", b"of a former batch queue")
-    queues.remove_topic("T")
-    queues.remove_topic("T")
+    removal = queues.remove_topic("T")
+    assert list(queues.remove_topic("T")) == []
     assert list(queues.by_key) == [("U", 0)]
+    assert path_of("T", 1) in fs.nodes, "a step for each queue"
+    assert len(list(removal)) == 2
     assert queues.of_topic("T") == []
     assert sorted(str(path) for path in fs.nodes) == ["/store/consumequeue/T/0/notes", str(path_of("U", 0))]
     assert "notes is not a consume queue file and stays" in caplog.text

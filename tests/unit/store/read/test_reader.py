@@ -206,6 +206,22 @@ def test_messages_of_a_removed_file_are_skipped(stores):
     assert (nothing.status, nothing.next_offset) == (GetStatus.MESSAGE_WAS_REMOVING, 30)
 
 
+def test_messages_of_the_first_file_are_skipped_when_it_was_removed(stores):
+    """Before a clean-up has raised the minimum of the queue: none of them counts as damaged."""
+    store = stores.open()
+    fill(store, 30, size=400)
+    store._commit_log.remove(0)
+    first = next(i for i, e in enumerate(store.queue_entries("T", 0, 0, 30)) if e[0] >= 4096)
+    for offset in (0, first - 1):
+        found = store.get("T", 0, offset, 4)
+        assert (numbers(decode_records(found.body)), found.damaged) == (list(range(first, first + 4)), ())
+    queue = store._queues.by_key["T", 0]
+    right = queue.entry(first + 3)
+    queue.replace_entry(first + 3, 7, 100, 0)
+    found = store.get("T", 0, first, 9)
+    assert (found.count, found.damaged, queue.entry(first + 3)) == (9, (), right), "a wrong entry is rebuilt"
+
+
 def test_reads_over_file_boundaries_of_queue_and_log(stores):
     store = stores.open()
     fill(store, 100, size=200)
@@ -355,6 +371,8 @@ def test_the_limits_of_a_read_hold_to_the_byte(stores):
                         if (found.count, found.next_offset, is_far) != (count, 3 + count, not is_near):
                             wrong.append((is_near, asked, limit, bulk, sorted(how), found.count, found.suggest_slave))
     assert wrong == []
+    usual = reader_of(store).get(queue, 0, 40, None, None, None)
+    assert (usual.count, type(usual.body)) == (32, bytes), "neither in bulk nor as a view"
 
 
 def test_a_read_has_at_most_128_mib():

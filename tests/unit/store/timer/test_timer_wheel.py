@@ -234,6 +234,14 @@ def test_slots_are_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         assert wheel.pointing_beyond(10_000) == {10_000}
 
 
+def test_only_entries_before_the_end_are_read() -> None:
+    fs = MemoryFileSystem()
+    log, _ = log_of(fs)
+    places = [log.append(unit(number)) for number in range(4)]
+    log.end = places[2]
+    assert [log.read(place) is None for place in (*places, -UNIT_SIZE)] == [False, False, True, True, True]
+
+
 def test_entries_that_cannot_be_are_none() -> None:
     good = TimerUnit(-1, 1, 10_000, 1_000, 300, 77, 5)
     cases = [
@@ -312,6 +320,7 @@ def test_entries_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_to_sync_are_those_written_since() -> None:
     log, _ = log_of(MemoryFileSystem())
     assert log.is_empty
+    assert log.read(0) is None
     for number in range(2 * PER_FILE + 1):
         log.append(unit(number))
     assert not log.is_empty

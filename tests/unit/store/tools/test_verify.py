@@ -362,3 +362,17 @@ def test_findings_per_place_are_bounded():
         findings.problem("a", str(i))
     assert [one.what for one in findings.listed()] == ["0", "1", "2", "3", "4", "and 95 more", "fine"]
     assert findings.problems == 100
+
+
+def test_index_entries_behind_the_log_are_told(disk_stores):
+    root = written(disk_stores)
+    path = max((root / "index").iterdir())
+    count = unpack_from(">i", path.read_bytes(), 36)[0]
+    damage(path, 40 + 64 + 20 * (count - 1) + 4, pack(">q", 1 << 40))
+    for text, severity in ((None, "problem"), (b"", "note")):
+        if text is not None:
+            (root / "abort").write_bytes(text)
+        found = [one for one in check(root).findings.listed() if one.place == str(path)]
+        assert [(one.severity, one.what) for one in found] == [
+            (severity, "has an entry for 1099511627776, beyond the end of the log"),
+        ]  # fmt: skip

@@ -5,14 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from struct import pack, unpack_from
 
+import msgspec
 import pytest
 
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreNotWritable
 from rocketmq_py.model import RecordHead
 from rocketmq_py.store import NewBatch, StoreConfig
 from rocketmq_py.store.write.batches import uniform_messages
+from rocketmq_py.store.write.records import KindTarget
 from rocketmq_py.wire.batch import encode_batch
-from rocketmq_py.wire.java_hash import tags_code
+from rocketmq_py.wire.java_hash import string_hash, tags_code
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
 from tests.unit.store.helpers import CLIENT, HOST, NOW, SMALL, fill, numbers, read_queue, record
 
@@ -363,3 +365,84 @@ def test_a_batch_with_a_message_that_is_too_large_leaves_the_log_as_it_is(stores
         )
     store.commit_pending()
     assert store.max_physical_offset == end
+
+
+# -- sends appended together by compiled code
+
+
+class Run:
+    """Compiled code that notes what it is given, and appends what the test says."""
+
+    def __init__(self, appended):
+        self.appended, self.given = appended, None
+
+    def append(self, *given):
+        self.given = given
+        return self.appended
+
+
+def test_a_run_is_appended_behind_what_is_pending(stores):
+    config = msgspec.structs.replace(SMALL, mapper_file_size_batch_consume_queue=460)
+    store = stores.open(config, is_batched=lambda topic: topic == "B")
+    done = [store.append(record(0)), store.append(record(0, queue_id=1)), store.append(record(0, topic="B"))]
+    end = done[-1].physical_offset + done[-1].size
+    queues = [store._queues.by_key["T", queue_id] for queue_id in (1, 0)]
+    kinds = [
+        KindTarget("T", 1, 0, 97), None, KindTarget("T", 0, 1, 98), KindTarget("T", 1, 2, 99), KindTarget("B", 0, 0, 1),
+        KindTarget("U", 0, 0, 1),
+    ]  # fmt: skip
+    entries = [[end, 10, 97, end + 10, 10, 99], [end + 20, 5, 98]]
+    prefix = string_hash("T#")
+    run = Run((5, b"r" * 25, entries, [prefix, b"key", end, NOW], "answers"))
+    assert store.append_run(run, 2, kinds, CLIENT, b"suffix") == (5, "answers")
+    begin, targets, given, hosts, suffix, place, limits = run.given
+    assert (begin, suffix, limits) == (2, b"suffix", (2000, 32767))
+    assert targets == [(0, 0, 97), None, (1, 1, 98), (0, 2, 99), None, None]
+    assert given == [(queue.queue_id, -626843481, b"\x01T", 1, prefix) for queue in queues]
+    assert hosts == (CLIENT, HOST)
+    assert place == (NOW, end, 4096 - 8 - end)
+    assert [queue.next_offset for queue in queues] == [3, 2]
+    assert [one.topic for one in store._writer.touched] == ["T", "T", "B"]
+    assert store.append(record(1)).physical_offset == end + 25
+    store.commit_pending()
+    assert store.queue_entries("T", 1, 1, 9) == [(end, 10, 97), (end + 10, 10, 99)]
+    assert store.message_at(end, 48) is not None
+    assert stores.fs.read(store.layout.commit_log / f"{0:020d}")[end : end + 25] == b"r" * 25
+    assert store._index.query("T", "key", 9, 0, NOW) == [end]
+    run = Run((1, b"r" * 5, [[end, 5, 1]], [], "more"))
+    assert store.append_run(run, 0, kinds[:1], CLIENT, b"") == (1, "more")
+    assert [queue.queue_id for queue in store._writer.touched] == [1], "once for each write"
+    assert store.queue_range("T", 1) == (0, 4)
+
+
+def test_a_run_is_left_to_single_appends_where_it_does_not_fit(stores):
+    store = stores.open()
+    run = Run(None)
+    kinds = [KindTarget("T", 0, 0, 1)]
+    assert store.append_run(run, 0, kinds, CLIENT, b"") is None
+    assert run.given is None, "no file is open"
+    store.append(record(0))
+    assert store.append_run(run, 0, kinds, pack_host("2001:db8::7", 1), b"") is None
+    assert run.given is None
+    assert store.append_run(run, 0, kinds, CLIENT, b"") is None
+    assert run.given is not None
+    store._writer.refuse("x")
+    run.given = None
+    assert store.append_run(run, 0, kinds, CLIENT, b"") is None
+    assert run.given is None
+    assert store.queue_range("T", 0) == (0, 1)
+
+
+def test_a_full_file_has_room_for_no_run(stores):
+    overhead = 88 + 2 + 2
+    properties = b"K\x01v\x02"
+    run = Run(None)
+    for rest, asked in ((1, True), (0, False)):
+        store = type(stores)(stores.root, type(stores.fs)()).open()
+        store.append(record(0, body=b"x" * 2000, properties=properties))
+        store.append(record(0, body=b"x" * (4088 - rest - 2000 - 2 * (overhead + 4)), properties=properties))
+        run.given = None
+        store.append_run(run, 0, [KindTarget("T", 0, 0, 1)], CLIENT, b"")
+        assert (run.given is not None) is asked
+        assert not asked or run.given[5][2] == rest
+        store.close()
