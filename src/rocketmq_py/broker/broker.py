@@ -41,6 +41,7 @@ _FIRST_CLEAN_MS = 60_000
 _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
 _MAPPINGS_MS = 300_000
+_SCRUB_MS = 1_000
 _LAST_SECONDS = 3.0
 """How long an orderly stop waits for slaves to copy the rest of the log. A Java broker sleeps for the same time."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
@@ -84,7 +85,7 @@ class Broker:
         self.port = config.listen_port
         self._clock = clock
         self._tls = tls
-        self._access = access
+        self._access = self._used_access = access
         self._services: Services | None = None
         self._server: Server | None = None
         self._ticker: Ticker | None = None
@@ -117,6 +118,7 @@ class Broker:
         call_soon = asyncio.get_running_loop().call_soon
         client_tls = self._tls.client_context() if self._tls is not None else None
         access = self._access or open_access(AccessSettings(), config.store_root, config.broker_cluster_name)
+        await access.saved()  # the first users
         services = Services(
             config,
             self.store_config,
@@ -150,7 +152,7 @@ class Broker:
             await server.stop()
             services.close()
             raise
-        self._services, self._server = services, server
+        self._services, self._server, self._used_access = services, server, access
         self._ticker = Ticker([*self._jobs(services), Job(_LIMITS_MS, lambda: self._limit(server))], slow_turns)
         self._ticker.start()
         try:
@@ -211,6 +213,7 @@ class Broker:
             Job(_CATCH_UP_MS, services.catch_up),
             Job(self.store_config.clean_resource_interval, services.clean_store, _FIRST_CLEAN_MS),
             Job(_MAPPINGS_MS, services.clean_mappings),
+            Job(_SCRUB_MS, services.scrubber.tick),
         ]
 
     async def stop(self) -> None:
@@ -233,15 +236,25 @@ class Broker:
             await services.mapping_clean_up.stop()
             await services.forwarder.stop()
             await services.acting.stop()
+            await services.scrubber.stop()
             await services.registration.stop()
             services.pull_request_hold.release()
             services.pop.release()
             await self._server.stop()
+            await self._save_access()
             await services.replication.hand_over(_LAST_SECONDS)
             await services.replication.stop()
         finally:
             services.close()
         _log.info("broker %s has stopped", self.config.broker_name)
+
+    async def _save_access(self) -> None:
+        """Wait until changes of users and permissions are on disk whose requests were cancelled."""
+        try:
+            if self._used_access is not None:
+                await self._used_access.saved()
+        except OSError as e:
+            _log.error("users and permissions are not completely on disk: %s", e)
 
     async def _go_away(self, server: Server, services: Services) -> None:
         """Send producers to other brokers, then let slaves copy the rest, within ``shutdown_wait_time_seconds``."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.live_settings import LiveSettings
+from rocketmq_py.broker.scrubber import Scrubber
 from rocketmq_py.broker.stats import Stats, three_rates
 from rocketmq_py.broker.timer.delay_levels import DelayService
 from rocketmq_py.broker.timer.timers import RATE_MS, Timers
@@ -40,13 +41,14 @@ class RuntimeInfo:
     :param fs: the file system of the store.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it reports about
         self, settings: LiveSettings, role: Role, store: MessageStore, stats: Stats, delay: DelayService,
         timers: Timers,
-        clock: Callable[[], int], slow_turns: SlowTurns, fs: FileSystem,
+        clock: Callable[[], int], slow_turns: SlowTurns, fs: FileSystem, *, scrubber: Scrubber,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._slow_turns = slow_turns
+        self._scrubber = scrubber
         self._settings = settings
         self._role = role
         self._store = store
@@ -68,6 +70,18 @@ class RuntimeInfo:
             **self._schedule(),
             **self._waiting(),
             **self._turns(),
+            **self._scrub(),
+        }
+
+    def _scrub(self) -> dict[str, str]:
+        """What the check of the store found (``scrubBytesPerSecond``); keys that Java brokers do not have."""
+        counts = self._scrubber.counts
+        return {
+            "scrubbedBytes": str(counts.bytes),
+            "scrubbedRecords": str(counts.records),
+            "scrubDamages": str(counts.damages),
+            "scrubRebuiltEntries": str(counts.entries_rebuilt),
+            "scrubPasses": str(counts.passes),
         }
 
     def _turns(self) -> dict[str, str]:

@@ -59,6 +59,7 @@ from rocketmq_py.broker.pull.slave_pull import SlavePullService
 from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.records.message_properties import PropertyWriter
 from rocketmq_py.broker.runtime_info import RuntimeInfo
+from rocketmq_py.broker.scrubber import Scrubber
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
 from rocketmq_py.broker.send.half_messages import HalfMessageCache
 from rocketmq_py.broker.send.reply_messages import ReplyService
@@ -143,6 +144,7 @@ class Services:
             on_arrival=self._arrived_at_slave if config.is_slave else self._arrived, on_written=self._written,
             accelerator=installed(), workers=workers,
         )  # fmt: skip
+        self.scrubber = Scrubber(self.store, self.slices, clock)
         self._config_thread = self.store.workers.executor("rocketmq-config")
         self.saver = ConfigFileSaver(self._config_thread)
         self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)
@@ -236,8 +238,9 @@ class Services:
         )
         readers = [store.workers.executor(f"rocketmq-read-{number}") for number in range(THREADS)]
         self.cold_pulls = ColdPulls(
-            self.pull_service, store.load, self.keep_hold, readers, lambda: config.pull_thread_pool_queue_capacity
-        )
+            self.pull_service, store.load, self.keep_hold, readers, lambda: config.pull_thread_pool_queue_capacity,
+            store.commit_pending,
+        )  # fmt: skip
 
     def _make_transactions(self) -> None:
         config, store, clock = self._config, self.store, self._clock
@@ -283,8 +286,9 @@ class Services:
         """Create a router with the handlers of all requests of this broker, and the handlers ``others``."""
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(
-            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns, self._fs
-        )
+            self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns, self._fs,
+            scrubber=self.scrubber,
+        )  # fmt: skip
         return Router(
             self._send_handlers(),
             ReplyHandlers(self.reply_service),
@@ -464,7 +468,9 @@ class Services:
             self.route_client.close()
             self.saver.close()
             self.cold_pulls.close()
+            self.scrubber.close()
             self.delay.close()
+            self.pop.close()
             self.store.close()
 
     # -- events

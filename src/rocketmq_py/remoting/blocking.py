@@ -76,7 +76,7 @@ class BlockingConnection:
         self._credentials = credentials
         self._read_size = read_size
         self._socket = sock
-        self._peer: Peer[bool] = Peer()
+        self._peer: Peer[None] = Peer()
         self._arrived: deque[Reply] = deque()
         self._heard = False
         self._ticks = 0
@@ -122,7 +122,7 @@ class BlockingConnection:
         opaques: list[int] = []
         frames: list[bytes] = []
         for code, ext, body in requests:
-            opaque = self._peer.add(True)
+            opaque = self._peer.add(None)
             opaques.append(opaque)
             fields = ext if self._credentials is None else self._credentials.signed(ext, body)
             frames.append(encode_command(Command(code, opaque, ext=fields, body=body)))
@@ -180,7 +180,7 @@ class BlockingConnection:
         :raises RequestTimeout: no answer by the deadline.
         :raises ConnectionLost: the connection is closed or breaks.
         """
-        self._write(framed(self._peer.add(True)), deadline)
+        self._write(framed(self._peer.add(None)), deadline)
         arrived = self._arrived
         try:
             self._read()

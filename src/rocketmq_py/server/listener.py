@@ -30,7 +30,7 @@ _SWEEPS_PER_TIMEOUT = 8
 _BACKLOG = 1024
 _DRAIN_SECONDS = 1.0
 
-_PORT_FAULTS = {
+_PORT_FAULTS: dict[int | None, str] = {
     errno.EADDRINUSE: "another process listens there; stop it or choose another port (0 picks a free one)",
     errno.EACCES: "this user may not listen there; choose a port above 1023",
     errno.EADDRNOTAVAIL: "this machine has no such address; choose one of its own, 127.0.0.1 or 0.0.0.0",
@@ -137,7 +137,7 @@ class Server:
                 return await self._listen_with_tls(port, self._tls_contexts)
             return await self._listen_plain(port)
         except OSError as e:
-            why = _PORT_FAULTS.get(e.errno or 0, e.strerror or str(e))
+            why = _PORT_FAULTS.get(e.errno, e.strerror or str(e))
             raise ConfigError(f"cannot listen on {self.host}:{port}: {why}") from e
 
     async def _listen_plain(self, port: int) -> int:
@@ -171,8 +171,9 @@ class Server:
         sockets: list[socket.socket] = []
         try:
             for family, host in families:
-                sockets.append(socket.create_server((host, port), family=family, backlog=_BACKLOG))
-                port = int(sockets[0].getsockname()[1])
+                sock = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+                sockets.append(sock)
+                port = int(sock.getsockname()[1])
         except OSError as e:
             if sockets and e.errno == errno.EADDRNOTAVAIL:  # "localhost" is ::1, too, also where there is no IPv6
                 return sockets
@@ -197,7 +198,6 @@ class Server:
         """Stop listening, wait up to a second for handlers, close all connections. Repeated calls have no effect."""
         if self._sweep is not None:
             self._sweep.cancel()
-            self._sweep = None
         self._loop_monitor.stop()
         for listener in self._listeners:
             listener.close()

@@ -64,13 +64,11 @@ class Peer:
 
     def write(self, frame: bytes) -> None:
         """Send the bytes of whole frames; drop them if the connection is closed."""
-        if not self.closed:
-            self._write(frame)
+        self._write(frame)
 
     def close(self) -> None:
         """Close the connection after all written bytes have been sent."""
-        if not self.closed:
-            self._close()
+        self._close()
 
     def send(self, command: Command) -> None:
         """Send a one-way request to the client; drop it if the connection is closed."""
@@ -106,7 +104,8 @@ class Peer:
     def lost(self) -> None:
         """Mark the connection as closed and fail all pending requests with ConnectionLost."""
         self.closed = True
-        # The functions given to the constructor may refer to the connection: without them no reference cycle is left.
+        # What is written from now on is dropped. The functions given to the constructor may refer to the connection:
+        # without them no reference cycle is left.
         self._write, self._close = _drop, _do_nothing
         for waiter in self.calls.abandon():
             if not waiter.done():

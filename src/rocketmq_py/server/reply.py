@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from types import NoneType
-from typing import Annotated, Any, NamedTuple, TypeAlias, cast, get_args, get_origin
+from typing import Any, NamedTuple, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -157,10 +157,8 @@ def _as_text(field: msgspec.structs.FieldInfo) -> str:
     return f"None if {value} is None else {text}" if NoneType in kinds else text
 
 
-def _kinds(annotation: Any) -> frozenset[type]:
-    """Return the types of a field without their bounds: int and NoneType for ``Annotated[int, ...] | None``."""
-    if get_origin(annotation) is Annotated:
-        return _kinds(get_args(annotation)[0])
+def _kinds(annotation: Any) -> frozenset[Any]:
+    """Return the types of a field: int, its bounds and NoneType for ``Annotated[int, ...] | None``."""
     if get_args(annotation):
         return frozenset().union(*map(_kinds, get_args(annotation)))
     return frozenset({annotation})

@@ -31,12 +31,13 @@ from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.read.read_ahead import ReadAhead
 from rocketmq_py.store.read.reader import Accepts, MessageFilter, Reader
+from rocketmq_py.store.read.scrub import Scrub
 from rocketmq_py.store.read.tag_search import offsets_by_tag
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
-from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
+from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig, delay_levels
 from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.records import (
     Appended,
@@ -462,6 +463,19 @@ class MessageStore:
         """
         return ReadAhead(self.load, self.new_residency, self.workers.executor(f"rocketmq-{name}"))
 
+    def new_scrub(self) -> Scrub:
+        """Return what checks the records of the open store and their consume queue entries."""
+
+        def find_queue(topic: str, queue_id: int) -> ConsumeQueue | None:
+            return self._queue(topic, queue_id) if self._is_open else None
+
+        def whole_end() -> int:
+            if self._is_open:
+                self._commit_pending()
+            return self._whole_end()
+
+        return Scrub(self._commit_log, whole_end, find_queue, delay_levels(self.config.message_delay_level))
+
     def check_entries(self, topic: str, queue_id: int, offset: int, count: int, residency: Residency | None) -> None:
         """Check that :meth:`queue_entries` with the same arguments would not wait for the disk.
 
@@ -481,6 +495,55 @@ class MessageStore:
         """
         if residency is not None:
             self._reader.check_records(places, residency)
+
+    def check_message(self, physical_offset: int, residency: Residency | None) -> None:
+        """Check that :meth:`message_at` would not wait for the disk.
+
+        :param residency: None for no check.
+        :raises NotInMemory: it would; see :meth:`get`.
+        """
+        if residency is not None:
+            self._reader.check_message(physical_offset, residency)
+
+    def check_record_at_queue(self, topic: str, queue_id: int, offset: int, residency: Residency | None) -> None:
+        """Check that :meth:`record_at_queue` would not wait for the disk.
+
+        :param residency: None for no check.
+        :raises NotInMemory: it would; see :meth:`get`.
+        """
+        queue = self._queue(topic, queue_id)
+        if queue is not None and residency is not None:
+            self._reader.check_record_of(queue, offset, residency)
+
+    def check_store_times(self, places: Iterable[tuple[str, int, int]], residency: Residency | None) -> None:
+        """Check that :meth:`store_time` would not wait for the disk.
+
+        :param places: topic, queue id and offset of each message.
+        :param residency: None for no check.
+        :raises NotInMemory: it would; see :meth:`get`.
+        """
+        if residency is not None:
+            known = [(self._queue(topic, queue_id), offset) for topic, queue_id, offset in places]
+            self._reader.check_store_times([(queue, at) for queue, at in known if queue is not None], residency)
+
+    def check_earliest_times(self, queues: Iterable[tuple[str, int]], residency: Residency | None) -> None:
+        """Check that :meth:`earliest_store_time` would not wait for the disk.
+
+        :param queues: topic and id of each queue.
+        :param residency: None for no check.
+        :raises NotInMemory: it would; see :meth:`get`.
+        """
+        self.check_store_times([(*queue, self.queue_range(*queue)[0]) for queue in queues], residency)
+
+    def check_earliest_message_time(self, residency: Residency | None) -> None:
+        """Check that :meth:`earliest_message_time` would not wait for the disk.
+
+        :param residency: None for no check.
+        :raises NotInMemory: it would; see :meth:`get`.
+        """
+        if residency is not None:
+            self._commit_log.needs_store_time(self._commit_log.min_offset, residency)
+            residency.check()
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""

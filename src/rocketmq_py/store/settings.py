@@ -77,6 +77,8 @@ class StoreConfig(msgspec.Struct, kw_only=True):
 
     accept_loss: bool = False
     """Whether to open a store whose commit log lacks files or parts of them (not a key of Java's)."""
+    scrub_bytes_per_second: int = 0
+    """Rate at which log and consume queues are checked for damage, once a day at most; 0: not (not a key of Java's)."""
     max_open_queue_files: int = 512
     """Maximum number of open consume queue files (not a key of Java's)."""
 
@@ -93,11 +95,16 @@ class StoreConfig(msgspec.Struct, kw_only=True):
             raise ConfigError(f"mapperFileSizeBatchConsumeQueue is {size}: too small")
         if self.max_hash_slot_num < 1 or self.max_index_num < 2:
             raise ConfigError("maxHashSlotNum must be at least 1 and maxIndexNum at least 2")
-        if self.delete_file_batch_max < 1 or self.clean_resource_interval < 1 or self.file_reserved_time < 0:
-            raise ConfigError(
-                "deleteFileBatchMax and cleanResourceInterval must be at least 1 and fileReservedTime not negative"
-            )
+        if self.delete_file_batch_max < 1 or self.clean_resource_interval < 1:
+            raise ConfigError("deleteFileBatchMax and cleanResourceInterval must be at least 1")
+        if min(self.file_reserved_time, self.scrub_bytes_per_second) < 0:
+            raise ConfigError("fileReservedTime and scrubBytesPerSecond must not be negative")
         delay_levels(self.message_delay_level)
+        self._check_timers()
+        if not self.delete_hours:
+            raise ConfigError("deleteWhen is empty: hours are expected, 04 or 04;16 for instance")
+
+    def _check_timers(self) -> None:
         if self.timer_precision_ms not in _PRECISIONS or self.mapped_file_size_timer_log < 4096:
             raise ConfigError(
                 f"timerPrecisionMs must be one of {_PRECISIONS} and mappedFileSizeTimerLog at least 4096, not "
@@ -107,8 +114,6 @@ class StoreConfig(msgspec.Struct, kw_only=True):
             raise ConfigError(
                 "timerMaxDelaySec must not be negative, timerFlushIntervalMs and timerCongestNumEachSlot at least 1"
             )
-        if not self.delete_hours:
-            raise ConfigError("deleteWhen is empty: hours are expected, 04 or 04;16 for instance")
 
     def _check_log_path(self) -> None:
         path = self.store_path_commit_log

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -285,6 +285,14 @@ def pretty(value: Any, depth: int) -> str:
     return _pretty(value, depth)
 
 
-def pretty_object(members: Mapping[str, str], depth: int) -> str:
-    """Join members, whose values are encoded already with ``depth + 1``, to an object in PrettyFormat."""
-    return _pretty_items("{", [f"{_encode(name).decode()}:{text}" for name, text in members.items()], "}", depth)
+def pretty_object(members: Mapping[Any, str], depth: int) -> str:
+    """Join members, whose values are encoded already with ``depth + 1``, to an object in PrettyFormat.
+
+    Keys are treated as by :func:`dumps_java`.
+    """
+    return _pretty_items("{", [f"{_key(name)}:{text}" for name, text in members.items()], "}", depth)
+
+
+def pretty_array(items: Iterable[str], depth: int) -> str:
+    """Join items, which are encoded already with ``depth + 1``, to an array in PrettyFormat."""
+    return _pretty_items("[", list(items), "]", depth)

@@ -26,7 +26,10 @@ SMALL = {
     "mapped_file_size_consume_queue": 1000 * CONSUME_QUEUE_ENTRY,
     "max_hash_slot_num": 1000,
     "max_index_num": 4000,
+    "mapped_file_size_timer_log": 1 << 20,
 }
+WITHOUT_TIMERS = {"timer_wheel_enable": False}
+"""For brokers in memory: their wheel has tens of megabytes."""
 
 
 class Client:

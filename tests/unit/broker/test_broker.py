@@ -62,7 +62,7 @@ class Site:
         self.services_options: tuple[Any, ...] = ()
         self.jobs: list[Any] = []
         self.access = SimpleNamespace(
-            inner=None, table="users", enabled=False, admit_run="admit_run", admit=self._admit
+            inner=None, table="users", enabled=False, admit_run="admit_run", admit=self._admit, saved=self._saved
         )  # fmt: skip
         self.is_slave = False
         monkeypatch.setattr(module, "Services", self._services)
@@ -71,6 +71,11 @@ class Site:
         monkeypatch.setattr(module, "AccessHandlers", lambda table: ("handlers of", table))
         settings = {"listen_port": 10911, "broker_ip1": "10.0.0.1", "bind_address": "127.0.0.1"} | config
         self.broker = Broker(BrokerConfig(**settings), StoreConfig(), lambda: 7, access=self.access)  # type: ignore[arg-type]
+
+    async def _saved(self) -> None:
+        failure = self.failures.get("access.saved")
+        if failure is not None:
+            raise failure
 
     def _admit(self, peer: Peer, request: Command, required: Any) -> Reply | None:
         self.calls.append(("access.admit", request.code, required))

@@ -14,14 +14,12 @@ from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.store import NewRecord
 from tests.unit.broker import requests
-from tests.unit.broker.harness import START_MS, Client, InProcess, broker
+from tests.unit.broker.harness import START_MS, WITHOUT_TIMERS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import make_topic, put, take
 from tests.unit.broker.requests import pull, send
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 WAITS = {"sys_flag": 2 | 4}
-WITHOUT_TIMERS = {"timer_wheel_enable": False}
-"""Their wheel has tens of megabytes."""
 
 
 # -- files
@@ -59,14 +57,14 @@ def test_a_broker_uses_its_file_system_and_no_other(tmp_path: Path) -> None:
 
 def test_an_orderly_pop_is_still_locked_after_a_restart_in_memory(tmp_path: Path) -> None:
     fs, root = MemoryFileSystem(), tmp_path / "store"
-    with broker(root, fs=fs) as running:
+    with broker(root, fs=fs, store=WITHOUT_TIMERS) as running:
         make_topic(running)
         running.services.groups.put([SubscriptionGroupConfig(group_name="g")])
         put(running.connect(), b"one", b"two")
         assert take(running.connect(), order=True, max_msg_nums=1)
-    with broker(root, fs=fs, now=START_MS + 1_000) as running:
+    with broker(root, fs=fs, store=WITHOUT_TIMERS, now=START_MS + 1_000) as running:
         assert take(running.connect(), order=True, max_msg_nums=1) == []
-    with broker(root, fs=fs, now=START_MS + 61_000) as running:
+    with broker(root, fs=fs, store=WITHOUT_TIMERS, now=START_MS + 61_000) as running:
         assert [one.body for one in take(running.connect(), order=True, max_msg_nums=1)] == [b"one"]
 
 

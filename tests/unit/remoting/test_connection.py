@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from typing import Any
 
 import pytest
 
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import (
     ClosedError,
     ConnectError,
@@ -16,9 +19,11 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.headers.group import GroupHeader
 from rocketmq_py.remoting import connection as connection_module
-from rocketmq_py.remoting.connection import Connection
+from rocketmq_py.remoting.connection import Connection, answer_callback
 from rocketmq_py.remoting.connection_pool import ConnectionPool
-from rocketmq_py.wire.command import ONEWAY_FLAG, Command, encode_command
+from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command, encode_command
+from rocketmq_py.wire.frame import FrameDecoder
+from rocketmq_py.wire.signing import Credentials
 from tests.unit.client.scripted import Answerer, ScriptedNetwork
 
 
@@ -44,7 +49,8 @@ async def test_requests_of_one_loop_turn_are_written_together() -> None:
     bodies = [b"%d" % i for i in range(100)]
     replies = await asyncio.gather(*(connection.call(1, None, body, 1.0) for body in bodies))
     assert [reply.body for reply in replies] == bodies
-    assert len(network.transports["h:1"].written) == 4  # of 32 requests; the peer begins with the first
+    writes = [len(FrameDecoder().feed(data)) for data in network.transports["h:1"].written]
+    assert writes == [32, 32, 32, 4], "the peer begins with the first"
     assert connection.in_flight == 0
     await connections.close()
 
@@ -285,3 +291,216 @@ async def test_an_unreachable_address_comes_with_a_hint_and_its_mapping() -> Non
     with pytest.raises(ConnectError, match=r"to h:1 \(mapped to localhost:2\): Connection refused. Look at h:1"):
         await connections.invoke("h:1", 1)
     await connections.close()
+
+
+# -- one connection over a transport that only remembers
+
+
+class Transport:
+    """``over_tls``: what the transport says about itself."""
+
+    def __init__(self, over_tls: bool = False) -> None:
+        self.done: list[Any] = []
+        self._ssl_object = object() if over_tls else None
+
+    def write(self, data: bytes) -> None:
+        self.done += [decode_command(frame) for frame in FrameDecoder().feed(data)]
+
+    def close(self) -> None:
+        self.done.append("close")
+
+    def abort(self) -> None:
+        self.done.append("abort")
+
+    def get_extra_info(self, name: str) -> object:
+        return {"ssl_object": self._ssl_object}[name]
+
+
+class Bench:
+    """A connection, what it does to its transport, and whom it tells of its peer's requests and of its end."""
+
+    def __init__(self, credentials: Credentials | None = None, *, over_tls: bool = False) -> None:
+        self.pushed: list[tuple[Connection, Command]] = []
+        self.lost: list[Connection] = []
+        self.connection = Connection("h:1", lambda *push: self.pushed.append(push), self.lost.append, credentials)
+        self.transport = Transport(over_tls)
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+        self.answers: list[Any] = []
+
+    def ask(self, seconds: float = 60.0) -> int:
+        return self.connection.expect(self.answers.append, asyncio.get_running_loop().time() + seconds)
+
+    def answer(self, opaque: int) -> None:
+        self.connection.data_received(encode_command(Command(0, opaque, RESPONSE_FLAG)))
+
+
+@pytest.mark.parametrize("credentials", [None, Credentials("user", "secret")])
+async def test_requests_are_numbered_signed_and_written_together(credentials: Credentials | None) -> None:
+    bench = Bench(credentials)
+    connection = bench.connection
+    given = Command(103, 77, 4, "remark", {"a": "1"}, b"b", "GO", 500)
+    tasks = [asyncio.ensure_future(connection.send(given, asyncio.get_running_loop().time() + 60))]
+    await asyncio.sleep(0)
+    connection.send_oneway(given)
+    connection.oneway(34, GroupHeader(consumer_group="g"), b"x")
+    connection.oneway(34, None)
+    tasks.append(asyncio.ensure_future(connection.call(1, GroupHeader(consumer_group="h"), b"y", 60.0)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    requests = bench.transport.done
+    assert [(one.code, one.opaque, one.flag, one.remark, one.body, one.language, one.version) for one in requests] == [
+        (103, 0, 4, "remark", b"b", "GO", 500), (103, 1, 6, "remark", b"b", "GO", 500),
+        (34, 2, 2, None, b"x", "PYTHON", 513), (34, 3, 2, None, b"", "PYTHON", 513),
+        (1, 4, 0, None, b"y", "PYTHON", 513),
+    ]  # fmt: skip
+    bodies = (b"b", b"b", b"x", b"", b"y")
+    fields = ({"a": "1"}, {"a": "1"}, {"consumerGroup": "g"}, {}, {"consumerGroup": "h"})
+    for request, ext, body in zip(requests, fields, bodies, strict=True):
+        assert request.ext == (ext if credentials is None else credentials.signed(ext, body))
+    assert repr(connection) == "Connection(h:1, open, in_flight=2)"
+    bench.answer(4)
+    bench.answer(0)
+    assert [(await task).opaque for task in tasks] == [0, 4]
+    connection.close()
+    assert repr(connection) == "Connection(h:1, closed, in_flight=0)"
+
+
+async def test_what_was_written_is_sent_before_the_connection_closes() -> None:
+    bench = Bench()
+    bench.connection.oneway(34, None)
+    bench.connection.close()
+    assert [getattr(step, "code", step) for step in bench.transport.done] == [34, "close"]
+    bench.connection.oneway(35, None)
+    await asyncio.sleep(0)
+    assert len(bench.transport.done) == 2
+    assert (bench.connection.closed, bench.connection.closed_here) == (True, True)
+
+
+async def test_a_connection_is_aborted_that_does_not_close_in_time() -> None:
+    gone, stuck = Bench(), Bench()
+    gone.connection.connection_lost(None)
+    await gone.connection.wait_closed(1.0)
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    await stuck.connection.wait_closed(1.0)
+    assert loop.time() - begin >= 1.0
+    assert (gone.transport.done, stuck.transport.done) == ([], ["abort"])
+
+
+async def test_a_connection_to_be_closed_waits_for_its_answers_only() -> None:
+    idle, busy = Bench(), Bench()
+    opaques = [busy.ask() for _ in range(2)]
+    idle.connection.retire()
+    busy.connection.retire()
+    assert (idle.transport.done, busy.transport.done) == (["close"], [])
+    busy.answer(opaques[1])
+    assert busy.transport.done == []
+    busy.answer(opaques[0])
+    assert busy.transport.done == ["close"]
+
+
+async def test_a_fault_of_one_caller_does_not_cost_the_others_their_answers() -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    bench = Bench()
+    deadline = asyncio.get_running_loop().time() + 60
+    for _ in range(2):
+        bench.connection.expect(lambda _: 1 // 0, deadline)
+        bench.ask()
+    frames = [encode_command(Command(0, opaque, RESPONSE_FLAG)) for opaque in (0, 1)]
+    bench.connection.data_received(b"".join(frames))
+    assert [answer.opaque for answer in bench.answers] == [1]
+    bench.connection.connection_lost(None)
+    assert [type(answer) for answer in bench.answers] == [Reply, ConnectionLost]
+    assert [context["message"] for context in reported] == ["handling an answer of h:1 failed"] * 2
+    assert {type(context["exception"]) for context in reported} == {ZeroDivisionError}
+
+
+async def test_the_end_of_a_connection_is_told_once_with_its_cause() -> None:
+    hint, reset = "the other end closed it without a reason", "Connection reset by peer"
+    cases: list[tuple[Bench, bool, Exception | None, str]] = [
+        (Bench(), False, None, f"{hint}; does it require TLS (the option tls)?"),
+        (Bench(over_tls=True), False, None, f"{hint}; it may require a client certificate, or another one"),
+        (Bench(), True, None, "the other end closed it"),
+        (Bench(), True, OSError(104, "x"), reset),
+        (Bench(), False, OSError(104, "x"), f"{reset} without a reason; does it require TLS (the option tls)?"),
+        (Bench(over_tls=True), False, ssl.SSLError("bad record"), "TLS: bad record"),
+        (Bench(), True, ValueError("odd"), "odd"),
+    ]  # fmt: skip
+    for bench, heard, cause, words in cases:
+        bench.ask()
+        if heard:
+            bench.connection.data_received(encode_command(Command(40, 9)))
+        for fault in (cause, OSError("later")):
+            bench.connection.connection_lost(fault)
+        [error] = bench.answers
+        assert str(error) == f"the connection to h:1 ended: {words}"
+        assert error.__cause__ is cause
+        assert bench.lost == [bench.connection]
+        assert (bench.connection.closed, bench.connection.closed_here) == (True, False)
+        assert [(connection, push.opaque) for connection, push in bench.pushed] == [(bench.connection, 9)] * heard
+        bench.ask()
+        assert len(bench.answers) == 1
+        await asyncio.sleep(0)
+        assert len(bench.answers) == 2, "a request after the end fails in the next turn"
+
+
+async def test_requests_of_a_connection_closed_here_say_so() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.connection.close()
+    bench.connection.connection_lost(None)
+    assert [str(error) for error in bench.answers] == ["the connection to h:1 ended: it was closed here"]
+
+
+async def test_silence_after_a_timeout_ends_a_connection_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers: list[tuple[float, Any]] = []
+
+    class Handle:
+        def cancel(self) -> None:
+            timers.append((-1.0, self))
+
+    def call_later(seconds: float, callback: Any) -> Handle:
+        timers.append((seconds, callback))
+        return Handle()
+
+    bench = Bench()
+    bench.ask(-1.0)
+    bench.ask(-1.0)
+    bench.ask(60.0)
+    monkeypatch.setattr(bench.connection._loop, "call_later", call_later)
+    bench.connection._expire()
+    assert [str(error) for error in bench.answers] == ["h:1 did not answer in time"] * 2
+    assert bench.answers[0] is not bench.answers[1]
+    bench.connection._expire()
+    silence = [callback for seconds, callback in timers if seconds == 1.0]
+    assert len(silence) == 1, "one request that is late is enough"
+    silence[0]()
+    assert bench.transport.done == ["abort"]
+    assert str(bench.answers[2]) == (
+        "the connection to h:1 ended: a request was not answered in time, and nothing arrived since"
+    )
+    assert bench.lost == [bench.connection]
+    monkeypatch.undo()
+
+
+async def test_garbage_aborts_a_connection() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.connection.data_received(b"HTTP/1.1 400 Bad Request\r\n")
+    assert bench.transport.done == ["abort"]
+    assert bench.lost == [bench.connection]
+    [error] = bench.answers
+    assert "not a RocketMQ peer" in str(error)
+
+
+async def test_an_answer_to_a_caller_that_has_left_is_dropped() -> None:
+    loop = asyncio.get_running_loop()
+    gone, answered, failed = loop.create_future(), loop.create_future(), loop.create_future()
+    gone.cancel()
+    answer_callback(gone)(Reply(0, 1))
+    answer_callback(answered)(Reply(0, 2))
+    answer_callback(failed)(RequestTimeout("late"))
+    assert (await answered).opaque == 2
+    with pytest.raises(RequestTimeout, match="late"):
+        await failed

@@ -31,6 +31,8 @@ def test_the_connections_with_the_largest_buffers_are_closed_first() -> None:
         buffers.grown(holder)
     assert (len(small.ended), len(middle.ended), len(large.ended)) == (0, 0, 1)
     assert "holds most of the 5242880 bytes" in large.ended[0]
+    buffers.grown(small)
+    assert (len(small.ended), len(middle.ended), len(large.ended)) == (0, 0, 1), "what is closed counts no more"
     middle.buffered = 6 * MIB
     buffers.grown(small)
     assert (len(small.ended), len(middle.ended), len(large.ended)) == (0, 1, 1)
@@ -46,3 +48,11 @@ def test_emptied_and_closed_connections_do_not_count() -> None:
     shrunk.buffered = 3 * MIB
     buffers.grown(now)
     assert not any(holder.ended for holder in (shrunk, gone, now))
+
+
+def test_connections_with_small_buffers_do_not_count() -> None:
+    buffers = Buffers(65_536)
+    small, large = Holder(65_536), Holder(65_537)
+    buffers.grown(small)
+    buffers.grown(large)
+    assert (len(small.ended), len(large.ended)) == (0, 1)

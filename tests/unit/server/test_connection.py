@@ -1,6 +1,10 @@
 """A connection over a transport that only remembers: one write per read, slow readers, faults."""
 
 import asyncio
+import gc
+import logging
+import socket
+import weakref
 
 import pytest
 
@@ -20,8 +24,11 @@ class Echo:
 
 
 class Socket:
-    def setsockopt(self, *_):
-        pass
+    def __init__(self):
+        self.options = []
+
+    def setsockopt(self, *option):
+        self.options.append(option)
 
 
 class Transport:
@@ -29,13 +36,15 @@ class Transport:
 
     def __init__(self):
         self.writes = []
+        self.gathered = 0
+        self.socket = Socket()
         self.done = []
         self.backlog = 0
         self.closing = False
 
     def get_extra_info(self, name):
         addresses = {"peername": ("10.0.0.9", 5), "sockname": ("10.0.0.1", 6)}
-        return {"socket": Socket(), "ssl_object": None, **addresses}[name]
+        return {"socket": self.socket, "ssl_object": None, **addresses}[name]
 
     def set_write_buffer_limits(self, high):
         self.high = high
@@ -44,6 +53,7 @@ class Transport:
         self.writes.append(bytes(data))
 
     def writelines(self, pieces):
+        self.gathered += 1
         self.writes.append(b"".join(pieces))
 
     def get_write_buffer_size(self):
@@ -77,10 +87,30 @@ class Owner:
         self.events.append("disconnected")
 
 
+class CountedBuffers:
+    """Notes which connections are counted, instead of their sizes."""
+
+    def __init__(self):
+        self.steps = []
+
+    def grown(self, connection):
+        self.steps.append("grown")
+
+    def discard(self, connection):
+        self.steps.append("discard")
+
+
 @pytest.fixture
 def connection():
     connection = ServerConnection(Owner())
     connection.connection_made(Transport())
+    return connection
+
+
+@pytest.fixture
+def counted(connection):
+    """The connection, whose owner notes what is counted."""
+    connection._owner.buffers = CountedBuffers()
     return connection
 
 
@@ -91,6 +121,22 @@ def test_all_answers_of_a_read_are_written_at_once(connection):
     connection.data_received(ASK * 5)
     assert len(connection._transport.writes) == 1
     assert connection._transport.writes[0].count(b"hello") == 5
+    assert connection._transport.gathered == 1
+    connection.data_received(ASK)
+    assert connection._transport.gathered == 1, "one buffer needs no gathering"
+
+
+def test_a_new_connection_sends_small_answers_at_once_and_buffers_four_mebibytes(connection):
+    assert connection._transport.socket.options == [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+    assert connection._transport.high == 4_194_304
+    assert (connection.peer.address, connection.peer.local_address) == ("10.0.0.9:5", "10.0.0.1:6")
+
+
+def test_data_ends_the_silence_of_a_connection(connection):
+    assert connection.quiet_sweeps == 0
+    connection.quiet_sweeps = 3
+    connection.data_received(ASK[:5])
+    assert connection.quiet_sweeps == 0
 
 
 class TlsTransport(Transport):
@@ -134,13 +180,15 @@ async def test_large_answers_continue_when_the_first_part_was_read():
     connection.pause_writing()
     await asyncio.sleep(0)
     assert answered(connection) == 32
-    connection.data_received(ASK)  # what the loop had read already
+    connection.data_received(ASK.replace(b"hello", b"later"))  # what the loop had read already
+    assert len(connection._transport.writes) == 1
     connection.resume_writing()
     await asyncio.sleep(0)
-    assert answered(connection) == 41
+    assert answered(connection) == 40
+    assert connection._transport.writes[-1].endswith(b"later")
     assert connection._transport.done[-1] == "resume_reading"
     connection.data_received(ASK)
-    assert answered(connection) == 42
+    assert answered(connection) == 41
 
 
 async def test_a_fast_reader_gets_all_answers_at_once():
@@ -160,6 +208,41 @@ async def test_the_rest_is_dropped_with_the_connection():
     connection.close("test")
     await asyncio.sleep(0)
     assert answered(connection) == 32
+
+
+async def test_a_connection_that_is_being_closed_is_neither_stopped_nor_resumed(counted):
+    counted._transport.closing = True
+    counted.data_received(ASK * 40)
+    counted.pause_writing()
+    counted.data_received(ASK)
+    counted.resume_writing()
+    await asyncio.sleep(0)
+    assert (answered(counted), counted._transport.done) == (32, [])
+
+
+async def test_reading_is_resumed_only_where_answers_are_taken(connection):
+    for paused, closing in ((True, False), (False, True), (True, True)):
+        connection._paused, connection._transport.closing = paused, closing
+        connection._resume_reading()
+    assert connection._transport.done == []
+
+
+def test_large_incomplete_frames_and_unread_answers_are_counted(counted):
+    counted._owner.max_frame = counted._frames.max_frame = 4_000_000
+    counted.data_received((3_000_000).to_bytes(4, "big") + bytes(1_048_572))
+    assert (counted.buffered, counted._owner.buffers.steps) == (1_048_576, [])
+    counted.data_received(b"\0")
+    assert (counted.buffered, counted._owner.buffers.steps) == (1_048_577, ["grown"])
+    counted.pause_writing()
+    counted.peer.write(b"push")
+    counted.resume_writing()
+    counted.peer.write(b"another")
+    assert counted._transport.writes == [b"push", b"another"]
+    assert counted._owner.buffers.steps[1:] == ["grown", "grown", "discard"]
+    counted._transport.backlog = 7
+    assert counted.buffered == 1_048_584
+    counted.connection_lost(None)
+    assert counted._owner.buffers.steps[4:] == ["discard"]
 
 
 def test_incomplete_frames_of_all_connections_are_counted_together(caplog):
@@ -233,3 +316,43 @@ def test_a_lost_connection_is_reported(connection):
     connection.connection_lost(ConnectionResetError("reset"))
     assert connection.peer.closed
     assert connection._owner.events == ["connected", "disconnected"]
+
+
+@pytest.mark.parametrize(("fault", "lines"), [
+    (ConnectionResetError("reset by peer"), ["connection of 10.0.0.9:5 broke: reset by peer"]), (None, []),
+])  # fmt: skip
+def test_a_connection_that_breaks_is_logged_for_debugging(connection, fault, lines, caplog):
+    caplog.set_level(logging.DEBUG)
+    connection.connection_lost(fault)
+    assert caplog.messages == lines
+
+
+def test_closing_waits_for_the_answers_and_logs_a_reason(connection, caplog):
+    caplog.set_level(logging.DEBUG)
+    connection.close()
+    assert (connection._transport.done, caplog.messages) == (["close"], [])
+    connection.close("idle")
+    assert caplog.messages == ["closing the connection of 10.0.0.9:5: idle"]
+
+
+def test_a_connection_is_cut_off_once(connection, caplog):
+    for _ in range(2):
+        connection.cut_off("too many bytes")
+    assert connection._transport.done == ["abort"]
+    assert caplog.messages == ["closing the connection of 10.0.0.9:5: too many bytes"]
+
+
+@pytest.mark.parametrize("transport", [Transport, TlsTransport])
+def test_a_lost_connection_is_freed_without_the_garbage_collector(transport):
+    gc.disable()
+    try:
+        connection = ServerConnection(Owner())
+        connection.connection_made(transport())
+        connection.pause_writing()
+        connection.data_received(ASK * 40)
+        held = weakref.ref(connection._transport)
+        connection.connection_lost(None)
+        del connection
+        assert held() is None
+    finally:
+        gc.enable()

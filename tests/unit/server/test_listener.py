@@ -8,8 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.server import Peer, Server, listener as module
-from rocketmq_py.server.requests.router import Router
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.server import LaneLimit, Peer, Reply, Router, Server, handles, listener as module
+from rocketmq_py.server.tls import TlsMode, TlsSettings
+from rocketmq_py.server.tls_acceptor import TlsAcceptor
+from rocketmq_py.wire.command import Command, encode_command
 
 
 class Connection:
@@ -26,7 +29,7 @@ class Connection:
 
     def abort(self):
         self.calls.append("abort")
-        self.server.disconnected(self)
+        asyncio.get_running_loop().call_soon(self.server.disconnected, self)
 
 
 def server(**options):
@@ -38,6 +41,44 @@ def test_a_new_server_has_the_limits_it_was_given():
     assert (one.host, one.port, one.max_frame, one.write_limit, one.connections) == ("127.0.0.1", 7, 8, 9, ())
     assert (Server(Router()).host, Server(Router()).port) == ("0.0.0.0", 0)
     assert server().write_limit == 64 * 1024 * 1024
+    assert server().max_frame == 16 * 1024 * 1024
+    assert server()._loop_monitor.writing_limit_ms == 1_000
+
+
+def test_the_buffers_of_all_connections_have_a_limit():
+    class Holder:
+        def __init__(self, buffered, cut_off):
+            self.buffered, self.cut_off = buffered, cut_off
+
+    for limit, options in ((536_870_912, {}), (1_000_000, {"buffer_limit": 1_000_000})):
+        ends = []
+        for buffered in (limit, limit + 1):
+            server(**options).buffers.grown(Holder(buffered, ends.append))
+        assert len(ends) == 1
+
+
+def test_the_limits_of_a_running_server_may_change():
+    one = server(lanes={"send": LaneLimit(5, 100)}, writing_limit_ms=300)
+    assert (one.dispatcher.lanes["send"].limit, one._loop_monitor.writing_limit_ms) == (5, 300)
+    one.limit({"send": LaneLimit(7, 200)}, 400)
+    assert (one.dispatcher.lanes["send"].limit, one._loop_monitor.writing_limit_ms) == (7, 400)
+    assert one.dispatcher.lanes.waits == {"send": 200}
+
+
+def test_faults_of_clients_are_logged_within_a_limit(caplog):
+    one = server()
+    for _ in range(5):
+        one.fault_log.closing(Peer(("10.0.0.9", 5)), "no frame")
+    assert caplog.messages == ["closing the connection of 10.0.0.9:5: no frame"] * 3
+
+
+async def test_the_checks_of_a_server_begin_and_end_with_it(monkeypatch):
+    one, loop, timers = server(), asyncio.get_running_loop(), Timers()
+    monkeypatch.setattr(loop, "call_later", timers.call_later)
+    await one.start()
+    assert [timer.seconds for timer in timers.made] == [15.0, 0.05]
+    await one.stop()
+    assert [timer.cancelled for timer in timers.made] == [True, True]
 
 
 async def test_a_server_listens_on_its_port_and_on_more():
@@ -53,6 +94,7 @@ async def test_a_server_listens_on_its_port_and_on_more():
     for each in (port, more):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", each))
+    assert one._listeners == []
     await one.stop()
 
 
@@ -61,6 +103,97 @@ async def test_a_taken_port_is_an_error_that_says_what_to_do():
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: another process listens there"):
             await server().listen(port)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(errno.EACCES, "denied"), "this user may not listen there; choose a port above 1023"),
+        (OSError(errno.EADDRNOTAVAIL, "no"), "this machine has no such address; choose one of its own, 127.0.0.1"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (OSError("odd"), "odd"),
+    ],
+)
+async def test_a_port_that_cannot_be_had_is_an_error_that_says_why(monkeypatch, error, why):
+    async def create_server(*_, backlog):
+        assert backlog == 1024
+        raise error
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_server", create_server)
+    with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:7: {why}"):
+        await server().listen(7)
+
+
+# -- ports that serve TLS
+
+
+class Echo:
+    @handles(RequestCode.GET_MAX_OFFSET)
+    def echo(self, peer: Peer, request, body):
+        return Reply(body=body)
+
+
+ASK = encode_command(Command(30, ext={"topic": "t", "queueId": "0"}, body=b"hello"))
+
+
+async def answer(port):
+    """What a client without TLS reads until the server closes the connection, or up to an answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(ASK)
+    try:
+        async with asyncio.timeout(30):
+            return await reader.readuntil(b"hello")
+    except (asyncio.IncompleteReadError, ConnectionResetError):
+        return None
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("tls", "accepts", "answers"),
+    [
+        (None, False, True),
+        (TlsSettings(server_mode=TlsMode.DISABLED), False, True),
+        (TlsSettings(), True, True),
+        (TlsSettings(server_mode=TlsMode.ENFORCING, test_mode=True), True, False),
+    ],
+)
+async def test_plain_requests_are_served_unless_tls_is_enforced(tls, accepts, answers):
+    one = Server(Router(Echo()), host="127.0.0.1", tls=tls, idle_timeout=77.0)
+    port = await one.start()
+    assert one.port == port
+    assert [type(listener) is TlsAcceptor for listener in one._listeners] == [accepts]
+    if accepts:
+        assert one._listeners[0]._silence == 77.0
+    answered = await answer(port)
+    assert (answered is not None) is answers
+    await one.stop()
+    with pytest.raises(ConnectionRefusedError):
+        await answer(port)
+
+
+@pytest.mark.parametrize("own_certificate", [False, True])
+async def test_a_loop_without_tls_serves_plain_requests_unless_a_certificate_is_configured(
+    monkeypatch, own_certificate
+):
+    class Unavailable:
+        def __init__(self, sock, *_, **__):
+            made.append(sock)
+            raise NotImplementedError
+
+    made = []
+    monkeypatch.setattr(module, "TlsAcceptor", Unavailable)
+    monkeypatch.setattr(module, "tls_contexts", lambda _: object())
+    tls = TlsSettings(server_cert_path="server.pem" if own_certificate else "")
+    one = Server(Router(Echo()), host="127.0.0.1", tls=tls)
+    if own_certificate:
+        with pytest.raises(ConfigError, match=r"this event loop cannot serve TLS: set tls\.server\.mode=disabled"):
+            await one.listen(0)
+    else:
+        for _ in range(2):
+            assert b"hello" in await answer(await one.listen(0))
+    assert [sock.fileno() for sock in made] == [-1], "it is not tried again"
+    await one.stop()
 
 
 async def test_connections_are_listed_in_order_until_they_end():
@@ -84,10 +217,28 @@ async def test_all_connections_are_closed_at_the_end():
 async def test_a_connection_that_does_not_end_is_aborted(monkeypatch):
     monkeypatch.setattr(module, "_DRAIN_SECONDS", 0.0)
     one = server()
+    one.disconnected(Connection(one))  # all were gone before
     stuck, good = Connection(one, obeys=False), Connection(one)
     await one.stop()
     assert stuck.calls == [("close", ""), "abort"]
     assert good.calls == [("close", "")]
+    assert one.connections == ()
+
+
+async def test_the_handlers_that_run_may_end_within_a_second(monkeypatch):
+    one, waited = server(), []
+
+    async def drain(seconds):
+        waited.append(seconds)
+
+    monkeypatch.setattr(one.dispatcher, "drain", drain)
+    await one.stop()
+    assert waited == [1.0]
+    loop = asyncio.get_running_loop()
+    stuck, begin = Connection(one, obeys=False), loop.time()
+    await one.stop()
+    assert stuck.calls == [("close", ""), "abort"]
+    assert loop.time() - begin >= 1.0
 
 
 class Timers:
@@ -141,6 +292,7 @@ async def test_a_second_address_that_this_machine_lacks_is_left_out(monkeypatch,
         return found
 
     def create(address, *, family, backlog):
+        assert backlog == 1024
         if family == socket.AF_INET6:
             assert address == ("::1", 4711)
             raise OSError(code, "no")

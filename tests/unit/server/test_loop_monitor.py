@@ -108,19 +108,50 @@ def test_overload_is_logged_when_it_begins_and_ends(caplog):
     def told():
         return [record for record in caplog.records if record.name.endswith("loop_monitor")]
 
-    for _ in range(10):
-        machine.turn(1.0)
+    refused = [machine.turn(1.0)[0] for _ in range(10)].count(BUSY.format(950))
     assert [record.levelname for record in told()] == ["WARNING"]
     assert "more requests come than can be served: requests (send) are refused" in caplog.text
     for _ in range(30):
         machine.turn(1.0, work=0.0)
-    refused = machine.dispatcher.refused
+    assert refused > 1
     assert told()[-1].getMessage() == f"requests are served in time again; {refused} were refused"
     assert len(told()) == 2
-    assert refused > 1
     machine.turn(1.0)
     machine.turn(1.0)
     assert len(told()) == 3
+    for _ in range(30):
+        machine.turn(1.0, work=0.0)
+    assert told()[-1].getMessage() == "requests are served in time again; 1 were refused"
+
+
+def test_the_end_of_an_overload_is_logged_after_fifteen_seconds(caplog):
+    machine = Machine()
+    machine.turn(1.0)
+    machine.turn(1.0)
+    machine.turn(15.0, work=0.0)
+    assert not any("in time again" in message for message in caplog.messages)
+    machine.turn(0.25, work=0.0)
+    assert caplog.messages[-1] == "requests are served in time again; 1 were refused"
+
+
+def test_long_turns_are_counted_by_what_the_thread_worked():
+    machine = Machine()
+    machine.turn(1.05, work=2.0)
+    machine.turn(1.05, work=0.5)
+    machine.turn(1.05, work=0.0)
+    assert (machine.dispatcher.slow_turns.count, machine.dispatcher.slow_turns.longest_ms) == (2, 1000)
+
+
+@pytest.mark.parametrize(("late", "takes", "refused"), [(1.0, 1.0, True), (1.0, 0.999, False), (0.999, 1.0, False)])
+def test_a_write_of_a_second_is_slow(monkeypatch, late, takes, refused):
+    machine = Machine()
+    machine.pace = LoopMonitor(machine.dispatcher, clock=machine)
+    monkeypatch.setattr("rocketmq_py.server.requests.dispatcher.monotonic", lambda: machine.time)
+    machine.turn(late + 0.05, work=0.0)
+    machine.time = 0.0
+    machine.write_takes = takes
+    machine.ask(SEND)
+    assert (machine.turn(0.05, work=0.0)[0] is not None) is refused
 
 
 @pytest.mark.parametrize("limits", [None, {"send": LaneLimit(wait_ms=None)}])

@@ -83,6 +83,8 @@ def test_every_declared_header_is_decoded_unchanged(cls):
     full = cls(**{field.name: some(field.type) for field in msgspec.structs.fields(cls)})
     assert cls.from_ext(decoded(Reply(header=full)).ext) == full
     assert decoded(Reply(header=full)).ext == full.to_ext()
+    bare = cls(**{field.name: some(field.type) for field in msgspec.structs.fields(cls) if field.required})
+    assert decoded(Reply(header=bare)).ext == bare.to_ext()
 
 
 TEXTS = st.dictionaries(st.text(), st.text(), max_size=4)
@@ -104,6 +106,14 @@ def test_a_few_large_pieces_are_not_copied():
     pieces = [memoryview(bytes(100_000)), memoryview(bytes(200_000))]
     buffers = reply_buffers(Reply(body=pieces), 1)
     assert [buffer for buffer in buffers if isinstance(buffer, memoryview)] == pieces
+
+
+def test_a_body_is_one_buffer_with_its_header_or_few_buffers_behind_it():
+    cases = [
+        (b"", 1), (bytes(16_384), 1), (bytes(16_385), 2), (bytearray(1), 2), ([bytes(16_384), b"x"], 3),
+        ([bytes(8_192)] * 2, 2), ([bytes(5_000)] * 4, 5), ([bytes(5_000)] * 5, 2),
+    ]  # fmt: skip
+    assert [len(reply_buffers(Reply(body=body), 1)) for body, _ in cases] == [count for _, count in cases]
 
 
 def test_many_pieces_are_joined():

@@ -3,11 +3,14 @@
 import asyncio
 import os
 import signal
+import sys
+from types import SimpleNamespace
 
 import pytest
 
-from rocketmq_py.server import run
-from rocketmq_py.server.runner import _on_signal, started
+from rocketmq_py.accelerator import VARIABLE
+from rocketmq_py.server import run, runner
+from rocketmq_py.server.runner import _on_signal, loop_factory, speedups, started
 
 
 class Service:
@@ -97,3 +100,38 @@ def test_a_loop_without_signal_handlers_gets_plain_ones():
         assert loop.called == [print]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_the_loop_is_that_of_uvloop_where_it_is_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=asyncio.SelectorEventLoop))
+    assert loop_factory() is asyncio.SelectorEventLoop
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert loop_factory() is None
+
+
+@pytest.mark.parametrize(("uvloop", "native", "wanted", "line"), [
+    (True, True, True, "event loop: uvloop; accelerator: rocketmq-py-native"),
+    (False, True, True,
+     "event loop: asyncio (uvloop, extra [fast], is not installed); accelerator: rocketmq-py-native"),
+    (True, False, True,
+     "event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is not installed)"),
+    (True, False, False,
+     f"event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is turned off by {VARIABLE}=0)"),
+])  # fmt: skip
+def test_the_speedups_of_a_server_are_named(monkeypatch, uvloop, native, wanted, line):
+    monkeypatch.setattr(runner, "loop_factory", lambda: print if uvloop else None)
+    monkeypatch.setattr(runner, "installed", lambda: object() if native else None)
+    monkeypatch.setattr(runner, "is_wanted", lambda _: wanted)
+    assert speedups() == line
+
+
+def test_running_out_of_files_is_told_with_the_raised_limit(monkeypatch, caplog):
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.call_exception_handler({"message": "accept failed", "exception": OSError(24, "too many open files")})
+
+    monkeypatch.setattr(runner, "raise_limit", lambda: 4711)
+    run(main())
+    assert [message[:62] for message in caplog.messages] == [
+        "no connection more can be taken: 4711 files are open, the limi"
+    ]

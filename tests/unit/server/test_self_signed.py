@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import importlib.util
 import logging
 import shutil
 import ssl
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rocketmq_py.server import self_signed
-from rocketmq_py.server.self_signed import SelfSignedCertificate, with_cryptography, with_openssl
+from rocketmq_py.server.self_signed import (
+    CertificateUnavailableError,
+    SelfSignedCertificate,
+    generate_certificate,
+    with_cryptography,
+    with_openssl,
+)
 from rocketmq_py.server.tls import TlsMode, TlsSettings
 
 GENERATORS = [
@@ -32,23 +42,117 @@ def test_the_certificate_serves(generate, tmp_path: Path) -> None:  # type: igno
     context.load_cert_chain(tmp_path / "server.pem")
 
 
-def test_the_certificate_is_generated_once_in_a_thread_when_needed() -> None:
-    threads = []
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A certificate and its key."""
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    generate_certificate(path)
+    return path.read_bytes()
+
+
+def test_the_certificate_names_the_program_and_is_valid_for_ten_years(pem: bytes) -> None:
+    x509 = pytest.importorskip("cryptography.x509")
+    hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")
+    certificate = x509.load_pem_x509_certificate(pem)
+    assert certificate.subject.rfc4514_string() == certificate.issuer.rfc4514_string() == "CN=rocketmq-py"
+    now = datetime.datetime.now(datetime.UTC)
+    hour = datetime.timedelta(hours=1)
+    assert abs(now - datetime.timedelta(days=1) - certificate.not_valid_before_utc) < hour
+    assert abs(now + datetime.timedelta(days=3650) - certificate.not_valid_after_utc) < hour
+    assert certificate.public_key().curve.name == "secp256r1"
+    assert isinstance(certificate.signature_hash_algorithm, hashes.SHA256)
+
+
+def test_the_certificate_is_generated_once_in_a_thread_when_needed(
+    pem: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    threads, modes, paths, trusting = [], [], [], []
 
     def generate(path: Path) -> None:
         threads.append(threading.current_thread())
-        with_openssl(path)
+        paths.append(path)
+        modes.append(path.parent.stat().st_mode & 0o777)
+        path.write_bytes(pem)
 
     async def run() -> None:
-        certificate = SelfSignedCertificate(generate=generate)
+        certificate = SelfSignedCertificate(trusting.append, generate)
         assert not threads
         contexts = await asyncio.gather(*(certificate.context() for _ in range(5)))
         assert len(set(map(id, contexts))) == 1
         assert contexts[0] is not None
+        assert contexts[0].protocol is ssl.PROTOCOL_TLS_SERVER
+        assert trusting == contexts[:1]
 
     asyncio.run(run())
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
+    assert modes == [0o700], "others must not read the key"
+    assert not paths[0].parent.exists()
+    assert caplog.messages == ["TLS connections get a self-signed certificate: tls.server.certPath is not set"]
+
+
+def test_a_certificate_that_cannot_be_used_refuses_tls(caplog: pytest.LogCaptureFixture) -> None:
+    certificate = SelfSignedCertificate(generate=lambda path: path.write_text("no PEM") and None)
+    assert asyncio.run(certificate.context()) is None
+    [message] = caplog.messages
+    assert message.startswith("TLS connections are refused, no certificate can be generated: ")
+
+
+def test_the_generator_is_the_package_or_else_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("with_cryptography", "with_openssl"):
+        monkeypatch.setattr(self_signed, name, lambda path, name=name: path.write_text(name))
+    monkeypatch.setitem(sys.modules, "cryptography", sys)
+    generate_certificate(tmp_path / "package")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    generate_certificate(tmp_path / "command")
+    assert (tmp_path / "package").read_text() == "with_cryptography"
+    assert (tmp_path / "command").read_text() == "with_openssl"
+
+
+def test_the_command_makes_a_key_without_a_password(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    called = []
+
+    def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        called.append(options)
+        assert words == [
+            "/bin/openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-sha256", "-days", "3650",
+            "-subj", "/CN=rocketmq-py", "-config", str(tmp_path / "server.cnf"),
+            "-keyout", str(tmp_path / "server.key"), "-out", str(tmp_path / "server.pem"),
+        ]  # fmt: skip
+        assert (tmp_path / "server.cnf").read_text().startswith("[req]\ndistinguished_name")
+        (tmp_path / "server.key").write_bytes(b"key")
+        (tmp_path / "server.pem").write_bytes(b"certificate")
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(self_signed.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(self_signed.subprocess, "run", run)
+    with_openssl(tmp_path / "server.pem")
+    assert called == [{"capture_output": True, "timeout": 20.0, "check": False}]
+    assert (tmp_path / "server.pem").read_bytes() == b"keycertificate"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "why"),
+    [
+        (None, b"", "/bin/openssl did not end within 20 s"),
+        (3, b"", "/bin/openssl failed: 3"),
+        (1, b"first\n no entropy\xff \n", "/bin/openssl failed:  no entropy\ufffd"),
+    ],
+)
+def test_a_command_that_fails_is_named_with_its_last_words(
+    status: int | None, said: bytes, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(words: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        if status is None:
+            raise subprocess.TimeoutExpired(words, 20)
+        return subprocess.CompletedProcess(words, status, stderr=said)
+
+    monkeypatch.setattr(self_signed.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(self_signed.subprocess, "run", run)
+    with pytest.raises(CertificateUnavailableError) as caught:
+        with_openssl(tmp_path / "server.pem")
+    assert str(caught.value) == why
 
 
 def test_a_missing_generator_logs_what_can_be_installed(

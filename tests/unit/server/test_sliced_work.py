@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
-from rocketmq_py.server.sliced_work import SlicedWork, SpareTime
+from rocketmq_py.server.sliced_work import SlicedWork, SpareTime, in_slices
 
 
 class Loop:
@@ -156,3 +156,44 @@ def test_work_that_fails_takes_time_too() -> None:
     with pytest.raises(ValueError, match="broken"):
         spare.use(work.fail)
     assert not spare
+
+
+@pytest.mark.parametrize(("steps", "milliseconds", "turns"), [(2, 4, 0), (3, 4, 1), (6, 4, 2), (5, 5, 2), (2, 50, 2)])
+async def test_steps_are_done_for_ten_milliseconds_in_each_turn(steps: int, milliseconds: int, turns: int) -> None:
+    now, waited = 0, 0
+
+    def work() -> Generator[None, None, str]:
+        nonlocal now
+        for _ in range(steps):
+            now += milliseconds
+            yield
+        return "result"
+
+    async def count() -> None:
+        nonlocal waited
+        while True:
+            await asyncio.sleep(0)
+            waited += 1
+
+    counting = asyncio.create_task(count())
+    await asyncio.sleep(0)
+    assert await in_slices(work(), lambda: now / 1000) == "result"
+    counting.cancel()
+    assert waited == turns
+
+
+async def test_steps_that_fail_fail_their_caller() -> None:
+    def work() -> Generator[None, None, None]:
+        yield
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await in_slices(work())
+
+
+def test_spare_time_begins_with_ten_milliseconds() -> None:
+    work = Work()
+    for seconds, left in ((0.0195, True), (0.0205, False)):
+        spare = SpareTime(clock=lambda: work.now)
+        spare.use(lambda seconds=seconds: work.take(seconds))  # type: ignore[misc]
+        assert bool(spare) is left, "half of the time that passed is added"

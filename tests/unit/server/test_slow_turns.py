@@ -38,6 +38,13 @@ def test_a_name_holds_for_one_turn_only() -> None:
     turns.turn_ended(late=0.0, worked=0.03)
     turns.turn_ended(late=0.2, worked=0.2)
     assert turns.longest_name == "several short requests or callbacks"
+    turns.turn_ended(late=0.0, worked=0.2)
+    assert turns.count == 1
+
+
+def test_a_new_counter_has_counted_nothing() -> None:
+    turns = SlowTurns()
+    assert (turns.count, turns.longest_ms, turns.longest_name) == (0, 0, "")
 
 
 def test_log_lines_are_limited_and_the_counter_is_not(caplog: pytest.LogCaptureFixture) -> None:
@@ -48,6 +55,8 @@ def test_log_lines_are_limited_and_the_counter_is_not(caplog: pytest.LogCaptureF
             turns.turn_ended(late=0.1, worked=0.1)
         assert turns.count == 100
         assert len(caplog.messages) == 1
-        time[0] = 11.0
-        turns.turn_ended(late=0.1, worked=0.1)
-    assert caplog.messages[-1].endswith("(and 99 more long turns before)")
+        for now in (9.75, 10.0):
+            time[0] = now
+            turns.turn_ended(late=0.1, worked=0.1)
+    assert len(caplog.messages) == 2
+    assert caplog.messages[-1].endswith("(and 100 more long turns before)")

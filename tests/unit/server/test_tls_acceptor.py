@@ -1,13 +1,16 @@
 """The first byte of a connection decides: TLS, plain text, or the end."""
 
 import asyncio
+import errno
 import socket
+import ssl
 from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 
 from rocketmq_py.server import tls_acceptor as module
+from rocketmq_py.server.self_signed import generate_certificate
 from rocketmq_py.server.tls_acceptor import TlsAcceptor
 
 
@@ -110,6 +113,127 @@ async def test_a_handshake_without_a_certificate_ends_the_connection(listening, 
     serving.close()
 
 
+@pytest.fixture(scope="module")
+def server_context(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    generate_certificate(path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
+
+
+class Prepared:
+    """Gives every connection this context, or raises."""
+
+    def __init__(self, context=None, fault=None):
+        self._context, self._fault = context, fault
+
+    async def context(self):
+        if self._fault is not None:
+            raise self._fault
+        return self._context
+
+
+def trusting():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+@pytest.mark.parametrize("enforcing", [False, True])
+async def test_a_tls_connection_gets_all_of_its_bytes(listening, server_context, enforcing):
+    opened = asyncio.Queue()
+    serving = acceptor(listening, opened, enforcing=enforcing, contexts=Prepared(server_context))
+    async with asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection(*listening.getsockname(), ssl=trusting())
+        writer.write(b"secret")
+        assert await opened.get() == b"secret"
+        assert await reader.read(1) == b""
+    writer.close()
+    serving.close()
+
+
+async def test_a_client_that_refuses_the_certificate_is_named(listening, server_context, caplog):
+    serving = acceptor(listening, contexts=Prepared(server_context))
+    verifying = trusting()
+    verifying.verify_mode = ssl.CERT_REQUIRED
+    async with asyncio.timeout(30):
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.open_connection(*listening.getsockname(), ssl=verifying)
+        while serving._opening:
+            await asyncio.wait(serving._opening)
+            await asyncio.sleep(0)
+    [message] = caplog.messages
+    assert message.startswith("no TLS connection with 127.0.0.1:")
+    serving.close()
+
+
+async def test_a_handshake_has_ten_seconds_and_its_failure_ends_the_connection(listening, monkeypatch, caplog):
+    given = []
+
+    async def connect(factory, sock, **options):
+        given.append((type(factory()), options))
+        raise TimeoutError("too slow")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "connect_accepted_socket", connect)
+    serving = acceptor(listening, contexts=Prepared("context"))
+    for first, options in ((b"\x16", {"ssl": "context", "ssl_handshake_timeout": 10.0}), (b"\x00", {})):
+        async with Client(listening, first) as client:
+            assert await client.is_closed()
+        assert given.pop() == (Protocol, options)
+    tls, plain = caplog.messages
+    assert tls.startswith("no TLS connection with 127.0.0.1:")
+    assert plain == "no connection with a closed connection: too slow"
+    serving.close()
+
+
+async def test_a_certificate_that_cannot_be_read_ends_the_connection(listening, caplog):
+    fault = FileNotFoundError(errno.ENOENT, "gone")
+    serving = acceptor(listening, contexts=Prepared(fault=fault))
+    async with Client(listening, b"\x16") as client:
+        assert await client.is_closed()
+    [message] = caplog.messages
+    assert message.endswith(": No such file or directory")
+    serving.close()
+
+
+async def test_a_first_byte_is_waited_for_and_a_broken_connection_forgotten(listening):
+    serving, silent = acceptor(listening), []
+
+    def first_byte(error):
+        def recv(size, flags):
+            assert (size, flags) == (1, socket.MSG_PEEK)
+            raise error
+
+        sock = Unconnected(recv)
+        serving._silent[sock] = SimpleNamespace(cancel=lambda: silent.append("cancelled"))
+        serving._first_byte(sock)
+        return sock
+
+    waiting = [first_byte(error) for error in (BlockingIOError(), InterruptedError())]
+    assert list(serving._silent) == waiting
+    assert silent == []
+    broken = first_byte(ConnectionResetError())
+    assert broken.closed
+    assert list(serving._silent) == waiting
+    assert silent == ["cancelled"]
+    serving.close()
+    assert all(sock.closed for sock in waiting)
+
+
+class Unconnected:
+    """A socket whose first byte cannot be read."""
+
+    def __init__(self, recv):
+        self.recv, self.closed = recv, False
+
+    def fileno(self):
+        return 1_000_000
+
+    def close(self):
+        self.closed = True
+
+
 async def test_a_silent_connection_is_closed_in_time(listening):
     serving = acceptor(listening, silence=0.0)
     async with Client(listening) as client:
@@ -135,6 +259,7 @@ async def test_closing_ends_the_port_and_those_who_have_not_begun(listening):
         async with asyncio.timeout(30):
             await contexts.asked.wait()
         assert (len(serving._silent), len(serving._opening)) == (1, 1)
+        assert not any(sock.getblocking() for sock in serving._silent)
         serving.close()
         assert await silent.is_closed()
         assert await in_handshake.is_closed()
@@ -158,6 +283,7 @@ async def test_accepting_ends_at_an_error_and_goes_on_after_an_aborted_connectio
     serving.sock = SimpleNamespace(accept=accept)
     serving._accept()
     assert steps == []
+    assert not serving._silent
     assert ("a connection cannot be accepted: " in caplog.text) is not isinstance(error, BlockingIOError)
 
 
@@ -171,3 +297,10 @@ def test_a_failed_handshake_says_why(error, why):
 
 def test_the_limits_of_a_handshake():
     assert (module._HANDSHAKE, module._HANDSHAKE_SECONDS) == (22, 10.0)
+
+
+def test_a_connection_is_named_by_its_address_while_it_has_one():
+    assert module._who(SimpleNamespace(getpeername=lambda: ("fe80::1%eth0", 5, 0, 2))) == "[fe80::1]:5"
+    closed = socket.socket()
+    closed.close()
+    assert module._who(closed) == "a closed connection"

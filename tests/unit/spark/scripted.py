@@ -74,6 +74,8 @@ class ScriptedPeer(socketserver.ThreadingTCPServer):
 class _Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         frames = FrameDecoder()
+        # an answer does not wait for the client's acknowledgement of the one before, 40 ms
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while data := self.request.recv(1 << 16):
             for frame in frames.feed(data):
                 request = decode_command(frame)

@@ -78,6 +78,8 @@ class ByHand(Executor):
     def finish(self) -> None:
         """Do the oldest piece of work."""
         future, work = self.work.pop(0)
+        if not future.set_running_or_notify_cancel():
+            return
         try:
             future.set_result(work())
         except OSError as e:

@@ -16,6 +16,7 @@ CLIENT = pack_host("10.1.2.3", 40000)
 SMALL = StoreConfig(
     mapped_file_size_commit_log=4096,
     mapped_file_size_consume_queue=400,
+    mapper_file_size_batch_consume_queue=920,
     max_hash_slot_num=16,
     max_index_num=64,
     max_message_size=2000,

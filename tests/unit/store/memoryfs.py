@@ -66,6 +66,7 @@ class MemoryFile:
     def allocate(self, position: int, length: int) -> None:
         assert position + length <= self.size
         self.fs.check("allocate", self.path)
+        self.fs.allocated.append((self.path, position, length))
 
     def erase(self, position: int) -> None:
         self.fs.check("erase", self.path)
@@ -117,6 +118,8 @@ class MemoryFileSystem:
         self.ratio = 0.1
         self.resident: set[tuple[Path, int]] | None = None
         """The pages of files that are in memory; None: all."""
+        self.allocated: list[tuple[Path, int, int]] = []
+        """Parts of files for which disk space was allocated: path, position and length."""
         self.modified: dict[Path, int] = {}
         self.root: Path | None = None
 

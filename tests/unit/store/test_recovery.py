@@ -9,9 +9,12 @@ import msgspec
 import pytest
 
 from rocketmq_py.errors import CorruptRecord, StoreCorrupt, StoreLocked
-from rocketmq_py.store import MessageStore, StoreConfig
+from rocketmq_py.store import MessageStore, StoreConfig, recovery
+from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.wire.record import decode_records
 from tests.unit.store.helpers import HOST, NOW, SMALL, fill, flush, numbers, read_queue, record
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 ACCEPTING = msgspec.structs.replace(SMALL, accept_loss=True)
 
@@ -525,3 +528,239 @@ def test_the_first_message_after_a_crash_may_need_a_new_file(stores, size):
     store = stores.open()
     fill(store, 3, size=size)
     assert len(read_queue(store)) == count + 3
+
+
+# -- what is said, and what is left
+
+
+def logged(caplog, level=logging.INFO):
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+def test_what_is_whole_in_a_cut_file_is_served_if_the_loss_is_accepted(stores):
+    store = stores.open()
+    done = fill(store, 45, size=300)
+    store.close()
+    cut(stores, 1, 2000)
+    store = stores.open(ACCEPTING)
+    left = [i for i, one in enumerate(done) if one.physical_offset + one.size <= 6096 or one.physical_offset >= 8192]
+    assert any(4096 <= done[i].physical_offset < 6096 for i in left)
+    assert whole(store) == left
+    assert stores.fs.size(log_file(stores, 1)) == 4096
+
+
+def test_store_times_do_not_go_back_after_a_crash(stores):
+    store = stores.open()
+    stores.clock.now = NOW + 7_000
+    fill(store, 3)
+    stores.crash()
+    stores.clock.now = NOW
+    store = stores.open()
+    assert store.append(record(3)).store_timestamp == NOW + 7_000
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_lost_queue_is_rebuilt_with_messages_whose_body_is_damaged(stores, caplog, clean):
+    """Consumers find that; the queue has no gap."""
+    store = stores.open()
+    done = fill(store, 30)
+    fill(store, 1, topic="U")
+    flush(store)
+    if clean:
+        store.close()
+    else:
+        stores.crash()
+    stores.fs.nodes[log_file(stores)].content[done[5].physical_offset + 90] ^= 0xFF
+    stores.fs.remove_tree(stores.root / "consumequeue" / "T")
+    with caplog.at_level(logging.INFO):
+        store = stores.open()
+    assert store.queue_range("T", 0) == (0, 30)
+    assert store.get("T", 0, 5, 1).count == 1
+    said = logged(caplog, logging.WARNING)
+    assert "consume queue T-0 is rebuilt from the commit log: its files are missing" in said
+    assert "1 consume queues were rebuilt with 30 records" in said
+    assert not [one for one in said if "is damaged" in one]
+
+
+@pytest.mark.parametrize("count", [9, 10, 11])
+def test_entries_are_committed_every_so_many_records(stores, monkeypatch, count):
+    """Otherwise a rebuild of a large log would need memory for all of it."""
+    store = stores.open()
+    fill(store, count, size=10)
+    stores.crash()
+    monkeypatch.setattr(recovery, "_COMMIT_EVERY", 5)
+    pending = []
+    commit = QueueTable.commit_pending
+
+    def note(table, touched):
+        pending.append(sum(len(queue.pending) // 3 for queue in touched))
+        commit(table, touched)
+
+    monkeypatch.setattr(QueueTable, "commit_pending", note)
+    indexed = []
+    monkeypatch.setattr(MessageIndex, "commit_pending", lambda index: indexed.append(len(index.waiting) // 12))
+    check(stores.open(), list(range(count)))
+    parts = [5, 4] if count == 9 else [5, 5, count - 10]
+    assert pending == parts
+    assert indexed == [sum(parts[: number + 1]) for number in range(len(parts))]
+
+
+def test_a_rebuild_commits_every_so_many_records_too(stores, monkeypatch):
+    store = stores.open()
+    fill(store, 12, size=10)
+    fill(store, 3, topic="U")
+    store.close()
+    for path in [path for path in stores.fs.nodes if {"consumequeue", "T"} <= set(path.parts)]:
+        stores.fs.remove(path)
+    monkeypatch.setattr(recovery, "_COMMIT_EVERY", 5)
+    pending = []
+    commit = QueueTable.commit_pending
+    monkeypatch.setattr(
+        QueueTable,
+        "commit_pending",
+        lambda table, touched: (
+            pending.append(sum(len(queue.pending) // 3 for queue in touched)),
+            commit(table, touched),
+        ),
+    )
+    assert stores.open().queue_range("T", 0) == (0, 12)
+    assert pending == [5, 5, 2, 0]
+
+
+def test_recovery_says_what_it_does(stores, caplog, monkeypatch):
+    monkeypatch.setattr(recovery, "_REPORT_EVERY", 1000)
+    caplog.set_level(logging.INFO)
+    store = stores.open()
+    done = fill(store, 30)
+    fill(store, 1, topic="U")
+    store.close()
+    for path in [path for path in stores.fs.nodes if {"consumequeue", "T"} <= set(path.parts)]:
+        stores.fs.remove(path)
+    caplog.clear()
+    store = stores.open()
+    end = store.max_physical_offset
+    progress = [one for one in logged(caplog) if one.startswith("rebuilding")]
+    reached, places = 0, []
+    for one in done:
+        if one.physical_offset - reached >= 1000:
+            reached = one.physical_offset
+            places.append(reached)
+    assert progress == [f"rebuilding consume queues: the commit log is scanned up to {at} of {end}" for at in places]
+    assert not [one for one in logged(caplog) if "were dispatched" in one]
+    assert f"store /store is open, the commit log has 0 to {end}" in logged(caplog)
+    stores.crash()
+    caplog.clear()
+    stores.open()
+    said = logged(caplog)
+    assert f"the store was not closed cleanly: the commit log is scanned from {end}" in said
+    stores.crash()
+    stores.fs.remove(stores.root / "checkpoint")
+    caplog.clear()
+    stores.open()
+    assert "31 records of the commit log were dispatched to queues and index" in logged(caplog)
+
+
+def test_at_most_ten_queues_with_lost_messages_are_named(stores):
+    for count, said in (
+        (10, "T-8 0 to 0, T-9 0 to 0; stored"),
+        (11, "T-7 0 to 0, T-8 0 to 0 and those of 1 more queues"),
+    ):
+        fresh = type(stores)(stores.root, MemoryFileSystem())
+        store = fresh.open()
+        for queue_id in range(count):
+            fill(store, 1, queue_id=queue_id, size=5)
+        while store.max_physical_offset < 4096:
+            fill(store, 1, size=1500)
+        store.close()
+        fresh.fs.write(log_file(fresh), b"")
+        fresh.fs.write(log_file(fresh, 2), bytes(4096))
+        with pytest.raises(StoreCorrupt) as refusal:
+            fresh.open()
+        assert said in str(refusal.value), str(refusal.value)
+
+
+def test_the_times_of_lost_messages_are_those_of_the_files_around(stores):
+    """Days apart: after the begin of the file before, before that of the file behind."""
+    day = 86_400_000
+    store = stores.open()
+    for number in range(5):
+        stores.clock.now = NOW + number * day
+        while store.max_physical_offset < (number + 1) * 4096 - 1000:
+            fill(store, 1, size=900)
+        store.append_many([record(0, size=900), record(0, size=900)])
+    store.close()
+    starts = store._commit_log.starts
+    sound = stores.fs
+    text = {}
+    for lost in ([0], [1], [2, 3], [len(starts) - 1]):
+        stores.fs = sound.after_kill()
+        for number in lost:
+            stores.fs.remove(log_file(stores, number))
+        try:
+            stores.open()
+        except StoreCorrupt as e:
+            text[tuple(lost)] = str(e).partition("; stored ")[2].partition(". Put")[0]
+    assert text == {
+        (1,): "after 2023-11-14 22:13:20 UTC and before 2023-11-15 22:13:20 UTC",
+        (2, 3): "after 2023-11-14 22:13:20 UTC and before 2023-11-17 22:13:20 UTC",
+        (5,): "after 2023-11-17 22:13:20 UTC",
+    }
+    assert len(starts) == 6
+
+
+def test_after_a_crash_without_queues_the_whole_log_is_read(stores, caplog):
+    store = stores.open()
+    fill(store, 40, size=300)
+    flush(store)
+    stores.crash()
+    stores.fs.remove_tree(stores.root / "consumequeue")
+    caplog.set_level(logging.WARNING)
+    store = stores.open()
+    said = logged(caplog)
+    assert "the consume queues are missing: they are rebuilt from the whole commit log" in said
+    assert "the store was not closed cleanly: the commit log is scanned from 0" in said
+    check(store, list(range(40)))
+    assert stores.fs.read(store.layout.checkpoint)[:24] == bytes(24), "nothing is vouched for until it is on disk again"
+
+
+def test_a_missing_index_is_rebuilt_unless_it_is_disabled(stores, caplog):
+    caplog.set_level(logging.WARNING)
+    for enabled in (True, False):
+        store = stores.open()
+        if not store.queues():
+            fill(store, 10)
+        store.close()
+        stores.fs.remove_tree(stores.root / "index")
+        caplog.clear()
+        stores.open(msgspec.structs.replace(SMALL, message_index_enable=enabled)).close()
+        assert ("the index is missing: it is rebuilt from the whole commit log" in logged(caplog)) is enabled
+
+
+BATCHES = msgspec.structs.replace(SMALL, mapper_file_size_batch_consume_queue=460)
+
+
+def test_a_store_without_a_log_begins_anew(stores, caplog):
+    store = stores.open(BATCHES, is_batched=lambda topic: topic == "B")
+    fill(store, 10)
+    fill(store, 3, topic="B")
+    store.close()
+    stores.fs.remove_tree(stores.root / "commitlog")
+    stores.fs.remove(stores.root / "queueends")
+    store = stores.open(BATCHES)
+    assert store.queues() == []
+    assert stores.fs.names(stores.root / "consumequeue") == []
+    store.close()
+    fresh = type(stores)(stores.root, MemoryFileSystem())
+    store = fresh.open(BATCHES, is_batched=lambda topic: topic == "B")
+    fill(store, 10)
+    fill(store, 3, topic="B")
+    store.close()
+    fresh.fs.remove_tree(stores.root / "commitlog")
+    store = fresh.open(msgspec.structs.replace(BATCHES, accept_loss=True))
+    assert {key: store.queue_range(*key) for key in store.queues()} == {("T", 0): (10, 10), ("B", 0): (3, 3)}
+    assert store.batched_topics() == {"B"}
+    fresh.close()
+
+
+def test_times_are_told_to_the_second():
+    assert recovery.time_text(NOW + 999) == "2023-11-14 22:13:20 UTC"

@@ -268,3 +268,60 @@ def test_the_first_record_of_a_queue_may_not_have_any_queue_offset(masters, slav
     slave.replica.append(0, bytes(log))
     slave.replica.dispatch()
     assert slave.queue_range("T", 0) == (0, 0)
+
+
+def test_a_close_removes_the_bytes_of_an_incomplete_record(masters, slaves) -> None:
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    [_, two] = fill(master, 2)
+    end = two.physical_offset
+    for until, left in ((end, end), (end + 50, end), (end + two.size, end + two.size)):
+        replicate(master, slave, until=until)
+        assert slave.replica.end == until
+        assert slave.replica.whole_end == left
+        slave.close()
+        log = slaves.fs.read(slave.layout.commit_log / f"{0:020d}")
+        assert log is not None
+        assert log == masters.fs.read(master.layout.commit_log / f"{0:020d}")[:left].ljust(4096, b"\0")
+        slave = slaves.open(is_slave=True)
+        assert slave.replica.end == left
+
+
+def test_a_slave_starts_without_its_last_files(masters, slaves) -> None:
+    """It gets them from its master again; another broker would refuse to lose messages."""
+    master, slave = masters.open(), slaves.open(is_slave=True)
+    for i in range(40):
+        fill(master, 1, start=i, size=300)
+        replicate(master, slave)
+    slave.close()
+    slaves.fs.remove(slave.layout.commit_log / f"{16384:020d}")
+    slave = slaves.open(is_slave=True)
+    assert slave.replica.end == 16384
+    replicate(master, slave)
+    assert numbers(read_queue(slave)) == list(range(40))
+
+
+def test_bytes_fill_a_file_to_its_last_one_and_no_further(masters, slaves) -> None:
+    slave = slaves.open(is_slave=True)
+    replica = slave.replica
+    for offset, size, said in (
+        (1, 1, "the master sends its log from 1 on, and this one ends at 0"),
+        (
+            0,
+            4097,
+            "4097 bytes at 0 do not fit into a commit log file of 4096: mappedFileSizeCommitLog must be the same",
+        ),
+    ):
+        with pytest.raises(ReplicaRefused, match=said):
+            replica.append(offset, bytes(size))
+    assert slaves.fs.names(slave.layout.commit_log) == []
+    replica.append(1, b"")
+    replica.append(8192, bytes(4095))
+    assert replica.end == 12287
+    with pytest.raises(ReplicaRefused, match="2 bytes at 12287 do not fit"):
+        replica.append(12287, b"ab")
+    with pytest.raises(ReplicaRefused, match="from 12286 on, and this one ends at 12287"):
+        replica.append(12286, b"a")
+    replica.append(12287, b"a")
+    replica.append(12288, b"b")
+    assert slaves.fs.names(slave.layout.commit_log) == [f"{at:020d}" for at in (8192, 12288)]
+    assert slaves.fs.allocated[0] == (slave.layout.commit_log / f"{8192:020d}", 0, 4096)

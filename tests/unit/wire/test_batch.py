@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.wire.batch import decode_batch, encode_batch
+from rocketmq_py.wire.batch import MAX_PROPERTIES, decode_batch, encode_batch
 from tests.golden import files
 
 BATCHES = st.lists(
@@ -18,6 +18,12 @@ BATCHES = st.lists(
 @given(BATCHES)
 def test_encoding_and_decoding_are_inverse(batch: list[tuple[int, bytes, bytes]]) -> None:
     assert list(decode_batch(encode_batch(batch))) == batch
+
+
+def test_a_batch_is_written_byte_by_byte() -> None:
+    assert MAX_PROPERTIES == 32_767, "a short of Java"
+    assert encode_batch([(7, b"ab", b"c")]).hex() == "00000019" + "00" * 8 + "00000007" + "00000002" + "6162" + "000163"
+    assert encode_batch([]) == b""
 
 
 def test_a_batch_encoded_by_java_is_decoded() -> None:

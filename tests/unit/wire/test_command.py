@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.errors import CorruptFrame
-from rocketmq_py.wire.command import LANGUAGES, Command, decode_command, encode_command
+from rocketmq_py.wire import command as module
+from rocketmq_py.wire.command import LANGUAGES, Command, decode_command, decode_ext, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, Frame, FrameDecoder
 from tests.golden import files
 
@@ -126,6 +128,126 @@ def test_absent_language_is_java_and_flags_are_read() -> None:
     assert command.language == "JAVA"
     assert command.is_response
     assert command.is_oneway
+
+
+def test_a_command_is_a_request_of_this_version_in_json() -> None:
+    end = b'"serializeTypeCurrentRPC":"JSON","version":513}'
+    text = b'{"code":10,"extFields":{},"flag":0,"language":"PYTHON","opaque":0,' + end
+    assert encode_command(Command(10)) == struct.pack(">II", 4 + len(text), len(text)) + text
+    answer = Command(1, 5, 1, "no", {"a": "b"}, b"body", "JAVA", 479)
+    text = (
+        b'{"code":1,"extFields":{"a":"b"},"flag":1,"language":"JAVA","opaque":5,"remark":"no",'
+        b'"serializeTypeCurrentRPC":"JSON","version":479}'
+    )
+    assert encode_command(answer) == struct.pack(">II", 8 + len(text), len(text)) + text + b"body"
+
+
+def test_members_that_a_header_lacks_are_those_of_an_old_java_client() -> None:
+    for text in (b'{"code":1}', b"{code:1}", b'{"code":"1","extFields":{}}', b'{code:"1"}', b'{"code":"1","x":"\xff"}'):
+        assert decode_command(Frame(JSON, text, b"b")) == Command(1, 0, 0, None, {}, b"b", "JAVA", 0)
+
+
+@pytest.mark.parametrize(
+    ("flag", "is_response", "is_oneway"), [(0, False, False), (1, True, False), (2, False, True), (3, True, True)]
+)
+def test_the_flag_has_two_bits(flag: int, is_response: bool, is_oneway: bool) -> None:
+    command = Command(1, flag=flag | 4)
+    assert (command.is_response, command.is_oneway) == (is_response, is_oneway)
+    assert (module.RESPONSE_FLAG, module.ONEWAY_FLAG) == (1, 2)
+
+
+def test_numbers_and_flags_may_be_strings_in_every_form_of_a_header() -> None:
+    members = '"code":"11","opaque":"5","flag":"1","version":"7"'
+    for text in (f"{{{members}}}", f'{{{members},"extFields":{{"a":1}}}}', f"{{{members},extFields:{{a:1}}}}"):
+        command = decode_command(Frame(JSON, text.encode(), b""))
+        assert (command.code, command.opaque, command.flag, command.version) == (11, 5, 1, 7)
+
+
+def test_field_values_of_the_dialect_become_strings() -> None:
+    text = b"{code:1,extFields:{a:true,b:false,c:null,d:'x',e:1.5,f:{g:[1]}}}"
+    ext = {"a": "true", "b": "false", "d": "x", "e": "1.5", "f": '{"g":[1]}'}
+    assert decode_command(Frame(JSON, text, b"")).ext == ext
+    assert decode_command(Frame(JSON, b"{code:1,extFields:null,opaque:3}", b"")) == Command(
+        1, 3, language="JAVA", version=0
+    )
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_header_in_the_dialect_has_at_most_64_kibibytes(more: int) -> None:
+    head = b"{code:1,x:'"
+    text = head + b"x" * (65_536 - len(head) - 2 + more) + b"'}"
+    if more:
+        with pytest.raises(CorruptFrame, match="a JSON header of 65537 bytes is not strict JSON"):
+            decode_command(Frame(JSON, text, b""))
+    else:
+        assert decode_command(Frame(JSON, text, b"")).code == 1
+
+
+def test_a_long_header_with_odd_values_is_decoded() -> None:
+    text = b'{"code":"1","extFields":{"a":1,"b":"' + b"x" * 70_000 + b'"}}'
+    command = decode_command(Frame(JSON, text, b""))
+    assert (command.code, command.ext["a"], len(command.ext["b"])) == (1, "1", 70_000)
+
+
+def test_fields_alone_are_decoded_like_those_of_a_header() -> None:
+    cases: list[tuple[bytes, dict[str, str]]] = [
+        (b"null", {}), (b"{}", {}), (b'{"a":"x","b":1,"c":null,"d":true}', {"a": "x", "b": "1", "d": "true"}),
+        (b'{"a":{"c":2,"b": [1]}}', {"a": '{"b":[1],"c":2}'}), (b'{"a":"\xff"}', {"a": "\ufffd"}),
+    ]  # fmt: skip
+    assert [decode_ext(text) for text, _ in cases] == [ext for _, ext in cases]
+    for wrong in (b'{"a":' + b"[" * 5000, b"[", b"[]"):
+        with pytest.raises(ValueError, match=r"."):
+            decode_ext(wrong)
+
+
+# -- the binary form, byte by byte
+
+BINARY = (
+    b"\x01\x36" b"\x03" b"\x02\x01" b"\x00\x00\x00\x05" b"\x00\x00\x00\x01" b"\x00\x00\x00\x02no"
+    b"\x00\x00\x00\x08" b"\x00\x01a" b"\x00\x00\x00\x01b"
+)  # fmt: skip
+
+
+def test_a_binary_header_is_written_and_read_byte_by_byte() -> None:
+    command = Command(310, 5, 1, "no", {"a": "b"}, b"body")
+    frame = struct.pack(">II", 4 + len(BINARY) + 4, 1 << 24 | len(BINARY)) + BINARY + b"body"
+    assert encode_command(command, ROCKETMQ) == frame
+    assert decode_command(Frame(ROCKETMQ, BINARY, b"body")) == command
+    assert decode_command(Frame(ROCKETMQ, BINARY[:2] + b"\x63" + BINARY[3:], b"")).language == "OTHER"
+
+
+@pytest.mark.parametrize(("code", "cut"), [(32_767, 32_767), (32_768, -32_768), (65_535, -1), (65_536, 0), (-1, -1)])
+def test_codes_are_cut_to_sixteen_bits(code: int, cut: int) -> None:
+    assert one(encode_command(Command(code), ROCKETMQ)).code == cut
+
+
+def test_empty_names_and_values_and_an_empty_remark_are_left_out_of_a_binary_header() -> None:
+    entries = b"\0\0" b"\0\0\0\1x" b"\0\1n" b"\0\0\0\0" b"\0\1m" b"\0\0\0\1v"  # fmt: skip
+    header = struct.pack(">hbhiiii", 10, 0, 479, 1, 0, 0, len(entries)) + entries
+    command = decode_command(Frame(ROCKETMQ, header, b""))
+    assert (command.remark, command.ext, command.language) == (None, {"m": "v"}, "JAVA")
+
+
+def binary(remark: int = 2, entries: int = 8, name: int = 1, value: int = 1, more: bytes = b"") -> bytes:
+    head = struct.pack(">hbhiii", 10, 0, 479, 1, 0, remark) + b"no"
+    return head + struct.pack(">ih", entries, name) + b"a" + struct.pack(">i", value) + b"b" + more
+
+
+def test_lengths_of_a_binary_header_must_agree() -> None:
+    assert decode_command(Frame(ROCKETMQ, binary(), b"")).ext == {"a": "b"}
+    wrong = [
+        binary(remark=-1), binary(remark=50), binary(entries=-1), binary(entries=9), binary(entries=1, more=b"x"),
+        binary(name=-1), binary(name=90), binary(value=-1), binary(value=2), binary(entries=7)[:-2],
+    ]  # fmt: skip
+    accepted = []
+    for number, header in enumerate(wrong):
+        with contextlib.suppress(CorruptFrame):
+            accepted.append((number, decode_command(Frame(ROCKETMQ, header, b""))))
+    assert accepted == [(4, Command(10, 1, 0, "no", {"a": "b"}, language="JAVA", version=479))]
+    with pytest.raises(CorruptFrame, match="header fields of 9 bytes do not fit into a header of 31 bytes"):
+        decode_command(Frame(ROCKETMQ, wrong[3], b""))
+    with pytest.raises(CorruptFrame, match="a field of 2 bytes does not fit into a header of 31 bytes"):
+        decode_command(Frame(ROCKETMQ, wrong[8], b""))
 
 
 def test_a_pop_code_does_not_fit_into_a_binary_header() -> None:

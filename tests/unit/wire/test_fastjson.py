@@ -6,6 +6,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
+from rocketmq_py.errors import BadHeader
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.fastjson import BareKey
 from tests.golden import files
@@ -158,3 +159,92 @@ def test_files_of_java_with_integer_keys_need_no_slow_reader(monkeypatch: pytest
 
 def test_a_line_break_in_a_string_is_left_to_the_reader_of_the_dialect() -> None:
     assert fastjson.loads(b'{\n\t0:"a\n\t1:b"}') == {"0": "a\n\t1:b"}
+
+
+def test_standard_json_is_told_from_the_dialect() -> None:
+    for text, strict in ((b"{}", True), (b"{0:1}", False), (b'"\xff"', False), (b"[" * 5000, False), (b"", False)):
+        assert fastjson.is_strict(text) is strict
+
+
+def test_an_object_is_read_from_bytes_and_memory() -> None:
+    assert fastjson.load_object(b'{"a":1}') == {"a": 1}
+    assert fastjson.load_object(memoryview(b"{0:1}")) == {"0": 1}
+    with pytest.raises(
+        BadHeader, match=r"a JSON object is expected, not b'\[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1'$"
+    ):
+        fastjson.load_object(b"[" + b"1," * 30 + b"1]")
+    with pytest.raises(ValueError, match="not JSON"):
+        fastjson.load_object(b"{")
+
+
+class Odd:
+    """Encoded by neither form."""
+
+
+def test_values_are_written_compactly_and_pretty() -> None:
+    nested = {
+        "b": [1, (2, None), {}], BareKey(-1): {}, (("y", 1), ("x", None), ("a", ())): 5, 7: "seven", "none": None,
+        "flag": True, "text": 'quo"te\n', "real": 1.5,
+    }  # fmt: skip
+    assert fastjson.dumps_java(nested).decode() == (
+        '{"b":[1,[2,null],{}],-1:{},{"y":1,"a":[]}:5,"7":"seven","flag":true,"text":"quo\\"te\\n","real":1.5}'
+    )
+    assert fastjson.dumps_pretty(nested).decode() == (
+        '{\n\t"b":[\n\t\t1,\n\t\t[\n\t\t\t2,\n\t\t\tnull\n\t\t],\n\t\t{}\n\t],\n\t-1:{},'
+        '\n\t{\n\t\t"y":1,\n\t\t"a":[]\n\t}:5,\n\t"7":"seven",\n\t"flag":true,\n\t"text":"quo\\"te\\n",'
+        '\n\t"real":1.5\n}'
+    )
+    assert [fastjson.dumps_java(one) for one in ([], (), {}, None, "x", b"\0\1")] == [
+        b"[]", b"[]", b"{}", b"null", b'"x"', b'"AAE="',
+    ]  # fmt: skip
+    assert [fastjson.dumps_pretty(one) for one in ([], (), {}, None, "x", b"\0\1")] == [
+        b"[]", b"[]", b"{}", b"null", b'"x"', b'"AAE="',
+    ]  # fmt: skip
+    for dump in (fastjson.dumps, fastjson.dumps_java, fastjson.dumps_pretty):
+        with pytest.raises(TypeError):
+            dump({"a": Odd()})
+
+
+def test_parts_of_a_pretty_text_are_put_together() -> None:
+    whole = {"table": {"x": [1, 2], "y": {}}}
+    parts = {"x": fastjson.pretty([1, 2], 2), "y": fastjson.pretty({}, 2)}
+    text = fastjson.pretty_object({"table": fastjson.pretty_object(parts, 1)}, 0)
+    assert text.encode() == fastjson.dumps_pretty(whole)
+    assert fastjson.pretty_object({}, 3) == "{}"
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("{0:1}x", "not JSON at character 5: something follows the end, near '{0:1}x'"),
+    ("{0 1}", "not JSON at character 3: ':' expected, near '{0 1}'"),
+    ("[1 2]", "not JSON at character 3: ',' or ']' expected, near '[1 2]'"),
+    ("{a:1 b}", "not JSON at character 5: ',' or '}' expected, near '{a:1 b}'"),
+    ("[x,,1]", "not JSON at character 3: a value is missing, near '[x,,1]'"),
+    ('[x,"y]', "not JSON at character 3: a string does not end, near '[x,\"y]'"),
+    ("[x,/* y]", "not JSON at character 3: a comment does not end, near '[x,/* y]'"),
+    (" " * 30 + "x y" + " " * 30,
+     f"not JSON at character 32: something follows the end, near {(' ' * 18 + 'x y' + ' ' * 19)!r}"),
+])  # fmt: skip
+def test_a_fault_is_named_with_its_place(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match="not JSON") as caught:
+        fastjson.loads(text)
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a:", "}")])
+def test_the_dialect_is_read_to_64_levels(opening: str, closing: str) -> None:
+    fastjson.loads(opening * 64 + "x" + closing * 64)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        fastjson.loads(opening * 65 + "x" + closing * 65)
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("['it\\'s']", ["it's"]), ("['\"']", ['"']), ("[x,'\\x4a\\n']", ["x", "J\n"]),
+    ("{null:1,true:2,1.5:3}", {"null": 1, "true": 2, "1.5": 3}),
+    ("[01]", ["01"]), ("{[1]:2}", {"[1]": 2}), ("[a]", ["a"]), ("['\x01']", ["\x01"]), ("// a\n[a]/**/", ["a"]),
+])  # fmt: skip
+def test_more_of_the_dialect_is_decoded(text: str, value: object) -> None:
+    assert fastjson.loads(text) == value
+
+
+def test_bytes_that_are_not_text_are_replaced_in_the_dialect() -> None:
+    assert fastjson.loads(b"{a:'\xff'}") == {"a": "\ufffd"}

@@ -289,3 +289,189 @@ def test_bodies_may_be_left_out_or_as_they_are_stored() -> None:
     stored = r.decode_response(data, "b", r.BodyRules(decompress=False))
     assert [message.body for message in stored.messages] == [b"body", compress(bytes(60)), b"one", b"two"]
     assert [message.sys_flag for message in stored.messages] == [0, r.COMPRESSED, 0, 0]
+
+
+# -- where records come from
+
+
+def at(offset: int, topic: str = "t", queue_id: int = 1, body: bytes = b"body", flag: int = 0) -> bytes:
+    """A record of queue ``queue_id``."""
+    head = RecordHead(0, 0, 0, queue_id, 0, offset, 3, flag, 4, bytes(8), 5, bytes(8), 0, 0, 0)
+    return r.encode_record(head, topic, body, b"")
+
+
+def unwrapped_at(offset: int, topic: str = "t", queue_id: int = 1) -> bytes:
+    """An inner batch of two messages."""
+    return at(offset, topic, queue_id, encode_batch([(0, b"one", b""), (0, b"two", b"")]), r.NEED_UNWRAP)
+
+
+V6 = r.BORN_HOST_V6 | r.STORE_HOST_V6
+
+
+def v6_at(offset: int, topic: str = "t", queue_id: int = 1, body: bytes = b"body") -> bytes:
+    head = RecordHead(0, 0, 0, queue_id, 0, offset, 3, V6, 4, bytes(20), 5, bytes(20), 0, 0, 0)
+    return r.encode_record(head, topic, body, b"")
+
+
+ORIGIN = r.Origin("t", 1, 10, 20)
+ELSEWHERE = "a record of queue {} offset {} is where one of queue 1 offset {} or more, below 20, belongs"
+
+
+@pytest.mark.parametrize("record", [at, v6_at])
+@pytest.mark.parametrize(
+    ("places", "found", "damage"),
+    [
+        ([(10,), (11,), (19,)], [10, 11, 19], None),
+        ([(9,)], [], ELSEWHERE.format(1, 9, 10)),
+        ([(10,), (20,)], [], ELSEWHERE.format(1, 20, 11)),
+        ([(10,), (12,), (12,)], [10], ELSEWHERE.format(1, 12, 13)),
+        ([(10,), (12,), (11,), (13,)], [10], ELSEWHERE.format(1, 11, 13)),
+        ([(10,), (11, "t", 2)], [], ELSEWHERE.format(2, 11, 11)),
+        ([(10,), (11, "u")], [10], "a record of topic 'u' is where one of 't' belongs"),
+        ([(10,), (11,), (12, "t2"), (13,)], [10, 11], "a record of topic 't2' is where one of 't' belongs"),
+    ],
+)
+def test_records_of_another_queue_or_out_of_order_are_damage(record, places, found, damage) -> None:  # type: ignore[no-untyped-def]
+    body = b"".join(record(*place) for place in places)
+    decoded = r.decode_response(body, "b", origin=ORIGIN)
+    assert [message.queue_offset for message in decoded.messages] == found
+    assert (decoded.damage and str(decoded.damage)) == damage
+    anywhere = r.decode_response(body, "b")
+    assert ([message.queue_offset for message in anywhere.messages], anywhere.damage) == ([p[0] for p in places], None)
+
+
+def test_the_record_before_a_misplaced_one_is_left_out_also_if_it_cannot_be_decoded() -> None:
+    bad = [at(offset, body=b"no zlib", flag=r.COMPRESSED) for offset in (10, 12)]
+    decoded = r.decode_response(bad[0] + bad[1] + at(11), "b", origin=ORIGIN)
+    assert (decoded.messages, offsets(decoded.undecoded), decoded.postponed) == ([], [10], ())
+    assert decoded.damage is not None
+
+
+def test_the_first_inner_batch_may_begin_before_the_offset_that_was_pulled() -> None:
+    decoded = r.decode_response(unwrapped_at(9) + at(11), "b", origin=ORIGIN)
+    assert ([message.queue_offset for message in decoded.messages], decoded.damage) == ([9, 10, 11], None)
+    for wrong in (at(10) + unwrapped_at(9), unwrapped_at(20), unwrapped_at(-1), unwrapped_at(9, queue_id=2)):
+        assert r.decode_response(wrong, "b", origin=ORIGIN).damage is not None
+
+
+def test_records_have_a_new_queue_and_moved_offsets() -> None:
+    body = at(10) + v6_at(11) + at(2**40)
+    assert r.relocate_records(body, 7, 5) == at(15, queue_id=7) + v6_at(16, queue_id=7) + at(2**40 + 5, queue_id=7)
+    assert r.relocate_records(body, 1, -10) == at(0) + v6_at(1) + at(2**40 - 10)
+    assert r.relocate_records(b"", 7, 5) == b""
+    size = len(at(10))
+    for wrong, words in (
+        (body[:-1], f"record at byte {size + len(v6_at(11))} of {len(body) - 1} has size {size}"),
+        (at(10) + bytes(87), f"record at byte {size} of {size + 87} has size 0"),
+        (at(10) + bytes(88), f"record at byte {size} of {size + 88} has size 0"),
+        (struct.pack(">i", 90) + at(10)[4:], f"record at byte 0 of {size} has size 90"),
+    ):
+        with pytest.raises(CorruptRecord) as caught:
+            r.relocate_records(wrong, 7, 5)
+        assert str(caught.value) == words
+
+
+def test_the_smallest_record_is_relocated() -> None:
+    smallest = at(10, topic="", body=b"")
+    assert len(smallest) == r.MIN_SIZE == 91
+    assert r.relocate_records(smallest, 2, 1) == at(11, topic="", body=b"", queue_id=2)
+    assert list(r.record_sizes(smallest * 2)) == [(0, 91), (91, 91)]
+    assert len(r.decode_records(smallest * 2)) == 2
+
+
+@pytest.mark.parametrize(("size", "magic", "length"), [(127, b"\xda\xa3\x20\xa7", 1), (128, b"\xda\xa3\x20\xab", 2)])
+def test_long_topics_have_another_layout(size: int, magic: bytes, length: int) -> None:
+    number, part = r.topic_part("x" * size)
+    assert struct.pack(">i", number) == magic
+    assert part == size.to_bytes(length, "big") + b"x" * size
+
+
+# -- checksums
+
+
+@pytest.mark.parametrize("record", [at, v6_at])
+def test_a_checksum_is_compared_where_the_rules_say_so(record) -> None:  # type: ignore[no-untyped-def]
+    body = record(10) + record(11).replace(b"body", b"b0dy")
+    checked, unchecked, unread = (
+        r.decode_response(body, "b", rules)
+        for rules in (r.BodyRules(check_crc=True), r.BodyRules(), r.BodyRules(read=False, check_crc=True))
+    )
+    assert [message.body for message in checked.messages] == [b"body"]
+    assert str(checked.damage) == "record of offset 11: the checksum of its body is 0x3c48623f, stored is 0x5ba80bb2"
+    assert ([message.body for message in unchecked.messages], unchecked.damage) == ([b"body", b"b0dy"], None)
+    assert ([message.body for message in unread.messages], unread.damage) == ([b"", b""], None)
+    whole = r.decode_response(record(10) * 2, "b", r.BodyRules(check_crc=True))
+    assert (len(whole.messages), whole.damage) == (2, None)
+
+
+# -- with an accelerator
+
+
+class Accelerator:
+    """Decodes the first records of a body, as the compiled one would."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked: list[tuple[object, ...]] = []
+
+    def plain_messages(self, body, origin, reads, check_crc, broker_name):  # type: ignore[no-untyped-def]
+        self.asked.append((body, origin, reads, check_crc, broker_name))
+        plain = r.decode_records(body, broker_name)[: self.count]
+        found = [(m.head, m.topic, m.body, m.raw_properties, m.broker_name) for m in plain]
+        return found, sum(m.store_size for m in plain)
+
+
+@pytest.mark.parametrize(
+    ("rules", "reads", "checks"),
+    [
+        (r.BodyRules(), True, False),
+        (r.BodyRules(check_crc=True), True, True),
+        (r.BodyRules(read=False, check_crc=True), False, False),
+    ],
+)
+def test_the_records_behind_those_of_the_accelerator_are_decoded(rules: r.BodyRules, reads: bool, checks: bool) -> None:
+    body = at(10) + at(11) + at(12)
+    for count in (0, 1, 3):
+        accelerator = Accelerator(count)
+        decoded = r.decode_response(body, "b", rules._replace(accelerator=accelerator), ORIGIN)  # type: ignore[arg-type]
+        assert ([message.queue_offset for message in decoded.messages], decoded.damage) == ([10, 11, 12], None)
+        assert accelerator.asked == [(body, ORIGIN, reads, checks, "b")]
+    for count, damage in ((0, 10), (1, 11)):
+        wrong = at(10) + at(10) if count else at(9)
+        rules = r.BodyRules(accelerator=Accelerator(count))  # type: ignore[arg-type]
+        found = r.decode_response(wrong, "b", rules, ORIGIN).damage
+        assert str(found) == ELSEWHERE.format(1, 10 if count else 9, damage)
+
+
+# -- bodies that are postponed or left out
+
+
+def test_plain_records_behind_postponed_ones_are_postponed_too() -> None:
+    rules = r.BodyRules(DecompressionLimits(100, 100), check_crc=True)
+    data = compressed(0, 60) + compressed(1, 60) + v6_at(2) + at(3) + compressed(4, 10)
+    found = r.decode_response(data, "b", rules)
+    assert (offsets(found.undecoded), offsets(found.postponed)) == ([], [1, 2, 3, 4])
+    assert len({id(record.error) for record in found.postponed}) == 1
+    with pytest.raises(DecompressionLimit, match=r"max_decompressed_pull"):
+        r.decode_records(data, limits=rules.limits)
+
+
+def test_a_body_that_is_not_read_is_not_decompressed() -> None:
+    data = compressed(0, 0, b"no zlib") + v6_at(1) + unwrapped_at(2)
+    found = r.decode_response(data, "b", r.BodyRules(read=False))
+    assert [(message.body, message.sys_flag) for message in found.messages] == [
+        (b"", r.COMPRESSED), (b"", V6), (b"", 0), (b"", 0),
+    ]  # fmt: skip
+    assert found.undecoded == []
+
+
+@pytest.mark.parametrize(("at_byte", "value", "words"), [
+    (4, 0, "no record at byte 0: magic 0x0, size "), (84, -1, "no record at byte 0: magic 0xdaa320ab, size "),
+    (0, 90, "no record at byte 0: magic 0xdaa320ab, size 90"),
+])  # fmt: skip
+def test_a_record_that_is_none_is_named(at_byte: int, value: int, words: str) -> None:
+    data = bytearray(at(1, topic="x" * 200))
+    struct.pack_into(">i", data, at_byte, value)
+    with pytest.raises(CorruptRecord) as caught:
+        r.decode_record(bytes(data))
+    assert str(caught.value).startswith(words)

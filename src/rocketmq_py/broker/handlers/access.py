@@ -17,13 +17,13 @@ from rocketmq_py.wire import fastjson
 
 
 class AccessHandlers:
-    """Handlers of the request codes 3001 to 3010."""
+    """Handlers of the request codes 3001 to 3010. Changes are answered when they are on disk."""
 
     def __init__(self, access: AccessTable) -> None:
         self._access = access
 
     @handles(Code.AUTH_CREATE_USER)
-    def create_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def create_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Create a user; only a super user may create super users."""
         del peer
         header: UserHeader = request.header
@@ -32,10 +32,11 @@ class AccessHandlers:
         if user.is_super:
             self._super_only(header, "The super user can only be create by super user")
         self._access.create_user(user)
+        await self._access.saved()
         return Reply()
 
     @handles(Code.AUTH_UPDATE_USER)
-    def update_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def update_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Change the password, type or status of a user."""
         del peer
         header: UserHeader = request.header
@@ -48,10 +49,11 @@ class AccessHandlers:
             header.username, info.password, given.is_super if info.user_type else None,
             given.enabled if info.user_status else None,
         )  # fmt: skip
+        await self._access.saved()
         return Reply()
 
     @handles(Code.AUTH_DELETE_USER)
-    def delete_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def delete_user(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Delete a user and its permissions."""
         del peer, body
         header: UserHeader = request.header
@@ -59,6 +61,7 @@ class AccessHandlers:
         if old is not None and old.is_super:  # with the remark of an update, as in Java
             self._super_only(header, "The super user can only be update by super user")
         self._access.delete_user(header.username)
+        await self._access.saved()
         return Reply()
 
     @handles(Code.AUTH_GET_USER)
@@ -76,19 +79,21 @@ class AccessHandlers:
         return Reply(body=_all([info_of(user) for user in self._access.users(header.filter or "")]))
 
     @handles(Code.AUTH_CREATE_ACL, Code.AUTH_UPDATE_ACL)
-    def put_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def put_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Create or replace permissions of a user."""
         del peer
         header: SubjectHeader = request.header
         self._access.put_acl(header.subject, AclInfo.decode(checked(request.code, body)))
+        await self._access.saved()
         return Reply()
 
     @handles(Code.AUTH_DELETE_ACL)
-    def delete_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def delete_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Delete permissions of a user."""
         del peer, body
         header: DeleteAcl = request.header
         self._access.delete_acl(header.subject, header.policy_type, header.resource)
+        await self._access.saved()
         return Reply()
 
     @handles(Code.AUTH_GET_ACL)

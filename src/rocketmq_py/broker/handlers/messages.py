@@ -68,11 +68,10 @@ class SendHandlers:
         return self._send_halves(peer, request, body)
 
     @handles(Code.CONSUMER_SEND_MSG_BACK, lane="send")
-    def send_back(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def send_back(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store a message that a consumer failed to process again, for a retry or as a dead letter."""
         del peer, body
-        self._send_back.take(request.header, request.version)
-        return Reply()
+        return self._send_back.take(request.header, request.version)
 
 
 class SlaveSendHandlers:

@@ -76,19 +76,25 @@ class OffsetHandlers:
         header: QueryConsumerOffset = request.header
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
         if offset < 0:
-            offset = self._first(header)
+            return answer_when_loaded(
+                lambda residency: Reply(header=OffsetResponse(offset=self._first(header, residency))),
+                self._store.new_residency(),
+            )
         return Reply(header=OffsetResponse(offset=offset))
 
-    def _first(self, header: QueryConsumerOffset) -> int:
+    def _first(self, header: QueryConsumerOffset, residency: Residency | None) -> int:
         """Return 0 as the offset of a new group.
 
         :raises BrokerError: QUERY_NOT_FOUND, message 0 is deleted or no longer in memory, or ``setZeroIfNotFound`` is
             false.
+        :raises NotInMemory: only with ``residency``.
         """
         if header.set_zero_if_not_found is False:
             remark = "Not found, do not set to zero, maybe this group boot first"
             raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
         smallest, _ = self._store.queue_range(header.topic, header.queue_id)
+        if smallest <= 0:
+            self._store.check_entries(header.topic, header.queue_id, 0, 1, residency)
         if smallest > 0 or not self._store.in_memory(header.topic, header.queue_id, 0):
             remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
             raise BrokerError.of(ResponseCode.QUERY_NOT_FOUND, remark)
@@ -148,7 +154,14 @@ class OffsetHandlers:
         """Return the store time of the oldest message of a queue; -1 if it is empty."""
         del peer, body
         header: QueueHeader = request.header
-        return Reply(header=TimestampResponse(timestamp=self._store.earliest_store_time(header.topic, header.queue_id)))
+        return self._earliest(header.topic, header.queue_id)
+
+    def _earliest(self, topic: str, queue_id: int) -> Reply | Hold:
+        def read(residency: Residency | None) -> Reply:
+            self._store.check_earliest_times([(topic, queue_id)], residency)
+            return Reply(header=TimestampResponse(timestamp=self._store.earliest_store_time(topic, queue_id)))
+
+        return answer_when_loaded(read, self._store.new_residency())
 
     @handles(Code.GET_ALL_CONSUMER_OFFSET)
     async def all_offsets(self, peer: Peer, request: Request, body: bytes) -> Reply:

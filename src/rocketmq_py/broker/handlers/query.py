@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.metadata.java_files import bean
+from rocketmq_py.broker.pull.cold_read import answer_when_loaded
 from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryConsumeQueue
 from rocketmq_py.protocol.headers.pull import QueryMessage, QueryMessageResponse
 from rocketmq_py.protocol.requests import Request
-from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server import Hold, Peer, Reply, handles
 from rocketmq_py.store import MessageStore
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.fastjson import dumps_java
 from rocketmq_py.wire.record import record_sizes
 
@@ -49,20 +53,27 @@ class QueryHandlers:
         return Reply(header=answer, body=body)
 
     @handles(Code.VIEW_MESSAGE_BY_ID, lane="query")
-    def by_offset(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def by_offset(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return one message by its commit log offset, which the message id contains."""
         del peer, body
-        record = self._store.message_at(request.header.offset)
-        if record is None:
-            remark = f"can not find message by the offset, {request.header.offset}"
-            raise BrokerError.of(ResponseCode.SYSTEM_ERROR, remark)
-        return Reply(body=record)
+        offset = request.header.offset
+
+        def read(residency: Residency | None) -> Reply:
+            self._store.check_message(offset, residency)
+            record = self._store.message_at(offset)
+            if record is None:
+                raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+            return Reply(body=record)
+
+        return answer_when_loaded(read, self._store.new_residency())
 
     @handles(Code.QUERY_CONSUME_QUEUE)
-    def entries(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    def entries(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return entries of a consume queue as they are on disk, for diagnosis."""
         del peer, body
-        header: QueryConsumeQueue = request.header
+        return answer_when_loaded(partial(self._entries, request.header), self._store.new_residency())
+
+    def _entries(self, header: QueryConsumeQueue, residency: Residency | None) -> Reply:
         topic, queue_id = header.topic, header.queue_id
         if not self._store.has_queue(topic, queue_id):
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
@@ -71,7 +82,9 @@ class QueryHandlers:
         if not first <= header.index < end:
             remark = f"Index {header.index} of {queue_id}@{topic} is not exist!"
             return Reply(remark=remark)
-        found = self._store.queue_entries(topic, queue_id, header.index, min(max(0, header.count), _MOST_ENTRIES))
+        count = min(max(0, header.count), _MOST_ENTRIES)
+        self._store.check_entries(topic, queue_id, header.index, count, residency)
+        found = self._store.queue_entries(topic, queue_id, header.index, count)
         answer["queueData"] = [
             {"eval": False, "physicOffset": offset, "physicSize": size, "tagsCode": code}
             for offset, size, code in found

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server import Peer, Reply
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
+from rocketmq_py.server.access.table import ACLS, USERS, Entry, EntryKey
 from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.config.entry_file import EntryFile
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.fastjson import pretty, pretty_array, pretty_object
 
 _log = logging.getLogger(__name__)
 
@@ -41,12 +48,61 @@ def open_access(settings: AccessSettings, store_root: Path, cluster: str) -> Aut
     """
     path = store_root / "config" / FILE
     file = ConfigFile(path, SecretFileSystem())
-
     saved = file.load()
     if saved is None and path.exists() and path.stat().st_size:
         raise ConfigError(f"{path} is damaged, and so is its backup: restore or remove it")
     file.restore()
-    return AuthDispatcher(settings, lambda: saved, file.save, cluster)
+    return AuthDispatcher(settings, lambda: saved, AccessWriter(file).save, cluster)
+
+
+class AccessWriter:
+    """Writes the file in a thread; changes made during a write are written together by the next one."""
+
+    def __init__(self, file: ConfigFile) -> None:
+        self._file: EntryFile[EntryKey, Entry] = EntryFile(file, _text, _content)
+        self._changes: dict[EntryKey, Entry | None] = {}
+        """What no write has begun to write."""
+        self._write: asyncio.Task[None] | None = None
+        """The write that ends last; it has not begun if there are changes."""
+
+    def save(self, changes: Mapping[EntryKey, Entry | None]) -> asyncio.Future[None] | None:
+        """Save changed entries; None for a removed one.
+
+        Outside of an event loop they are on disk at the return. In one, the result is done when they are, and raises
+        OSError if the disk is full or fails; the next write has these changes, too.
+        """
+        is_begun = not self._changes
+        self._changes |= changes
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._file.save(self._take())
+            return None
+        if self._write is None or self._write.done() or is_begun:
+            self._write = loop.create_task(self._write_after(self._write))
+        return self._write
+
+    async def _write_after(self, previous: asyncio.Task[None] | None) -> None:
+        if previous is not None and not previous.done():
+            await asyncio.wait([previous])
+        await asyncio.to_thread(self._file.save, self._take())
+
+    def _take(self) -> dict[EntryKey, Entry | None]:
+        changes, self._changes = self._changes, {}
+        return changes
+
+
+def _text(entry: Entry) -> str:
+    return pretty(msgspec.to_builtins(entry()), 2)
+
+
+def _content(texts: Mapping[EntryKey, str]) -> str:
+    """Return the content of the file, sorted by name."""
+    names = {member: [name for kind, name in texts if kind == member] for member in (USERS, ACLS)}
+    members = {
+        member: pretty_array([texts[member, name] for name in sorted(names[member])], 1) for member in (USERS, ACLS)
+    }
+    return pretty_object(members, 0)
 
 
 class FollowedAccess:

@@ -10,7 +10,7 @@ the heartbeat or the start that brings it, so that neither slows down with the n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean
@@ -20,6 +20,8 @@ from rocketmq_py.errors import BadHeader, ConfigError, shortened
 from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.config.entry_file import EntryFile, grouped
+from rocketmq_py.wire.fastjson import pretty, pretty_object
 from rocketmq_py.wire.murmur import murmur3_64
 
 _log = logging.getLogger(__name__)
@@ -30,6 +32,10 @@ _ABSENT_MS = 30_000
 """Groups loaded from the file are treated as disconnected since this time before the start."""
 _BLOOM_BITS, _BLOOM_HASHES = 112, 3
 """Java's values for 32 groups (expectConsumerNumUseFilter) and 20 % errors (maxErrorRateOfBloomFilter)."""
+
+
+FilterKey = tuple[str, str]
+"""Topic and group of an expression."""
 
 
 class FilterData(Body, kw_only=True):
@@ -50,6 +56,10 @@ class FilterData(Body, kw_only=True):
     @property
     def is_dead(self) -> bool:
         return self.dead_time >= self.born_time
+
+
+FilterFile = EntryFile[FilterKey, FilterData]
+FilterChanges = Mapping[FilterKey, FilterData | None]
 
 
 def compile_filter(expression_type: str, expression: str) -> SqlFilter:
@@ -94,27 +104,23 @@ class ConsumerFilters:
         file: ConfigFile,
         keep_ms: int,
         clock: Callable[[], int],
-        save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
+        save: Callable[[FilterFile, FilterChanges], None] = EntryFile.save,
     ) -> None:
-        self._file = file
+        self._file: FilterFile = EntryFile(file, _text, _content)
         self._keep_ms = keep_ms
         self._clock = clock
         self._save = save
-        self._saved: dict[str, Any] = {}
+        self._changed: dict[FilterKey, None] = {}
+        """Keys of the expressions of which the file does not have the present state."""
         self._topics: dict[str, set[str]] = {}
         """By group: the topics for which it has an expression."""
-        self._changed = False
         self.table: dict[str, dict[str, FilterData]] = {}
 
     # -- the file
 
     def load(self) -> None:
         """Load the file; all its groups are treated as disconnected until their next heartbeat."""
-        found = self._file.load(lambda tree: (tree, _entries(tree)))
-        if found is None:
-            return
-        self._saved, entries = found
-        for topic, group, entry in entries:
+        for topic, group, entry in self._file.load(_entries) or ():
             self._take_over(topic, group, entry)
 
     def _take_over(self, topic: str, group: str, entry: Any) -> None:
@@ -131,22 +137,9 @@ class ConsumerFilters:
     def persist(self) -> None:
         """Drop expired entries, and write the file if anything changed."""
         self._clean()
-        if not self._changed:
-            return
-        self._changed = False
-        tree = self.tree()
-        if tree != self._saved and (self.table or self._saved):
-            self._saved = tree
-            self._save(self._file, tree)
-
-    def tree(self) -> dict[str, Any]:
-        """Return the content of the file."""
-        return {
-            "filterDataByTopic": {
-                topic: {"groupFilterData": {group: _entry(data) for group, data in groups.items()}, "topic": topic}
-                for topic, groups in self.table.items()
-            }
-        }
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            self._save(self._file, {key: self.get(*key) for key in changed})
 
     def _clean(self) -> None:
         before = self._clock() - self._keep_ms
@@ -209,11 +202,12 @@ class ConsumerFilters:
         elif wanted.sub_version < known.client_version:
             return
         elif wanted.sub_version == known.client_version:
-            self._changed |= known.dead_time != 0
-            known.dead_time = 0
+            if known.dead_time:
+                known.dead_time = 0
+                self._note(wanted.topic, group)
         elif (wanted.sub_string, wanted.expression_type) == (known.expression, known.expression_type):
             known.client_version, known.dead_time = wanted.sub_version, 0
-            self._changed = True
+            self._note(wanted.topic, group)
         else:
             self._put(group, wanted)
 
@@ -235,7 +229,11 @@ class ConsumerFilters:
     def _store(self, topic: str, group: str, data: FilterData) -> None:
         self.table.setdefault(topic, {})[group] = data
         self._topics.setdefault(group, set()).add(topic)
-        self._changed = True
+        self._note(topic, group)
+
+    def _note(self, topic: str, group: str) -> None:
+        """Note that an expression has changed."""
+        self._changed[topic, group] = None
 
     def _remove(self, topic: str, group: str) -> None:
         groups = self.table.get(topic, {})
@@ -247,18 +245,29 @@ class ConsumerFilters:
         topics.discard(topic)
         if not topics:
             del self._topics[group]
-        self._changed = True
+        self._note(topic, group)
 
     def _mark_dead(self, group: str, but: set[str]) -> None:
         for topic in self._topics.get(group, ()):
             data = self.table[topic][group]
             if topic not in but and not data.is_dead:
                 data.dead_time = self._clock()
-                self._changed = True
+                self._note(topic, group)
 
 
-def _entry(data: FilterData) -> dict[str, Any]:
-    return dict(sorted({**bean(data), "dead": data.is_dead}.items()))
+def _text(data: FilterData) -> str:
+    """Encode an entry for the file; in a thread, so that all of it comes from one copy of the entry."""
+    entry = bean(data)
+    return pretty(dict(sorted({**entry, "dead": entry["deadTime"] >= entry["bornTime"]}.items())), 4)
+
+
+def _content(texts: Mapping[FilterKey, str]) -> str:
+    """Return the content of the file."""
+    topics = {
+        topic: pretty_object({"groupFilterData": pretty_object(groups, 3), "topic": pretty(topic, 3)}, 2)
+        for topic, groups in grouped(texts).items()
+    }
+    return pretty_object({"filterDataByTopic": pretty_object(topics, 1)}, 0)
 
 
 def _entries(tree: Any) -> list[tuple[str, str, Any]]:

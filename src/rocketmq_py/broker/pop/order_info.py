@@ -5,7 +5,7 @@ The rules are in ``core.pop.order``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
@@ -13,7 +13,10 @@ from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.pop.order import FORGET_AFTER_MS, OrderInfo, OrderKey, OrderTable
 from rocketmq_py.store.config.config_files import ConfigFile
-from rocketmq_py.wire.fastjson import BareKey
+from rocketmq_py.store.config.entry_file import EntryFile, grouped
+from rocketmq_py.wire.fastjson import BareKey, pretty, pretty_object
+
+OrderFile = EntryFile[OrderKey, OrderInfo]
 
 
 class OrderInfos:
@@ -29,39 +32,26 @@ class OrderInfos:
         topics: TopicConfigs,
         groups: SubscriptionGroups,
         clock: Callable[[], int],
-        save: Callable[[ConfigFile, Any], None] = ConfigFile.save,
+        save: Callable[[OrderFile, Mapping[OrderKey, OrderInfo | None]], None] = EntryFile.save,
     ) -> None:
-        self._file = file
+        self._file: OrderFile = EntryFile(file, _text, _content)
         self._topics = topics
         self._groups = groups
         self._clock = clock
         self._save = save
-        self._saved: dict[str, Any] = {}
         self.table = OrderTable()
 
     def load(self) -> None:
         """Read the file."""
-        found = self._file.load(lambda tree: (tree, _orders(tree)))
-        if found is None:
-            return
-        self._saved, orders = found
-        for key, info in orders:
+        for key, info in self._file.load(_orders) or ():
             self.table.load(key, info)
 
     def persist(self) -> None:
         """Remove outdated entries, and write the file if anything changed."""
         self._clean()
-        tree = self.tree()
-        if tree != self._saved and (self.table.entries or self._saved):
-            self._saved = tree
-            self._save(self._file, tree)
-
-    def tree(self) -> dict[str, Any]:
-        """Return the content of the file: entries by ``topic@group`` and queue id."""
-        table: dict[str, dict[BareKey, Any]] = {}
-        for key, info in sorted(self.table.entries.items()):
-            table.setdefault(f"{key.topic}@{key.group}", {})[BareKey(key.queue_id)] = _entry(info)
-        return {"table": table}
+        changed = self.table.take_changed()
+        if changed:
+            self._save(self._file, {key: self.table.entries.get(key) for key in changed})
 
     def _clean(self) -> None:
         before = self._clock() - FORGET_AFTER_MS
@@ -81,10 +71,20 @@ def _orders(tree: Any) -> list[tuple[OrderKey, OrderInfo]]:
     ]
 
 
-def _entry(info: OrderInfo) -> dict[str, Any]:
-    """Encode an entry as Java does, with unquoted numeric keys."""
+def _text(info: OrderInfo) -> str:
+    """Encode an entry as Java does, with unquoted numeric keys; in a thread, so that all comes from one copy."""
     tree = bean(info)
     for name in ("oc", "ot"):
         if name in tree:
             tree[name] = {BareKey(key): tree[name][key] for key in sorted(tree[name], key=int)}
-    return tree
+    return pretty(tree, 3)
+
+
+def _content(texts: Mapping[OrderKey, str]) -> str:
+    """Return the content of the file: entries by ``topic@group`` and queue id."""
+    tables = grouped({(f"{topic}@{group}", queue_id): text for (topic, group, queue_id), text in texts.items()})
+    sorted_tables = {
+        name: pretty_object({BareKey(queue_id): tables[name][queue_id] for queue_id in sorted(tables[name])}, 2)
+        for name in sorted(tables)
+    }
+    return pretty_object({"table": pretty_object(sorted_tables, 1)}, 0)

@@ -6,13 +6,15 @@ The answers are those of PeekMessageProcessor, NotificationProcessor and Polling
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.checks import PopChecks
 from rocketmq_py.broker.pop.long_polling import HeldPop, NotifyKey, PopPolling
 from rocketmq_py.broker.pop.pop import pop_filters
 from rocketmq_py.broker.pop.reader import PopReader
+from rocketmq_py.broker.pull.cold_read import answer_when_loaded
 from rocketmq_py.core.pop.long_polling import Poll, PollKey
 from rocketmq_py.core.pop.order import OrderKey, OrderTable
 from rocketmq_py.protocol.bodies.topic import TopicConfig
@@ -28,6 +30,7 @@ from rocketmq_py.protocol.headers.pop import (
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.server.reply import Buffer
+from rocketmq_py.store.fs.residency import Residency
 
 _PEEKING = "peeking message"
 
@@ -59,17 +62,20 @@ class PeekService:
 
     # -- peek
 
-    def peek(self, peer: Peer, header: PeekMessage) -> Reply:
+    def peek(self, peer: Peer, header: PeekMessage) -> Reply | Hold:
         """Return the next messages of a group without popping them; they stay visible."""
         self._checks.check_broker_readable(_PEEKING)
-        topic = self._checks.check_readable(peer, header)
+        queues = self._queues_to_read(header, self._checks.check_readable(peer, header))
+        return answer_when_loaded(partial(self._peek, header, queues), self._reader.new_residency())
+
+    def _peek(self, header: PeekMessage, queues: Sequence[tuple[str, int]], residency: Residency | None) -> Reply:
         pieces: list[Buffer] = []
         count = rest = 0
-        for name, queue_id in self._queues_to_read(header, topic):
+        for name, queue_id in queues:
             start = self._reader.next_offset(header.consumer_group, name, queue_id)
             rest += self._reader.rest(header.consumer_group, name, queue_id)
             if count < header.max_msg_nums:
-                _, found = self._reader.get(name, queue_id, start, header.max_msg_nums - count, None, None)
+                _, found = self._reader.get(name, queue_id, start, header.max_msg_nums - count, None, None, residency)
                 count += found.count
                 pieces.append(found.body)
         answer = PopResponse(pop_time=0, invisible_time=0, revive_qid=0, rest_num=rest)

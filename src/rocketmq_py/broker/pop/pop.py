@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +20,8 @@ from rocketmq_py.broker.pop.checks import PopChecks
 from rocketmq_py.broker.pop.long_polling import NO_MESSAGES, HeldPop, PopLongPollingService
 from rocketmq_py.broker.pop.reader import PopReader, as_popped, offsets_of
 from rocketmq_py.broker.pop.revive_log import ReviveLog, revive_queue
+from rocketmq_py.broker.pull.cold_read import ColdRead
+from rocketmq_py.broker.pull.pull import COLD
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.broker.stats import Stats
 from rocketmq_py.core.consumer.subscription import (
@@ -43,10 +47,17 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.server.reply import Buffer
 from rocketmq_py.store import GetResult, GetStatus
+from rocketmq_py.store.fs.residency import NotInMemory, Residency
 
 MAX_MESSAGES = 32
 
 _LATE_MS = 500
+_LATE_AFTER_LOAD_MS = 10_000
+"""How long after its polling time a pop is answered: the second is for one that has waited for the disk.
+
+Clients wait 10 s longer than the polling time; what was popped for one that has gone is back only after its invisible
+time.
+"""
 _SHORT_NAMES = MAX_BYTES - len(RETRY_PREFIX) - 1
 """Maximum length of topic plus group for which the name of their retry topic is short enough without a check."""
 _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL, GetStatus.MESSAGE_WAS_REMOVING)
@@ -56,6 +67,7 @@ class _PopState(msgspec.Struct):
     """State of a pop while it reads queues: the request, and the messages for its answer.
 
     :ivar pop_time: when the pop began, in milliseconds since the epoch.
+    :ivar residency: for reads that do not wait for the disk; None if the platform cannot tell what is in memory.
     :ivar count: the number of messages for the answer.
     :ivar end: offset up to which the commit log must be on disk and on slaves before the answer is sent; 0 for none.
     :ivar rest: the number of messages left in the queues.
@@ -68,6 +80,7 @@ class _PopState(msgspec.Struct):
     wants: SqlRecords | None
     pop_time: int
     revive_queue: int
+    residency: Residency | None
     count: int = 0
     rest: int = 0
     end: int = 0
@@ -80,6 +93,16 @@ class _PopState(msgspec.Struct):
     @property
     def is_full(self) -> bool:
         return self.count >= self.header.max_msg_nums
+
+
+class _ColdPop(NamedTuple):
+    """What a pop that waits for the disk needs to run again.
+
+    :ivar chance: the number that selected its first queue: the one whose messages were loaded.
+    """
+
+    residency: Residency | None
+    chance: int
 
 
 class PopService:
@@ -115,21 +138,28 @@ class PopService:
         self.random_below: Callable[[int], int] = random.randrange
         """Returns a random number below its argument; it selects the first queue, and the order of retry and topic."""
 
-    def pop(self, peer: Peer, request: Request, born: int | None = None) -> Reply | Hold:
-        """Answer a pop, or hold it if there is no message.
+    def pop(self, peer: Peer, request: Request, born: int | None = None, cold: _ColdPop | None = None) -> Reply | Hold:
+        """Answer a pop, or hold it: if there is no message, or until messages are loaded from disk.
 
         :param born: when the client made the request, in milliseconds; by default the time in its header.
+        :param cold: None unless this pop runs again after a load from disk.
         """
         header: PopMessage = request.header
         now = self._clock()
         born = born or header.born_time or now
-        topic = self._admit(peer, header, now - born - header.poll_time)
+        late_ms = _LATE_MS if cold is None else _LATE_AFTER_LOAD_MS
+        topic = self._admit(peer, header, now - born - header.poll_time > late_ms)
         if isinstance(topic, Reply):
             return topic
         accepts, wants = pop_filters(header)
         queue = pop_handle.ORDER_REVIVE_QUEUE if header.order else self._revive_queue(header.invisible_time)
-        state = _PopState(peer, header, accepts, wants, now, queue)
-        self._collect(state, topic)
+        residency, chance = cold or _ColdPop(self._reader.new_residency(), self.random_below(100))
+        state = _PopState(peer, header, accepts, wants, now, queue, residency)
+        try:
+            self._collect(state, topic, chance)
+        except NotInMemory as missing:
+            run = partial(self.pop, peer, request, born, _ColdPop(residency, chance))
+            return Hold(COLD, 0, ColdRead(run, missing.parts))
         key = PollKey(header.topic, header.consumer_group, header.queue_id)
         if state.count:
             if state.rest > 0:
@@ -142,9 +172,9 @@ class PopService:
     def _pop_again(self, held: HeldPop) -> Reply | Hold:
         return self.pop(held.peer, held.request, held.born)
 
-    def _admit(self, peer: Peer, header: PopMessage, late_ms: int) -> TopicConfig | Reply:
+    def _admit(self, peer: Peer, header: PopMessage, is_late: bool) -> TopicConfig | Reply:
         ip = self._config.broker_ip1
-        if late_ms > _LATE_MS:
+        if is_late:
             return Reply(Code.POLLING_TIMEOUT, f"the broker[{ip}] pop message is timeout too much", NO_MESSAGES)
         self._checks.check_broker_readable("pop message")
         if header.max_msg_nums > MAX_MESSAGES:
@@ -172,15 +202,17 @@ class PopService:
 
     # -- which queues
 
-    def _collect(self, state: _PopState, topic: TopicConfig) -> None:
+    def _collect(self, state: _PopState, topic: TopicConfig, chance: int) -> None:
         """Read the queues of the topic, and those of the retry topic before or after them.
 
         The retry topic is read first in ``popFromRetryProbability`` percent of the pops, by an orderly pop never. In a
         topic with priorities, pops begin at the queue of the highest priority (see :meth:`PopChecks.priority_factor`),
         and the percentage is ``popFromRetryProbabilityForPriority``.
+
+        :param chance: a random number from 0 to 99.
+        :raises NotInMemory: the first messages are not in memory; none was popped.
         """
         header, config = state.header, self._config
-        chance = self.random_below(100)
         by_priority = has_priorities(topic) and not header.order
         by_priority = by_priority and chance < self._checks.priority_factor(header.consumer_group)
         retry_first = chance < (
@@ -221,6 +253,18 @@ class PopService:
     # -- one queue
 
     def _queue(self, state: _PopState, topic: str, queue_id: int) -> None:
+        """Read a queue; skip it if its messages are not in memory and other queues have had some.
+
+        :raises NotInMemory: its messages are not in memory, and no message was popped yet.
+        """
+        try:
+            self._read_queue(state, topic, queue_id)
+        except NotInMemory:
+            if not state.count:
+                raise
+            state.rest += self._reader.rest(state.header.consumer_group, topic, queue_id)
+
+    def _read_queue(self, state: _PopState, topic: str, queue_id: int) -> None:
         header = state.header
         group = header.consumer_group
         start = self._start(state, topic, queue_id)
@@ -236,7 +280,9 @@ class PopService:
             state.passed_over |= not state.is_full
             return
         wanted = header.max_msg_nums - state.count
-        begun, found = self._reader.get(topic, queue_id, start, wanted, state.accepts, state.wants)
+        begun, found = self._reader.get(
+            topic, queue_id, start, wanted, state.accepts, state.wants, state.residency
+        )  # fmt: skip
         if begun != start:
             self._offsets.commit(group, topic, queue_id, begun, state.peer.address)
         if found.count:
@@ -254,7 +300,7 @@ class PopService:
                 self._orders.forget(OrderKey(topic, group, queue_id))
                 self._offsets.commit(group, topic, queue_id, reset, "a reset")
                 return reset
-        return self._reader.start(group, topic, queue_id, state.header.init_mode)
+        return self._reader.start(group, topic, queue_id, state.header.init_mode, state.residency)
 
     def _take(self, state: _PopState, topic: str, queue_id: int, start: int, found: GetResult) -> None:
         """Record that the messages in ``found`` are popped, and add them to the answer.

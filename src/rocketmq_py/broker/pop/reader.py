@@ -21,6 +21,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, pop_retry_topic
 from rocketmq_py.store import GetResult, GetStatus, MessageStore
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT, encode_record, record_sizes
 
 _CRC_AT, _CRC_END = 8, 12
@@ -46,6 +47,7 @@ class PopReader:
         self._store = store
         self._topics = topics
         self.offsets = offsets
+        self.new_residency = store.new_residency
 
     def retry_topic(self, topic: str, group: str, *, v2: bool) -> TopicConfig | None:
         """Return the retry topic of a group that pops ``topic``; None if it does not exist.
@@ -54,24 +56,28 @@ class PopReader:
         """
         return self._topics.get(pop_retry_topic(topic, group, v2=v2))
 
-    def start(self, group: str, topic: str, queue_id: int, init_mode: int) -> int:
+    def start(self, group: str, topic: str, queue_id: int, init_mode: int, residency: Residency | None = None) -> int:
         """Return the offset at which a group's next pop of a queue begins; commit an initial one if it has none.
 
         :param init_mode: see :class:`InitMode`; retry topics always begin at their first message.
+        :param residency: if given, do not wait for the disk.
+        :raises NotInMemory: only with ``residency``; nothing was committed.
         """
         offset = self.offsets.query(group, topic, queue_id)
         if offset == NOT_FOUND:
-            offset = self._initial(topic, queue_id, init_mode)
+            offset = self._initial(topic, queue_id, init_mode, residency)
             self.offsets.commit(group, topic, queue_id, offset, "a first pop")
         return offset
 
-    def _initial(self, topic: str, queue_id: int, init_mode: int) -> int:
+    def _initial(self, topic: str, queue_id: int, init_mode: int, residency: Residency | None) -> int:
         first, end = self._store.queue_range(topic, queue_id)
         if init_mode == InitMode.MIN or is_retry_topic(topic):
             return first
         is_young = self._config.init_pop_offset_by_check_msg_in_mem and first <= 0
-        if is_young and self._store.in_memory(topic, queue_id, 0):
-            return 0
+        if is_young:
+            self._store.check_entries(topic, queue_id, 0, 1, residency)
+            if self._store.in_memory(topic, queue_id, 0):
+                return 0
         return max(0, end - 1)
 
     def next_offset(self, group: str, topic: str, queue_id: int) -> int:
@@ -95,17 +101,21 @@ class PopReader:
         count: int,
         accepts: TagsCodeFilter | None,
         wants: RecordFilter | None,
+        residency: Residency | None = None,
     ) -> tuple[int, GetResult]:
         """Read at most ``count`` messages from ``offset`` on, or from the nearest offset that the queue has.
 
         :param accepts: the tag filter; None for none.
         :param wants: the SQL filter; None for none.
+        :param residency: if given, do not wait for the disk.
         :returns: the offset at which the read began, and the messages.
+        :raises NotInMemory: only with ``residency``.
         """
-        found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)
+        get = self._store.get
+        found = get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants, residency=residency)
         if found.status in _MOVED:
             offset = found.next_offset
-            found = self._store.get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants)
+            found = get(topic, queue_id, offset, count, accepts=accepts, message_filter=wants, residency=residency)
         return offset, found
 
 

@@ -27,6 +27,7 @@ from rocketmq_py.protocol.pop_checkpoint import CheckPoint
 from rocketmq_py.protocol.pop_handle import normal_topic, pop_retry_topic
 from rocketmq_py.protocol.sys_flag import HOSTS_V6
 from rocketmq_py.store import MessageStore, NewRecord
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.java_hash import tags_code
 
 _log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ _RETRY_QUEUES = 1
 _TRY_AGAIN_MS = 1_000
 _AT_ONCE = 2_048
 """Maximum number of messages that one call revives, so that other requests are served in between."""
+_MOST_COLD = 64
+"""Maximum number of pops whose messages are being loaded from disk; more would be loaded long before their turn."""
 
 
 class RetryMessages:
@@ -58,6 +61,14 @@ class RetryMessages:
     def stored_here(self, ck: CheckPoint, offset: int) -> bytes | None:
         """Return the record of a popped message from this broker's store; None if it was deleted."""
         return self._store.record_at_queue(ck.topic, ck.queue_id, offset)
+
+    def check_stored(self, ck: CheckPoint, offsets: Iterable[int], residency: Residency) -> None:
+        """Check that :meth:`stored_here` would not wait for the disk.
+
+        :raises NotInMemory: it would.
+        """
+        for offset in offsets:
+            self._store.check_record_at_queue(ck.topic, ck.queue_id, offset, residency)
 
     def put(self, ck: CheckPoint, offset: int, raw: bytes | None) -> None:
         """Store a popped message in its retry topic; one that is deleted or damaged is only logged.
@@ -142,9 +153,14 @@ class Reviver:
         self._clock = clock
         self._is_refused = False
         self._due: deque[InflightPop] = deque()
+        self._cold: list[InflightPop] = []
+        """Due pops whose messages are being loaded from disk."""
+        self._read_ahead = store.read_ahead("revive-read")
 
     def revive(self, now_ms: int) -> list[InflightPop]:
         """Revive messages that are due, up to a bounded number; the next calls continue.
+
+        Messages that are not in memory are revived by a later call, when they are loaded; others do not wait for them.
 
         :returns: due pops whose messages are at another broker; the caller fetches or postpones them.
         """
@@ -153,19 +169,33 @@ class Reviver:
         due.extend(self._revive_log.inflight.take_due(now_ms))
         remote: list[InflightPop] = []
         messages = 0
-        while due and messages < _AT_ONCE:
-            one = due.popleft()
+        waiting, self._cold = deque(self._cold), []
+        while (waiting or due) and messages < _AT_ONCE and len(self._cold) < _MOST_COLD:
+            one = waiting.popleft() if waiting else due.popleft()
             if not self.is_wanted(one):
-                continue
-            if one.check_point.broker_name != self._config.broker_name:
+                self._read_ahead.forget(one)
+            elif one.check_point.broker_name != self._config.broker_name:
                 remote.append(one)
-                continue
-            messages += len(one.left)
-            self.bring_back(one, one.left, partial(self._retry_messages.stored_here, one.check_point))
+            elif not self._is_loaded(one):
+                self._cold.append(one)
+            else:
+                messages += len(one.left)
+                self.bring_back(one, one.left, partial(self._retry_messages.stored_here, one.check_point))
+        self._cold += waiting
         if messages:
             self._store.commit_pending()
         self._revive_log.note_progress()
         return remote
+
+    def _is_loaded(self, one: InflightPop) -> bool:
+        """Return True if the messages of a pop can be read without waiting for the disk; else load them."""
+        return self._read_ahead.is_ready(
+            one, lambda residency: self._retry_messages.check_stored(one.check_point, one.left, residency)
+        )
+
+    def close(self) -> None:
+        """Stop the thread that loads messages; no message may be revived afterwards."""
+        self._read_ahead.close()
 
     def is_wanted(self, one: InflightPop) -> bool:
         """True if messages of a pop are still in flight and its topic and group exist; otherwise the pop is dropped."""

@@ -65,7 +65,7 @@ class PopServices:
         escape: EscapeBridge,
         call_soon: CallSoon,
         hold: HoldRequest,
-        save: Callable[[ConfigFile, Any], None],
+        save: Callable[[Any, Any], None],
         fs: FileSystem,
     ) -> None:
         self._fs = fs
@@ -129,6 +129,10 @@ class PopServices:
     def persist(self) -> None:
         """Write the files that have changed."""
         self.orders.persist()
+
+    def close(self) -> None:
+        """Stop the thread that loads messages to be revived."""
+        self.reviver.close()
 
     def release(self) -> None:
         """Answer all held requests without messages, because this broker no longer serves pops."""

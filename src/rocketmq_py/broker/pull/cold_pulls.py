@@ -38,6 +38,7 @@ class ColdPulls:
     :param hold: holds a pull that finds no message after all, for long polling.
     :param executors: run the loads, each one at a time.
     :param limit: returns the current maximum number of waiting pulls.
+    :param commit: writes what reads have appended, such as check-points of pops, before they are answered.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ColdPulls:
         hold: Callable[[Hold, Responder], None],
         executors: Sequence[Executor],
         limit: Callable[[], int],
+        commit: Callable[[], None] = lambda: None,
     ) -> None:
         self._pull_service = pull_service
         self._load = load
@@ -54,6 +56,7 @@ class ColdPulls:
         self._executors = tuple(executors)
         self._idle = list(executors)
         self._limit = limit
+        self._commit = commit
         self._turns: dict[Peer, deque[Waiting]] = {}
         """Waiting pulls by connection, in the order in which connections get their turn."""
         self._loading: set[Peer] = set()
@@ -120,6 +123,7 @@ class ColdPulls:
         try:
             if isinstance(pull, ColdRead):
                 outcome = pull.run()
+                self._commit()
             else:
                 outcome = self._pull_service.pull(pull.peer, pull.request, residency=pull.residency)
         except Exception as e:  # noqa: BLE001 - as for other requests

@@ -21,10 +21,11 @@ class ColdRead(NamedTuple):
     parts: Sequence[Part]
 
 
-def answer_when_loaded(read: Callable[[Residency | None], Reply], residency: Residency | None) -> Reply | Hold:
+def answer_when_loaded(read: Callable[[Residency | None], Reply | Hold], residency: Residency | None) -> Reply | Hold:
     """Answer a request, or return a hold until what it reads is in memory.
 
-    :param read: reads and returns the answer; raises :class:`NotInMemory`, but only if it is given a residency.
+    :param read: reads and returns the answer; raises :class:`NotInMemory`, but only if it is given a residency, and
+        before it changes anything that must not be changed twice.
     :param residency: a new one; None to wait for the disk.
     """
     try:

@@ -11,6 +11,7 @@ from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.topics import UNIT_SUB_FLAG, TopicConfigs, is_writable
+from rocketmq_py.broker.pull.cold_read import answer_when_loaded
 from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.send.send import Redirect
@@ -23,7 +24,9 @@ from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code, Version
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.protocol.sys_flag import HOSTS_V6
+from rocketmq_py.server import Hold, Reply
 from rocketmq_py.store import MessageStore, NewRecord
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.wire.ids import offset_msg_id
 from rocketmq_py.wire.java_hash import tags_code
 
@@ -45,12 +48,21 @@ class SendBackService:
         self._redirect = redirect
         self._stats = stats
 
-    def take(self, header: ConsumerSendMsgBack, version: int) -> None:
+    def take(self, header: ConsumerSendMsgBack, version: int) -> Reply | Hold:
         """Store a failed message again, with its retry count increased by one.
 
         :param version: the client's version; clients before 3.4.9 do not send ``maxReconsumeTimes``.
         :raises BrokerError: the request is refused.
         """
+
+        def read(residency: Residency | None) -> Reply:
+            self._store.check_message(header.offset, residency)
+            self._take(header, version)
+            return Reply()
+
+        return answer_when_loaded(read, self._store.new_residency())
+
+    def _take(self, header: ConsumerSendMsgBack, version: int) -> None:
         group = self._groups.find(header.group)
         if group is None:
             raise BrokerError.of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, remarks.no_group(header.group))

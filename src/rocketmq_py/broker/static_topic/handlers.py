@@ -305,8 +305,7 @@ class StaticOffsetHandlers(OffsetHandlers):
             return super().earliest(peer, request, body)
         item = _item(queue, 0)
         if queue.is_here(item):
-            time = self._store.earliest_store_time(header.topic, item.queue_id)
-            return Reply(header=TimestampResponse(timestamp=time))
+            return self._earliest(header.topic, item.queue_id)
 
         async def answer() -> Reply:
             reply = await self._ask(Code.GET_EARLIEST_MSG_STORETIME, header, item)

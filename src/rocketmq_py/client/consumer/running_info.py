@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic, perf_counter, time
+from time import perf_counter, time
 from typing import Any
 
 import msgspec
@@ -238,7 +238,7 @@ async def _alone(listener: Listener, message: MessageExt) -> bool:
 
 
 async def _in_order(listener: OrderlyListener, message: MessageExt) -> bool:
-    run = OrderlyRun(OrderedQueue(message.queue, 0.0, needs_lock=False), [message], 1, monotonic())
+    run = OrderlyRun(OrderedQueue(message.queue, 0.0, needs_lock=False), [message], 1)
     if listener.is_async:
         await listener.aconsume(run)
     else:

@@ -201,25 +201,25 @@ class OrderlyRun:
 
     :param messages: the messages, in order of offset.
     :param size: maximum number of messages of a batch.
-    :param now: time of the start in monotonic seconds.
+    :ivar began: when the worker asked for the first batch, in monotonic seconds; None while the run waits for a worker.
     :ivar end: why the run ended; None while it continues.
     :ivar failed: the batch that was suspended or rolled back.
     """
 
-    __slots__ = ("_began", "_committed", "_consumed", "_seen_commit", "_seen_consumed", "_size", "auto_commit",
-                 "calls", "end", "failed", "messages", "queue", "requested_pause", "stopped")  # fmt: skip
+    __slots__ = ("_committed", "_consumed", "_seen_commit", "_seen_consumed", "_size", "auto_commit", "began", "calls",
+                 "end", "failed", "messages", "queue", "requested_pause", "stopped")  # fmt: skip
 
-    def __init__(self, queue: OrderedQueue, messages: Sequence[MessageExt], size: int, now: float) -> None:
+    def __init__(self, queue: OrderedQueue, messages: Sequence[MessageExt], size: int) -> None:
         self.queue = queue
         self.messages = messages
         self.calls = 0
         self.stopped = False
+        self.began: float | None = None
         self.end: RunEnd | None = None
         self.failed: Sequence[MessageExt] = ()
         self.requested_pause: float | None = None
         self.auto_commit = True
         self._size = size
-        self._began = now
         self._consumed = self._committed = 0
         self._seen_consumed = self._seen_commit = 0
 
@@ -230,22 +230,25 @@ class OrderlyRun:
 
         :param now: current time in monotonic seconds.
         """
+        if self.began is None:
+            self.began = now
         if self.end is None:
-            self.end = self._end(now)
+            self.end = self._end(now - self.began, now)
         if self.end is not None:
             return None
         self.calls += 1
         consumed = self._consumed
         return self.messages[consumed : consumed + self._size]
 
-    def _end(self, now: float) -> RunEnd | None:
+    def _end(self, seconds: float, now: float) -> RunEnd | None:
+        """Return why no further batch may start after ``seconds`` of this run; None if one may."""
         if self._consumed >= len(self.messages):
             return RunEnd.EMPTY
         if self.stopped or self.queue.dropped:
             return RunEnd.STOPPED
         if not self.queue.is_usable(now):
             return RunEnd.UNLOCKED
-        return RunEnd.TIME if now - self._began > MAX_CONTINUOUS else None
+        return RunEnd.TIME if seconds > MAX_CONTINUOUS else None
 
     def report(
         self,

@@ -87,13 +87,20 @@ class OrderTable:
 
     def __init__(self) -> None:
         self.entries: dict[OrderKey, OrderInfo] = {}
+        self._changed: dict[OrderKey, None] = {}
         self._free: list[tuple[int, OrderKey]] = []
         self._watched: dict[OrderKey, int] = {}
 
     def load(self, key: OrderKey, info: OrderInfo) -> None:
         """Add an entry read from ``consumerOrderInfo.json``."""
         self.entries[key] = info
+        self._changed[key] = None
         self._watch(key, info)
+
+    def take_changed(self) -> list[OrderKey]:
+        """Return the queues whose entries were added, changed or removed since the last call."""
+        changed, self._changed = list(self._changed), {}
+        return changed
 
     def is_blocked(self, key: OrderKey, attempt_id: str | None, now_ms: int, invisible_ms: int = 0) -> bool:
         """Return True if a queue may not be popped now, because messages of the last pop are unacked and invisible.
@@ -109,6 +116,7 @@ class OrderTable:
             return False
         if not info.invisible_ms or info.invisible_ms <= 0:
             info.invisible_ms = invisible_ms
+            self._changed[key] = None
         return any(now_ms < info.visible_at(offset) for offset in info.unacked())
 
     def pop(
@@ -137,6 +145,7 @@ class OrderTable:
             counts=UNSET if before is None else counts,
         )  # fmt: skip
         self.entries[key] = info
+        self._changed[key] = None
         self._watch(key, info)
         return OrderedPop(counts, min(counts.values()) if counts and len(counts) == len(offsets) else 0)
 
@@ -157,6 +166,7 @@ class OrderTable:
         if offset not in offsets:
             raise KeyError(offset)
         info.acked_bits |= 1 << offsets.index(offset)
+        self._changed[key] = None
         self._watch(key, info)
         return next(info.unacked(), offsets[-1] + 1)
 
@@ -172,11 +182,13 @@ class OrderTable:
         if info.visible_times is UNSET:
             info.visible_times = {}
         info.visible_times[offset] = visible_at
+        self._changed[key] = None
         self._watch(key, info)
 
     def forget(self, key: OrderKey) -> None:
         """Remove the entry of a queue, because its offset was reset; no effect without one."""
-        self.entries.pop(key, None)
+        if self.entries.pop(key, None) is not None:
+            self._changed[key] = None
 
     def take_free(self, now_ms: int) -> list[OrderKey]:
         """Return the queues that became unblocked since the last call, because their messages are visible again."""

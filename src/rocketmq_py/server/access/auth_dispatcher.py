@@ -17,7 +17,7 @@ from rocketmq_py.core.access.required_permissions import required_permissions
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.server.access.settings import AccessSettings
-from rocketmq_py.server.access.table import AccessTable
+from rocketmq_py.server.access.table import AccessTable, Save
 from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Reply
@@ -34,14 +34,12 @@ class AuthDispatcher:
     """Authenticates and authorizes the requests of a server.
 
     :param load: returns the saved users and permissions; None if nothing was saved yet.
-    :param save: saves users and permissions.
+    :param save: saves users and permissions that have changed; as of :class:`AccessTable`.
     :param cluster: the name of the server's cluster.
     :raises ConfigError: the saved users and permissions are invalid.
     """
 
-    def __init__(
-        self, settings: AccessSettings, load: Callable[[], Any], save: Callable[[Any], None], cluster: str
-    ) -> None:
+    def __init__(self, settings: AccessSettings, load: Callable[[], Any], save: Save, cluster: str) -> None:
         self._settings = settings
         self._cluster = cluster
         self._fault_log = FaultLog()
@@ -56,6 +54,13 @@ class AuthDispatcher:
     def inner(self) -> Credentials | None:
         """Credentials with which this server signs its own requests; None if it does not sign them."""
         return self._settings.inner
+
+    async def saved(self) -> None:
+        """Wait until all changes of users and permissions are on disk.
+
+        :raises OSError: the disk is full or fails.
+        """
+        await self.table.saved()
 
     def admit(
         self,

@@ -44,7 +44,10 @@ def _action(word: str) -> Action:
 
 
 def acl_info(name: str, acl: Acl, part: str = "") -> AclInfo:
-    """Return the JSON body that describes a user's permissions for the resources whose text contains ``part``."""
+    """Return the JSON body that describes a user's permissions for the resources whose text contains ``part``.
+
+    It works on copies of the tables, so that another thread may change them.
+    """
     policies = []
     for kind, table in (("Custom", acl.custom), ("Default", acl.default)):
         entries = [
@@ -52,7 +55,7 @@ def acl_info(name: str, acl: Acl, part: str = "") -> AclInfo:
                 resource=str(entry.resource), actions=[action.value for action in entry.actions],
                 source_ips=list(entry.source_ips) or None, decision="Allow" if entry.allow else "Deny",
             )
-            for entry in table.values()
+            for entry in list(table.values())
             if part in str(entry.resource)
         ]  # fmt: skip
         if entries:

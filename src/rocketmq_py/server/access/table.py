@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,6 +20,20 @@ from rocketmq_py.server.access.settings import AccessSettings
 
 log = logging.getLogger(__name__)
 
+USERS, ACLS = "users", "acls"
+"""The members of the saved table."""
+
+EntryKey = tuple[str, str]
+"""Member of the saved table and name of a user."""
+
+Entry = Callable[[], UserInfo | AclInfo]
+"""Returns the saved form of a user or of its permissions; may be called in another thread, where it takes no time of
+the event loop.
+"""
+
+Save = Callable[[Mapping[EntryKey, Entry | None]], asyncio.Future[None] | None]
+"""Saves changed entries, None for a removed one. Returns what is done when they are on disk; None if they are."""
+
 
 class _SavedTable(msgspec.Struct):
     users: list[UserInfo] = []
@@ -28,17 +44,27 @@ class AccessTable:
     """Users and permissions of a server.
 
     :param load: returns the saved table; None if nothing was saved yet.
-    :param save: saves the table.
+    :param save: saves changes; the first ones come with all other entries.
     :raises ConfigError: the saved table is invalid.
     """
 
-    def __init__(self, settings: AccessSettings, load: Callable[[], Any], save: Callable[[Any], None]) -> None:
+    def __init__(self, settings: AccessSettings, load: Callable[[], Any], save: Save) -> None:
         self._save = save
+        self._has_saved = False
+        self._saving: asyncio.Future[None] | None = None
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}
         self._read(load())
         self._read_only = self._add_accounts(settings.plain)
         self._create_first_users(settings)
+
+    async def saved(self) -> None:
+        """Wait until all changes are on disk.
+
+        :raises OSError: the disk is full or fails; the next change saves these changes, too.
+        """
+        if self._saving is not None:
+            await asyncio.shield(self._saving)
 
     def user(self, name: str) -> User | None:
         """Return the user of this name; None if there is none."""
@@ -58,7 +84,7 @@ class AccessTable:
         if user.name in self._users:
             raise _no("The user is existed")
         self._users[user.name] = user
-        self._save_table()
+        self._changed((USERS, user.name))
 
     def update_user(self, name: str, password: str | None, is_super: bool | None, enabled: bool | None) -> None:
         """Change a user; values that are None, and an empty password, are left as they are.
@@ -69,10 +95,11 @@ class AccessTable:
         if user is None:
             raise _no("The user is not exist")
         self._check_writable(name)
-        user.password = password or user.password
-        user.is_super = user.is_super if is_super is None else is_super
-        user.enabled = user.enabled if enabled is None else enabled
-        self._save_table()
+        self._users[name] = User(
+            name=name, password=password or user.password, is_super=user.is_super if is_super is None else is_super,
+            enabled=user.enabled if enabled is None else enabled,
+        )  # fmt: skip
+        self._changed((USERS, name))
 
     def delete_user(self, name: str) -> None:
         """Remove a user and its permissions, if it exists.
@@ -82,7 +109,7 @@ class AccessTable:
         self._check_writable(name)
         self._users.pop(name, None)
         self._acls.pop(name, None)
-        self._save_table()
+        self._changed((USERS, name), (ACLS, name))
 
     # -- permissions
 
@@ -131,7 +158,7 @@ class AccessTable:
         for table, entry in found:
             table[entry.resource] = entry
         self._acls[name] = acl
-        self._save_table()
+        self._changed((ACLS, name))
 
     def delete_acl(self, subject: str, policy_type: str | None, resource: str | None) -> None:
         """Remove all permissions of a user, or only the one for a resource.
@@ -154,7 +181,7 @@ class AccessTable:
                 raise _no(str(e)) from e
         if not resource or not (acl.custom or acl.default):
             del self._acls[name]
-        self._save_table()
+        self._changed((ACLS, name))
 
     def _subject(self, subject: str) -> str:
         kind, _, name = subject.partition(":")
@@ -202,13 +229,22 @@ class AccessTable:
         new = {user.name: user for user in reversed(wanted) if user.name not in self._users}
         self._users |= new
         if new:
-            self._save_table()
+            self._changed(*((USERS, name) for name in new))
 
-    def _save_table(self) -> None:
-        users = [info_of(user) for user in self.users() if user.name not in self._read_only]
-        acls = [acl_info(name, acl) for name, acl in sorted(self._acls.items()) if name not in self._read_only]
-        table = _SavedTable(users=users, acls=acls)
-        self._save(msgspec.to_builtins(table))
+    def _changed(self, *changed: EntryKey) -> None:
+        """Save entries, and the first time all others with them; not those that the permission file defines."""
+        keys = list(changed)
+        if not self._has_saved:
+            self._has_saved = True
+            keys += [(USERS, name) for name in self._users] + [(ACLS, name) for name in self._acls]
+        self._saving = self._save({key: self._entry(*key) for key in keys if key[1] not in self._read_only})
+
+    def _entry(self, member: str, name: str) -> Entry | None:
+        if member == USERS:
+            user = self._users.get(name)
+            return None if user is None else partial(info_of, user)
+        acl = self._acls.get(name)
+        return None if acl is None else partial(acl_info, name, acl)
 
 
 def _no(why: str) -> BrokerError:

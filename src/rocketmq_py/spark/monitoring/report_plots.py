@@ -52,6 +52,7 @@ def ticks(top: float) -> list[float]:
 
 def short(value: float) -> str:
     """Format a number for an axis in three digits: ``1.2M``, ``30k``, ``0.25``."""
+    value = float(f"{value:.3g}")  # rounded first: 999,999 is 1M, not 1e+03k
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{suffix}"

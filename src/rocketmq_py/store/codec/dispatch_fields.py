@@ -17,6 +17,9 @@ INNER_NUM = b"INNER_NUM"
 INNER_BATCH_FLAGS = 0xC0
 """System flags of a record whose body is a batch that consumers split."""
 _INNER_BATCH = 0x80
+_TRANSACTION = 0xC
+"""System flags of the kind of a transactional message."""
+_PREPARED, _ROLLBACK = 0x4, 0xC
 _NEXT = 2
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
@@ -86,6 +89,11 @@ def stored_tags_code(topic: str, properties: dict[bytes, bytes], store_timestamp
 def inner_batch(count: int, base: int) -> bytes:
     """Encoded properties of an inner batch: number of messages, and queue offset of the first."""
     return b"INNER_NUM\x01%d\x02INNER_BASE\x01%d\x02" % (count, base)
+
+
+def has_entry(sys_flag: int) -> bool:
+    """True if a record has a consume queue entry: half messages and records of rollbacks have none."""
+    return sys_flag & _TRANSACTION not in (_PREPARED, _ROLLBACK)
 
 
 def is_inner_batch(sys_flag: int) -> bool:

@@ -121,17 +121,15 @@ class CommitLog:
 
     # -- writing
 
-    def create(self, start: int) -> Buffer:
+    def create(self, start: int) -> None:
         """Create a file at the end of the log and map it.
 
         :raises OSError: the disk is full or fails.
         """
-        buffer = self.file(start).buffer
+        self.buffers[start] = self.file(start).buffer
         if start not in self.starts:
             self.starts.append(start)
-        self.buffers[start] = buffer
         self._allocated = start
-        return buffer
 
     def allocate(self, start: int, position: int) -> int:
         """Allocate disk space so that the file at ``start`` can be written to ``position`` and a bit beyond.
@@ -196,6 +194,13 @@ class CommitLog:
         if buffer is None or offset + size > self.end or at + size > self.file_size or size < 0:
             return None
         return buffer[at : at + size]
+
+    def has(self, offset: int, size: int) -> bool:
+        """Return True if one file of the log has ``size`` bytes at an offset; does not read them."""
+        start = offset - offset % self.file_size
+        if start not in self._files and start not in self.starts:
+            return False
+        return 0 <= size <= min(self.end, start + self.file_size) - offset
 
     def view(self, offset: int, most: int) -> memoryview | None:
         """Return a view of at most ``most`` bytes from an offset on, within one file; None if there are none."""

@@ -30,7 +30,8 @@ _BLOCK = 1024 * 1024
 _SECTOR = 512
 _MAX_TOPICS = 16 * 1024
 """Maximum number of decoded topic names kept by a scan: a master or a damaged log can have any number of them."""
-_SIZE_MAGIC = Struct(">ii")
+SIZE_MAGIC = Struct(">ii")
+"""The first two fields of each record, also of a blank one."""
 _V6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
 _U16 = Struct(">H")
 _COMMON = Struct(">iiIi4xqqi8x8xq8x4x8xi")
@@ -100,10 +101,10 @@ class LogScan:
             filled = min(size_of_file, self.until - start)
         position = self.end - start
         block, at = b"", 0
-        while position + _SIZE_MAGIC.size <= filled:
+        while position + SIZE_MAGIC.size <= filled:
             if at + HEAD_V4.size > len(block):
                 block, at = buffer[position : min(position + _BLOCK, filled)], 0
-            size, magic = _SIZE_MAGIC.unpack_from(block, at)
+            size, magic = SIZE_MAGIC.unpack_from(block, at)
             if magic == MAGIC_BLANK:
                 return filled < size_of_file
             if (size == 0 and magic == 0) or _size_of(size, magic, size_of_file - position) > filled - position:
@@ -190,7 +191,7 @@ def next_record(log: CommitLog, offset: int, most: int | None = None) -> int | N
     """
     for start in [start for start in log.starts if start + log.file_size > offset]:
         end = log.file_size if most is None else min(log.file_size, max(0, offset - start) + most)
-        found = _first_record(log, start, max(0, offset + 1 - start), end)
+        found = first_record(log, start, max(0, offset + 1 - start), end)
         if found is not None:
             return found
     return None
@@ -204,18 +205,18 @@ def next_after(log: CommitLog, scan: LogScan) -> int | None:
     return next_record(log, scan.end, _MOST_SEARCHED if scan.reason is None else None)
 
 
-def _first_record(log: CommitLog, start: int, begin: int, end: int) -> int | None:
+def first_record(log: CommitLog, start: int, begin: int, end: int) -> int | None:
     """Offset of the first whole record that begins in a part of the file at ``start``."""
     buffer = log.buffer(start)
     assert buffer is not None
     while begin < end:
-        block = buffer[begin : min(end + _SIZE_MAGIC.size, begin + _BLOCK)]
+        block = buffer[begin : min(end + SIZE_MAGIC.size - 1, begin + _BLOCK)]
         for at in _magics(block):
             offset = start + begin + at
             found = next(iter(LogScan(log, offset)), None)
             if found is not None and found.physical_offset == offset:
                 return offset
-        begin += max(1, len(block) - _SIZE_MAGIC.size + 1)
+        begin += max(1, len(block) - SIZE_MAGIC.size + 1)
     return None
 
 

@@ -64,6 +64,10 @@ class _Units(ConsumeQueue):
     def entry(self, offset: int) -> tuple[int, int, int] | None:
         return self.unit(offset)[:3] if self.min_offset <= offset < self.max_offset else None
 
+    def skip_blanks(self, offset: int, end: int) -> int:
+        del end
+        return offset  # units are never blank
+
     def units(self, number: int, count: int) -> Iterator[BatchUnit]:
         """Iterate over at most ``count`` units, from the one with this number on."""
         raw = self.read(number, count)

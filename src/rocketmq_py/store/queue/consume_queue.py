@@ -7,7 +7,7 @@ them from the commit log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
@@ -40,6 +40,41 @@ HOT_ENTRIES = 50_000
 """This many entries at the end of a queue, as far as this process wrote them, count as in main memory: 1 MB."""
 HEAD_BYTES = 4096
 """So much of the last file :meth:`ConsumeQueue.load` is given: a page, which has all entries of most queues."""
+
+
+_AT_ONCE = 1024
+"""Number of entries that are read together to find one that is not blank."""
+
+Entry = tuple[int, int, int]
+
+
+def is_blank(entry: Entry) -> bool:
+    """True if an entry stands for an offset without a message."""
+    return entry[0] == 0 and entry[1] == BLANK_SIZE
+
+
+def first_from(
+    entry: Callable[[int], Entry | None], skip_blanks: Callable[[int, int], int], low: int, high: int, physical: int
+) -> int:
+    """First offset from ``low`` on whose message is at ``physical`` of the log or later; ``high`` if there is none.
+
+    Blank entries can be anywhere; they say nothing of the messages before and behind them.
+
+    :param entry: returns the entry at an offset; None if its file is missing, as if its message was before.
+    :param skip_blanks: returns the first offset in a range whose entry is not blank, or the end of the range.
+    """
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        at, found = middle, entry(middle)
+        if found is not None and is_blank(found):
+            at = skip_blanks(middle, high)
+            found = entry(at) if at < high else (physical, 0, 0)
+        if found is None or found[0] < physical:
+            low = at + 1
+        else:
+            high = middle
+    return skip_blanks(low, end)
 
 
 @lru_cache(maxsize=64)
@@ -387,19 +422,19 @@ class ConsumeQueue:
 
     def raise_minimum(self, physical_start: int) -> None:
         """Move the minimum offset to the first entry whose message is at ``physical_start`` of the log or later."""
-        low, high = self.min_offset, self.max_offset
-        first = self.entry(low)
-        if first is not None and first[0] >= physical_start and first[1] != BLANK_SIZE:
-            return
-        while low < high:
-            middle = (low + high) // 2
-            found = self.entry(middle)
-            physical, size = (found[0], found[1]) if found else (-1, 0)
-            if physical < physical_start or (physical == 0 and size == BLANK_SIZE):
-                low = middle + 1
-            else:
-                high = middle
-        self.min_offset = low
+        first = self.entry(self.min_offset)
+        if first is None or first[0] < physical_start or first[1] == BLANK_SIZE:
+            self.min_offset = first_from(self.entry, self.skip_blanks, self.min_offset, self.max_offset, physical_start)
+
+    def skip_blanks(self, offset: int, end: int) -> int:
+        """First offset from ``offset`` on whose entry is not blank, at most ``end``."""
+        while offset < end:
+            raw = self.read(offset, min(_AT_ONCE, end - offset))
+            count = len(raw) // ENTRY
+            if not count or raw != _BLANK * count:
+                return offset + next((at for at, one in enumerate(unpack_entries(raw)) if not is_blank(one)), 0)
+            offset += count
+        return end
 
     def remove_expired_files(self) -> None:
         """Remove the files that end at the minimum offset or before; the last file stays."""

@@ -20,8 +20,7 @@ from rocketmq_py.wire.java_hash import string_hash
 
 _log = logging.getLogger(__name__)
 
-_TRANSACTION = 0xC
-_PREPARED, _ROLLBACK = 0x4, 0xC
+_ROLLBACK = 0xC
 _MOST_NAMED = 16
 """Maximum number of invalid topics that are named in log lines; a master can send any number of them."""
 
@@ -58,17 +57,18 @@ class RecordDispatch:
         """Add the entry and the keys of a record; only the keys if the topic cannot have a queue."""
         properties = dispatch_fields.parse(found.properties)
         queue = self._queues.by_key.get((found.topic, found.queue_id)) or self._create(found)
-        kind = found.sys_flag & _TRANSACTION
-        if queue is not None and kind not in (_PREPARED, _ROLLBACK):
+        if queue is not None and dispatch_fields.has_entry(found.sys_flag):
             self._enqueue(queue, found, properties)
-        if kind != _ROLLBACK and (found.physical_offset > self._indexed_to or not self._indexed_to):
+        if found.sys_flag & _ROLLBACK != _ROLLBACK and (
+            found.physical_offset > self._indexed_to or not self._indexed_to
+        ):
             key_hash = queue.key_hash if queue is not None else string_hash(f"{found.topic}#")
             self._index.add_properties(key_hash, properties, found.physical_offset, found.store_timestamp)
         self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
 
     def rebuild(self, found: Found) -> None:
         """Add the entry of a record whose queue is rebuilt; the index has its keys already."""
-        if found.sys_flag & _TRANSACTION not in (_PREPARED, _ROLLBACK):
+        if dispatch_fields.has_entry(found.sys_flag):
             queue = self._queues.by_key[found.topic, found.queue_id]
             self._enqueue(queue, found, dispatch_fields.parse(found.properties))
 

@@ -72,6 +72,13 @@ class ReadAhead:
 
         return self.read(work, read) is not None
 
+    def forget(self, work: Hashable) -> None:
+        """Drop what is known about a piece of work that is given up."""
+        self._residencies.pop(work, None)
+        load = self._loads.pop(work, None)
+        if load is not None:
+            load.cancel()
+
     def _has_loaded(self, work: Hashable) -> bool:
         """Return False if a load for a piece of work is in progress."""
         load = self._loads.get(work)

@@ -17,7 +17,13 @@ from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
-from rocketmq_py.store.queue.consume_queue import BLANK_SIZE as BLANK_ENTRY_SIZE, HOT_ENTRIES, ConsumeQueue, columns
+from rocketmq_py.store.queue.consume_queue import (
+    BLANK_SIZE as BLANK_ENTRY_SIZE,
+    HOT_ENTRIES,
+    ConsumeQueue,
+    columns,
+    is_blank,
+)
 from rocketmq_py.store.read.record_check import EntryRepair, all_fit, fits, is_record
 from rocketmq_py.store.settings import BATCH_QUEUE_UNIT, CONSUME_QUEUE_ENTRY, StoreConfig, delay_levels
 from rocketmq_py.store.write.records import Boundary, GetResult, GetStatus, QueryResult
@@ -27,6 +33,8 @@ MAX_PULL_SIZE = 128 * 1024 * 1024
 _MIN_PULL_SIZE = 100
 _I32 = Struct(">i")
 _SIZE_AND_MORE = 48
+_HEAD = 4096
+"""Number of bytes that are loaded to learn the size of a record; most records have fewer."""
 _QUERY_PASSES = 3
 _WORTH_LENDING = 16 * 1024
 """Minimum number of bytes for which a view of the log is cheaper than a copy."""
@@ -306,6 +314,48 @@ class Reader:
             self._log.needs(physical, size, residency)
         residency.check()
 
+    def check_message(self, physical: int, residency: Residency) -> None:
+        """Check that the record at an offset of the log is in main memory, if there is one.
+
+        :raises NotInMemory: it is not.
+        """
+        log = self._log
+        if physical < 0 or physical >= log.hot_from:
+            return
+        log.needs(physical, min(_HEAD, log.next_file(physical) - physical), residency)
+        residency.check()
+        head = log.read(physical, 4)
+        size = _I32.unpack(head)[0] if head else 0
+        if size > _HEAD and physical + size <= min(log.end, log.next_file(physical)):
+            log.needs(physical, size, residency)
+            residency.check()
+
+    def check_record_of(self, queue: ConsumeQueue, offset: int, residency: Residency) -> None:
+        """Check that the record at an offset of a queue, and its entry, are in main memory.
+
+        :raises NotInMemory: they are not.
+        """
+        self.check_entries(queue, offset, 1, residency)
+        entry = queue.entry(offset)
+        if entry is not None:
+            self.check_records([entry[:2]], residency)
+
+    def check_store_times(self, places: Sequence[tuple[ConsumeQueue, int]], residency: Residency) -> None:
+        """Check that :meth:`store_time` of messages would not wait for the disk.
+
+        :param places: queue and offset of each message.
+        :raises NotInMemory: it would.
+        """
+        for queue, offset in places:
+            if not _is_hot(queue, offset):
+                queue.needs(offset, 1, residency)
+        residency.check()
+        for queue, offset in places:
+            entry = queue.entry(offset)
+            if entry is not None:
+                self._log.needs_store_time(entry[0], residency)
+        residency.check()
+
     def _check(self, starts: Sequence[int], sizes: Sequence[int], residency: Residency) -> None:
         """Check that records are in main memory.
 
@@ -384,7 +434,7 @@ class Reader:
     def in_memory(self, queue: ConsumeQueue, offset: int) -> bool:
         """True if the message at ``offset`` exists and is near enough to the end of the log to be in memory."""
         entry = queue.entry(offset)
-        if entry is None or self._log.read(entry[0], entry[1]) is None:
+        if entry is None or not self._log.has(entry[0], entry[1]):
             return False
         return self._log.end - entry[0] <= self._near
 
@@ -468,11 +518,19 @@ class Reader:
         low, high = queue.min_offset, end
         while low < high:
             middle = (low + high) // 2
-            if self.store_time(queue, middle, residency) < timestamp:
-                low = middle + 1
+            at = self._message_from(queue, middle, high, residency)
+            if at < high and self.store_time(queue, at, residency) < timestamp:
+                low = at + 1
             else:
                 high = middle
         return low
+
+    def _message_from(self, queue: ConsumeQueue, offset: int, end: int, residency: Residency | None) -> int:
+        """First offset from ``offset`` on that has a message, at most ``end``: blank entries have no time."""
+        if residency is not None:
+            self.check_entries(queue, offset, 1, residency)
+        entry = queue.entry(offset)
+        return queue.skip_blanks(offset, end) if entry is not None and is_blank(entry) else offset
 
     # -- by key
 

@@ -239,8 +239,7 @@ class TimerLog:
     def _erase_tail(self) -> None:
         """Remove files and zero bytes after the end, which could be read as entries after the next append."""
         for start in [start for start in self._files if start > self.end]:
-            self._files.pop(start)
-            self._fs.remove(self._path(start))
+            self._remove(start)
         if self._begin(self.end) in self._files:
             self._file(self.end).erase(self.end % self._file_size)
 
@@ -329,12 +328,16 @@ class TimerLog:
             unit = self.read(start + self._last_at)
             if unit is not None and unit.physical >= physical:
                 break
-            file = self._files.pop(start)
-            if file is not None:
-                file.close()
-            self._fs.remove(self._path(start))
+            self._remove(start)
             removed += 1
         return removed
+
+    def _remove(self, start: int) -> None:
+        """Close and remove the file that begins at ``start``."""
+        file = self._files.pop(start)
+        if file is not None:
+            file.close()
+        self._fs.remove(self._path(start))
 
     def close(self) -> None:
         for file in self._files.values():

@@ -13,7 +13,8 @@ from typing import Any
 from rocketmq_py.errors import CorruptRecord, StoreError
 from rocketmq_py.model import MessageExt
 from rocketmq_py.store.log.scan import LogScan
-from rocketmq_py.store.tools.offline import OfflineStore, QueueView, is_blank
+from rocketmq_py.store.queue.consume_queue import is_blank
+from rocketmq_py.store.tools.offline import OfflineStore, QueueView
 from rocketmq_py.wire.record import decode_record
 
 Row = dict[str, Any]

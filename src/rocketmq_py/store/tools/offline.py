@@ -22,14 +22,12 @@ from rocketmq_py.store.fs.readonly import ReadOnlyFileSystem
 from rocketmq_py.store.index.index_file import ENTRY_SIZE, HEADER_SIZE, IndexFile
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import LogScan
-from rocketmq_py.store.queue.consume_queue import unpack_entries
+from rocketmq_py.store.queue.consume_queue import Entry, first_from, is_blank, unpack_entries
 from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY as ENTRY
 
 _MOST_OPEN = 256
-_BLANK_SIZE = 0x7FFFFFFF
+_AT_ONCE = 1024
 _ENTRIES_PER_SLOT = 4
-
-Entry = tuple[int, int, int]
 
 
 def has_messages(root: Path) -> bool:
@@ -80,12 +78,18 @@ class QueueView:
 
     def raise_minimum(self, physical: int) -> None:
         """Set ``min`` to the first entry of a message at ``physical`` of the log or later."""
-        low, high = self.begin, self.end
-        while low < high:
-            middle = (low + high) // 2
-            entry = next(iter(self.read(middle, 1)), (-1, 0, 0))
-            low, high = (middle + 1, high) if entry[0] < physical or is_blank(entry) else (low, middle)
-        self.min = low
+        self.min = first_from(
+            lambda offset: next(iter(self.read(offset, 1)), None), self._skip_blanks, self.begin, self.end, physical
+        )
+
+    def _skip_blanks(self, offset: int, end: int) -> int:
+        while offset < end:
+            entries = self.read(offset, min(_AT_ONCE, end - offset))
+            blanks = next((at for at, entry in enumerate(entries) if not is_blank(entry)), len(entries))
+            offset += blanks
+            if not entries or blanks < len(entries):
+                return offset
+        return end
 
     def read(self, offset: int, count: int) -> list[Entry]:
         """Entries from ``offset``; fewer than ``count`` at the end or before a missing file."""
@@ -116,11 +120,6 @@ def _usual(sizes: Iterable[int], default: int) -> int:
     """Return the most frequent size above 0, which is the configured one; ``default`` if there is none."""
     counted = Counter(filter(None, sizes))
     return counted.most_common(1)[0][0] if counted else default
-
-
-def is_blank(entry: Entry) -> bool:
-    """True if an entry is a filler for an offset without a message."""
-    return entry[0] == 0 and entry[1] == _BLANK_SIZE
 
 
 class OfflineStore:

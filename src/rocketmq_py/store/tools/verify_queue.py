@@ -8,11 +8,10 @@ from rocketmq_py.core.paths import component_fault
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.config.config_journal import JournaledFile
 from rocketmq_py.store.log.scan import Found
+from rocketmq_py.store.queue.consume_queue import Entry, is_blank
 from rocketmq_py.store.tools.findings import Findings
-from rocketmq_py.store.tools.offline import Entry, OfflineStore, QueueView, is_blank
+from rocketmq_py.store.tools.offline import OfflineStore, QueueView
 
-_TRANSACTION = 0xC
-_PREPARED, _ROLLBACK = 0x4, 0xC
 _AT_ONCE = 1024
 _NEWEST_EXTENDED = -(1 << 31) - 1
 """Tags codes up to this are addresses in an extension file, not hashes."""
@@ -55,7 +54,7 @@ class QueueCheck:
 
     def take(self, found: Found, properties: dict[bytes, bytes]) -> None:
         """Check the queue offset of the next record, and remember it to compare its entry together with others."""
-        if found.sys_flag & _TRANSACTION in (_PREPARED, _ROLLBACK):
+        if not dispatch_fields.has_entry(found.sys_flag):
             return
         key = (found.topic, found.queue_id)
         queue = self._queues.get(key)

@@ -462,8 +462,7 @@ class Writer:
         """Close this file with a blank record and continue in the next."""
         self.flush()
         following = self._start + self._log.file_size
-        buffer = self._log.create(following)
-        del buffer
+        self._log.create(following)
         if self._position:
             self._log.allocate(self._start, self._position + BLANK_SIZE)
         self._log.close_file(self._start, self._position)

@@ -15,6 +15,7 @@ OURS = {
     "enableTopicMessageTypeCheck",
     "acceptLoss",
     "maxOpenQueueFiles",
+    "scrubBytesPerSecond",
     "slaveKeepLargerOffset",
     "slaveSyncInterval",
 }
@@ -135,6 +136,6 @@ def test_settings_that_java_lacks_have_their_documented_defaults() -> None:
     ours = java_settings(BrokerConfig()) | java_settings(StoreConfig())
     assert {key: ours[key] for key in OURS & ours.keys()} == {
         "acceptLoss": "false", "enableTopicMessageTypeCheck": "false", "haAllowedSlaves": "",
-        "maxOpenQueueFiles": "512",
+        "maxOpenQueueFiles": "512", "scrubBytesPerSecond": "0",
         "slaveKeepLargerOffset": "false", "slaveSyncInterval": "60000",
     }  # fmt: skip

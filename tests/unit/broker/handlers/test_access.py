@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ from rocketmq_py.server import Peer, Reply
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.access.table import AccessTable
 from rocketmq_py.wire import fastjson
+from tests.unit.server.access.saved_entries import SavedEntries
 
 ONLY_SUPER = "can only be (create|update) by super user"
 
@@ -25,15 +28,17 @@ class Desk:
     """Handlers over a table with the users root, who may do everything, and ann."""
 
     def __init__(self) -> None:
-        self.saved: list[Any] = []
-        self.table = AccessTable(AccessSettings(), lambda: None, self.saved.append)
+        self.saved = SavedEntries()
+        self.table = AccessTable(AccessSettings(), lambda: None, self.saved.save)
         self.table.create_user(User(name="root", password="r", is_super=True))
         self.table.create_user(User(name="ann", password="a"))
         self.handlers = AccessHandlers(self.table)
 
     def ask(self, name: str, header: Any, body: bytes = b"", code: int = 3001) -> Reply:
-        handler: Callable[..., Reply] = getattr(self.handlers, name)
-        return handler(Peer(), Request(header=header, code=code), body)
+        handler: Callable[..., Any] = getattr(self.handlers, name)
+        outcome = handler(Peer(), Request(header=header, code=code), body)
+        reply: Reply = asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+        return reply
 
 
 @pytest.fixture
@@ -112,12 +117,12 @@ def test_an_update_changes_what_it_names(
     ("name", "given"), [("root", {"password": "x"}), ("root", {"user_type": "Normal"}), ("ann", {"user_type": "Super"})]
 )
 def test_only_super_users_change_or_make_super_users(desk: Desk, name: str, given: dict[str, str]) -> None:
-    before = len(desk.saved)
+    before = desk.saved.times
     with pytest.raises(BrokerError, match=ONLY_SUPER):
         desk.ask("update_user", by("ann", name), user(**given))
-    assert len(desk.saved) == before
+    assert desk.saved.times == before
     desk.ask("update_user", by("root", name), user(**given))
-    assert len(desk.saved) == before + 1
+    assert desk.saved.times == before + 1
 
 
 def test_ordinary_users_are_changed_by_others(desk: Desk) -> None:

@@ -15,6 +15,7 @@ from rocketmq_py.server.access.table import AccessTable
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import InProcess, broker
+from tests.unit.server.access.saved_entries import SavedEntries
 
 CREATE_USER, UPDATE_USER, DELETE_USER, GET_USER, LIST_USER = 3001, 3002, 3003, 3004, 3005
 CREATE_ACL, UPDATE_ACL, DELETE_ACL, GET_ACL, LIST_ACL = 3006, 3007, 3008, 3009, 3010
@@ -25,11 +26,11 @@ class Office:
     """A broker with the users ``root`` (super), ``amy`` and ``bob``, and what it has saved."""
 
     def __init__(self, root: Path) -> None:
-        self.saved: list[Any] = []
-        self.table = AccessTable(AccessSettings(), lambda: None, self.saved.append)
+        self.saved = SavedEntries()
+        self.table = AccessTable(AccessSettings(), lambda: None, self.saved.save)
         for name in ("root", "amy", "bob"):
             self.table.create_user(User(name=name, password=f"{name}-1", is_super=name == "root"))
-        self.saved.clear()
+        self.saved.times = 0
         self.running = InProcess(root, handlers=[AccessHandlers(self.table)])
         self._client = self.running.connect()
 
@@ -40,7 +41,7 @@ class Office:
     def refused(self, code: int, body: dict[str, Any] | None = None, **fields: str) -> tuple[int, str | None]:
         """The answer's code and remark; nothing was changed."""
         answer = self.ask(code, body, **fields)
-        assert self.saved == []
+        assert self.saved.times == 0
         return answer.code, answer.remark
 
     def password(self, name: str) -> str | None:
@@ -74,7 +75,7 @@ def test_a_user_is_created_with_the_name_of_the_header_and_saved(office: Office)
     cat = office.table.user("cat")
     assert cat is not None
     assert (cat.password, cat.is_super, cat.enabled) == ("secret", False, True)
-    assert [one["username"] for one in office.saved[-1]["users"]] == ["amy", "bob", "cat", "root"]
+    assert [one["username"] for one in office.saved.content["users"]] == ["amy", "bob", "cat", "root"]
 
 
 def test_a_user_may_be_created_disabled(office: Office) -> None:
@@ -129,7 +130,7 @@ def test_an_update_changes_what_it_names_only(
     assert amy is not None
     assert (amy.password, amy.is_super, amy.enabled) == expected
     assert office.password("bob") == "bob-1"
-    assert office.saved
+    assert office.saved.times
 
 
 def test_an_update_keeps_what_it_does_not_name(office: Office) -> None:
@@ -140,6 +141,8 @@ def test_an_update_keeps_what_it_does_not_name(office: Office) -> None:
     assert root is not None
     assert (root.password, root.is_super, root.enabled) == ("new", True, False)
     assert office.ask(UPDATE_USER, {"userType": "Normal"}, username="root").code == 0
+    root = office.table.user("root")
+    assert root is not None
     assert (root.is_super, root.enabled) == (False, False)
 
 
@@ -162,7 +165,7 @@ def test_a_user_is_deleted_with_its_permissions(office: Office) -> None:
     assert office.ask(DELETE_USER, username="amy", AccessKey="bob").code == 0
     assert [one.name for one in office.table.users()] == ["bob", "root"]
     assert [info.subject for info in office.table.acls()] == ["User:bob"]
-    assert [one["username"] for one in office.saved[-1]["users"]] == ["bob", "root"]
+    assert [one["username"] for one in office.saved.content["users"]] == ["bob", "root"]
 
 
 def test_only_a_super_user_deletes_a_super_user(office: Office) -> None:
@@ -212,7 +215,7 @@ def test_permissions_are_put_on_the_subject_of_the_header(office: Office, code: 
         ("Topic:t", "Allow"), ("Group:g", "Deny"),
     ]  # fmt: skip
     assert office.ask(GET_ACL, subject="User:bob").body == b""
-    assert [one["subject"] for one in office.saved[-1]["acls"]] == ["User:amy"]
+    assert [one["subject"] for one in office.saved.content["acls"]] == ["User:amy"]
 
 
 def test_permissions_of_an_unknown_subject_are_refused(office: Office) -> None:

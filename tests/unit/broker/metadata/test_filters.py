@@ -16,6 +16,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.group import UnregisterClient
 from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.wire.fastjson import dumps_pretty
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pop, pull, send
@@ -400,9 +401,30 @@ def test_a_file_of_java_is_loaded(tmp_path: Path) -> None:
     assert filters.compiled("t", "g2") is None  # illegal, which is seen when somebody pulls by it
     assert list(filters.table["t"]) == ["g0", "g1"]
     assert [data.dead_time for data in filters.table["t"].values()] == [START_MS - 30_000, 9]
-    kept = filters.tree()["filterDataByTopic"]["t"]["groupFilterData"]["g0"]
+    filters.persist()
+    content = (tmp_path / "consumerFilter.json").read_bytes()
+    tree = json.loads(content)
+    assert content == dumps_pretty(tree)
+    assert tree["filterDataByTopic"]["t"]["topic"] == "t"
+    kept = tree["filterDataByTopic"]["t"]["groupFilterData"]["g0"]
     assert kept == entry | {"deadTime": START_MS - 30_000, "dead": True}
     assert list(kept) == sorted(kept)
+
+
+def test_only_changed_expressions_are_saved(tmp_path: Path) -> None:
+    entry = {"topic": "t", "expression": "a > 5", "expressionType": "SQL92", "bornTime": 5}
+    saved: list[object] = []
+    filters = table(tmp_path, *(entry | {"consumerGroup": f"g{number}"} for number in range(3)))
+    filters._save = lambda file, changes: saved.append(list(changes))
+    filters.persist()
+    filters.persist()
+    filters.register("g1", [subscription()])
+    filters.persist()
+    filters.register("g1", [subscription()])
+    filters.persist()
+    filters.unregister("g1")
+    filters.persist()
+    assert saved == [[("t", "g0"), ("t", "g1"), ("t", "g2")], [("t", "g1")], [("t", "g1")]]
 
 
 def test_the_bits_of_a_group_equal_java_s() -> None:

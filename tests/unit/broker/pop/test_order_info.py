@@ -11,6 +11,7 @@ from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pop import Notification, PeekMessage, PollingInfo
+from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import REVIVE_MS, ack, change_invisible, make_topic, popped, put, take
@@ -143,6 +144,28 @@ def test_ordered_pops_survive_a_restart(tmp_path: Path) -> None:
         running.services.topics.delete("t")
         running.services.pop.persist()
         assert not running.services.pop.orders.table.entries
+
+
+def test_the_file_has_the_form_of_java_and_only_changes_are_saved(tmp_path: Path) -> None:
+    path = tmp_path / "store" / "config" / "consumerOrderInfo.json"
+    with broker(tmp_path / "store") as running:
+        make_topic(running, 11)
+        client = running.connect()
+        for queue_id in (10, 9):
+            put(client, b"a", b"b", queue_id=queue_id)
+            take(client, queue_id=queue_id, **ORDER)
+        saved: list[Any] = []
+        orders = running.services.pop.orders
+        save, orders._save = orders._save, lambda file, changes: saved.append((file, changes))
+        orders.persist()
+        orders.persist()
+        [(file, changes)] = saved
+        assert sorted(key.queue_id for key in changes) == [9, 10]
+        save(file, changes)
+    text = path.read_text()
+    assert text.startswith('{\n\t"table":{\n\t\t"t@g":{\n\t\t\t9:{\n\t\t\t\t"')
+    assert text.index("\t9:{") < text.index("\t10:{")
+    assert sorted(fastjson.loads(path.read_bytes())["table"]["t@g"]) == ["10", "9"]
 
 
 # -- looking

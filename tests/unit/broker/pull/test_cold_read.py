@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.pull.cold_pulls import THREADS
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.offset import SearchOffset
 from rocketmq_py.wire.command import Command
-from tests.unit.broker.harness import START_MS, Client, InProcess, broker
+from tests.unit.broker.harness import START_MS, WITHOUT_TIMERS, Client, InProcess, broker
 from tests.unit.broker.requests import send
-from tests.unit.store.coldfs import ColdFileSystem
+from tests.unit.store.coldfs import ColdFileSystem, HandWorkers
 
 COUNT = 300
 
@@ -21,7 +24,7 @@ COUNT = 300
 def fs(tmp_path: Path) -> ColdFileSystem:
     """The files of a broker with messages of one queue, one each millisecond, between larger ones of another."""
     fs = ColdFileSystem()
-    with broker(tmp_path / "store", fs=fs) as running:
+    with broker(tmp_path / "store", fs=fs, store=WITHOUT_TIMERS) as running:
         client = running.connect()
         for number in range(COUNT):
             running.now = START_MS + number
@@ -34,13 +37,29 @@ def header(time: int, boundary: str) -> SearchOffset:
     return SearchOffset(topic="t", queue_id=0, timestamp=time, boundary_type=boundary)
 
 
-async def search(running: InProcess, client: Client, time: int, boundary: str = "lower") -> Command:
+@contextmanager
+def restarted(root: Path, fs: ColdFileSystem) -> Iterator[tuple[InProcess, Client, HandWorkers]]:
+    """A broker after a restart of its machine, a client of it, and the threads that load messages."""
+    workers = HandWorkers(*(f"read-{number}" for number in range(THREADS)))
+    with broker(root / "store", fs=fs, now=START_MS + 10_000, store=WITHOUT_TIMERS, workers=workers) as running:
+        fs.chill()
+        yield running, running.connect(), workers
+
+
+async def search(running: InProcess, client: Client, workers: HandWorkers, time: int, boundary: str) -> Command:
     """The answer to a search, however often it has to wait; messages arrive at the queue meanwhile."""
-    answer = client.call(Code.SEARCH_OFFSET_BY_TIMESTAMP, header(time, boundary))
-    while answer is None and not client.heard:
+    assert client.call(Code.SEARCH_OFFSET_BY_TIMESTAMP, header(time, boundary)) is None
+    while not client.heard:
+        (thread,) = [thread for thread in workers.threads.values() if thread.work]
         running.connect().ask(Code.SEND_MESSAGE_V2, send("t"), b"new")
+        thread.finish()
+        await turns(5)
+    return client.heard.pop()
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
         await asyncio.sleep(0)
-    return answer or client.heard.pop()
 
 
 @pytest.mark.parametrize("at", [-5, 0, 1, 123, COUNT - 1])
@@ -48,40 +67,31 @@ async def search(running: InProcess, client: Client, time: int, boundary: str = 
 def test_a_search_by_time_reads_nothing_cold_on_the_loop(
     tmp_path: Path, fs: ColdFileSystem, at: int, boundary: str
 ) -> None:
-    async def run() -> None:
-        fs.chill()
-        client = running.connect()
-        answer = await search(running, client, START_MS + at, boundary)
+    with restarted(tmp_path, fs) as (running, client, workers):
+        answer = asyncio.run(search(running, client, workers, START_MS + at, boundary))
         assert (answer.code, answer.ext["offset"]) == (0, str(max(at, 0)))
         assert fs.cold_reads == []
 
-    with broker(tmp_path / "store", fs=fs, now=START_MS + 10_000) as running:
-        asyncio.run(run())
-
 
 def test_a_search_in_memory_is_answered_at_once(tmp_path: Path, fs: ColdFileSystem) -> None:
-    with broker(tmp_path / "store", fs=fs, now=START_MS + 10_000) as running:
-        answer = running.connect().ask(Code.SEARCH_OFFSET_BY_TIMESTAMP, header(START_MS + 123, "lower"))
+    with restarted(tmp_path, fs) as (_, client, _):
+        fs.resident = None
+        answer = client.ask(Code.SEARCH_OFFSET_BY_TIMESTAMP, header(START_MS + 123, "lower"))
         assert answer.ext["offset"] == "123"
 
 
 def test_a_platform_that_cannot_tell_is_answered_at_once(tmp_path: Path, fs: ColdFileSystem) -> None:
-    with broker(tmp_path / "store", fs=fs, now=START_MS + 10_000) as running:
-        fs.chill()
+    with restarted(tmp_path, fs) as (_, client, _):
         fs.tells_residency = False
-        answer = running.connect().ask(Code.SEARCH_OFFSET_BY_TIMESTAMP, header(START_MS + 123, "lower"))
+        answer = client.ask(Code.SEARCH_OFFSET_BY_TIMESTAMP, header(START_MS + 123, "lower"))
         assert answer.ext["offset"] == "123"
         assert fs.cold_reads
 
 
 def test_a_disk_that_fails_is_an_error_answer(tmp_path: Path, fs: ColdFileSystem) -> None:
-    async def run() -> None:
-        fs.chill()
+    with restarted(tmp_path, fs) as (running, client, workers):
         fs.failing = {"load"}
-        answer = await search(running, running.connect(), START_MS + 123)
+        answer = asyncio.run(search(running, client, workers, START_MS + 123, "lower"))
         assert answer.code != 0
         assert fs.cold_reads == []
         fs.failing = set()
-
-    with broker(tmp_path / "store", fs=fs, now=START_MS + 10_000) as running:
-        asyncio.run(run())

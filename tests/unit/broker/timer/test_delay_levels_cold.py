@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.unit.broker.harness import InProcess
+from tests.unit.broker.harness import WITHOUT_TIMERS, InProcess
 from tests.unit.broker.requests import send
 from tests.unit.broker.timer.test_timers import SEND, delivered
 from tests.unit.store.coldfs import ByHand, ColdFileSystem, HandWorkers
@@ -19,13 +19,13 @@ LEVELS = (1, 2, 3)
 def cold_broker(root: Path) -> Iterator[tuple[InProcess, ColdFileSystem, ByHand]]:
     """A broker after a restart of its machine: messages of three levels are due, and none is in memory."""
     fs, workers = ColdFileSystem(), HandWorkers("delay-read")
-    before = InProcess(root, fs=fs)
+    before = InProcess(root, WITHOUT_TIMERS, fs=fs)
     client = before.connect()
     for number in range(COUNT):
         for level in LEVELS:
             assert client.ask(SEND, send("t", 0, {"DELAY": str(level)}), b"%d %d" % (level, number)).code == 0
     before.services.close()
-    running = InProcess(root, fs=fs, now=before.now + 60_000, workers=workers)
+    running = InProcess(root, WITHOUT_TIMERS, fs=fs, now=before.now + 60_000, workers=workers)
     fs.chill()
     try:
         yield running, fs, workers.threads["rocketmq-delay-read"]

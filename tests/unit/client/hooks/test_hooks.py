@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import time
 
 import pytest
 
@@ -98,7 +97,7 @@ def test_an_orderly_listener_has_hooks_too():
     hook = Log()
     results = iter([OrderlyResult.SUCCESS, OrderlyResult.SUSPEND])
     listener = OrderlyListener(hooked(lambda message: next(results), [hook], "g"), 1)
-    run = OrderlyRun(OrderedQueue(QUEUE, 0.0, needs_lock=False), messages(2), 1, time.monotonic())
+    run = OrderlyRun(OrderedQueue(QUEUE, 0.0, needs_lock=False), messages(2), 1)
     run.queue.put(messages(2))
     listener.consume(run)
     assert [about.succeeded for about in hook.after_calls] == [True, False]

@@ -33,8 +33,8 @@ def queue_with(*offsets, now=0.0):
     return queue
 
 
-def run_of(queue, size=1, now=0.0):
-    return OrderlyRun(queue, queue.waiting(), size, now)
+def run_of(queue, size=1):
+    return OrderlyRun(queue, queue.waiting(), size)
 
 
 def offsets_of(messages):
@@ -196,7 +196,7 @@ def test_a_run_stops_when_its_lock_expires_or_is_lost():
     consume(run, SUCCESS, now=30.0)
     assert (run.next(30.1), run.end) == (None, RunEnd.UNLOCKED)
     queue.lock(30.1)
-    run = run_of(queue, now=30.1)
+    run = run_of(queue)
     consume(run, SUCCESS, now=30.2)
     queue.unlock()
     assert (run.next(30.2), run.end) == (None, RunEnd.UNLOCKED)
@@ -352,10 +352,23 @@ def test_a_commit_and_kept_messages_are_settled_together():
 
 
 def test_a_run_uses_its_worker_for_exactly_a_minute_at_most():
-    queue = queue_with(3)
+    queue = queue_with(3, 4)
     queue.lock(90.0)
-    assert run_of(queue, now=40.0).next(100.0) is not None
-    late = run_of(queue, now=39.9)
-    assert late.next(100.0) is None
+    just, late = run_of(queue), run_of(queue)
+    for run, began in ((just, 90.0), (late, 89.9)):
+        run.report(run.next(began), SUCCESS)
+    queue.lock(150.0)
+    assert just.next(150.0) is not None
+    assert late.next(150.0) is None
     assert late.end is RunEnd.TIME
-    assert late.next(50.0) is None  # the reason stays
+    assert late.next(100.0) is None  # the reason stays
+
+
+def test_the_minute_of_a_run_begins_when_a_worker_is_free_for_it():
+    run = run_of(queue_with(3))
+    assert run.began is None
+    run.queue.lock(1000.0)
+    assert run.next(1000.0) is not None
+    assert run.began == 1000.0
+    run.next(1001.0)
+    assert run.began == 1000.0

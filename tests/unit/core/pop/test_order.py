@@ -106,6 +106,25 @@ def test_removed_queues_do_not_block() -> None:
     assert table.take_free(NOW + MINUTE) == []
 
 
+def test_changed_queues_are_told_once() -> None:
+    table = popped(5, 6)
+    changes = [table.take_changed()]
+    for change in (
+        lambda: table.is_blocked(KEY, None, NOW + 1, 9),
+        lambda: table.ack(KEY, 5, NOW),
+        lambda: table.set_visible(KEY, 6, NOW, NOW + 9),
+        lambda: table.set_visible(KEY, 6, NOW - 1, NOW + 9),
+        lambda: table.load(KEY, OrderInfo(distances=[1])),
+        lambda: table.is_blocked(KEY, None, NOW + 1, 9),
+        lambda: table.forget(KEY),
+        lambda: table.forget(KEY),
+        table.take_changed,
+    ):
+        change()
+        changes.append(table.take_changed())
+    assert [len(one) for one in changes] == [1, 0, 1, 1, 0, 1, 1, 1, 0, 0]
+
+
 def test_a_pop_without_an_invisible_time_gets_the_default() -> None:
     table = OrderTable()
     table.load(KEY, OrderInfo(distances=[5], pop_time=NOW))

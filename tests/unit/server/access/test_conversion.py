@@ -2,14 +2,30 @@
 
 import pytest
 
-from rocketmq_py.core.access.permissions import Acl, Action, Resource
+from rocketmq_py.core.access.permissions import Acl, Action, Resource, User
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.bodies.access import EntryInfo
-from rocketmq_py.server.access.conversion import acl_info, entry_of
+from rocketmq_py.protocol.bodies.access import EntryInfo, UserInfo
+from rocketmq_py.server.access.conversion import acl_info, entry_of, info_of, user_of
 
 
 def info(resource="Topic:t", actions=("Pub",), decision="Allow", ips=None):
     return EntryInfo(resource=resource, actions=list(actions), decision=decision, source_ips=ips)
+
+
+def test_users_are_normal_and_enabled_unless_the_body_says_otherwise():
+    cases = [
+        (UserInfo(), User(name="", password="")),
+        (UserInfo(username="ann", password="a"), User(name="ann", password="a")),
+        (UserInfo(username="ann", user_type="Normal", user_status="enable"), User(name="ann", password="")),
+        (UserInfo(user_type="SUPER", user_status="Disable"), User(name="", password="", is_super=True, enabled=False)),
+    ]
+    assert [user_of(info) for info, _ in cases] == [user for _, user in cases]
+
+
+def test_users_are_told_with_their_kind_and_state():
+    ann, root = User(name="ann", password="a", enabled=False), User(name="root", password="r", is_super=True)
+    assert info_of(ann) == UserInfo(username="ann", password="a", user_type="Normal", user_status="disable")
+    assert info_of(root) == UserInfo(username="root", password="r", user_type="Super", user_status="enable")
 
 
 @pytest.mark.parametrize(

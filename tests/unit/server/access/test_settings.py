@@ -4,6 +4,7 @@ import pytest
 
 from rocketmq_py.core.access.permissions import User
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.server.access import settings as module
 from rocketmq_py.server.access.settings import AccessSettings, split
 from rocketmq_py.wire.signing import Credentials
 
@@ -50,7 +51,7 @@ def test_all_faults_are_told_at_once():
     assert "authenticationProvider is 'com.example.Mine': this server has DefaultAuthenticationProvider only" in faults
     assert "authorizationProvider is 'com.example.Yours': this server has DefaultAuthorizationProvider only" in faults
     assert any(fault.startswith("authenticationEnabled") for fault in faults)
-    assert any(fault.startswith("migrateAuthFromV1Enabled") for fault in faults)
+    assert any(fault.startswith("migrateAuthFromV1Enabled is 'true': this server does not convert") for fault in faults)
 
 
 @pytest.mark.parametrize("provider", ["", "  ", DEFAULT, f" {DEFAULT} "])
@@ -132,6 +133,15 @@ def test_the_permission_file_is_in_the_home_directory(tmp_path, monkeypatch):
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
     assert AccessSettings.of({"aclEnable": "true"}).plain is not None
+
+
+def test_no_more_of_a_permission_file_is_read_than_shows_that_it_is_too_large(tmp_path, monkeypatch):
+    texts = []
+    monkeypatch.setattr(module, "read_plain_acl", texts.append)
+    path = tmp_path / "acl.yml"
+    path.write_text("#" * 1_048_580)
+    AccessSettings.of({"aclEnable": "true", "rocketmq.acl.plain.file": str(path)})
+    assert [len(text) for text in texts] == [1_048_577]
 
 
 def test_a_malformed_permission_file_is_named(tmp_path):

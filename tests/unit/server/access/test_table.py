@@ -11,21 +11,25 @@ from rocketmq_py.core.access.plain_acl import Account, PlainAcl
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo
 from rocketmq_py.server.access.settings import AccessSettings
-from rocketmq_py.server.access.table import AccessTable
+from rocketmq_py.server.access.table import AccessTable, EntryKey
 from rocketmq_py.wire.signing import Credentials
+from tests.unit.server.access.saved_entries import SavedEntries
 
 
 class Saved:
     """A table with what it saved last."""
 
     def __init__(self, settings: AccessSettings | None = None, before: Any = None) -> None:
-        self.content: Any = before
-        self.times = 0
-        self.table = AccessTable(settings or AccessSettings(), lambda: self.content, self._save)
+        self._saved = SavedEntries()
+        self.table = AccessTable(settings or AccessSettings(), lambda: before, self._saved.save)
 
-    def _save(self, content: Any) -> None:
-        self.content = content
-        self.times += 1
+    @property
+    def content(self) -> Any:
+        return self._saved.content
+
+    @property
+    def times(self) -> int:
+        return self._saved.times
 
     def again(self) -> AccessTable:
         """The table of the next start."""
@@ -81,6 +85,17 @@ def test_every_change_is_saved(saved: Saved) -> None:
         assert saved.times == number
 
 
+def test_only_what_has_changed_is_saved_but_everything_the_first_time(saved: Saved) -> None:
+    saved.table.put_acl("User:ann", permissions("Topic:t"))
+    changes: list[list[EntryKey]] = []
+    table = AccessTable(AccessSettings(), lambda: saved.content, lambda some: changes.append(list(some)))
+    table.update_user("bob", "new", None, None)
+    table.update_user("bob", "newer", None, None)
+    table.delete_user("ann")
+    everything = [("users", "bob"), ("users", "ann"), ("acls", "ann")]
+    assert changes == [everything, [("users", "bob")], [("users", "ann"), ("acls", "ann")]]
+
+
 def test_what_a_change_does_not_name_stays(saved: Saved) -> None:
     saved.table.update_user("ann", None, True, None)
     saved.table.update_user("ann", None, None, False)
@@ -106,6 +121,26 @@ def test_permissions_are_deleted_for_one_resource_or_for_all(saved: Saved) -> No
     saved.table.put_acl("User:ann", permissions("Topic:t", "Group:g"))
     saved.table.delete_acl("User:ann", None, None)
     assert saved.table.acl("User:ann") is None
+
+
+def test_a_permission_that_cannot_exist_is_not_deleted(saved: Saved) -> None:
+    saved.table.put_acl("User:ann", permissions("Topic:t"))
+    times = saved.times
+    for policy, resource, why in ((None, "nonsense", "is not a resource"), ("Odd", "Topic:t", "'Odd' is not a policy")):
+        with pytest.raises(BrokerError, match=why) as caught:
+            saved.table.delete_acl("User:ann", policy, resource)
+        assert caught.value.code == 16
+    assert (resources(saved.table, "ann"), saved.times) == (["Topic:t"], times)
+    assert (acl := saved.table.acl_of("ann")) is not None
+    assert list(map(str, acl.custom)) == ["Topic:t"]
+
+
+@pytest.mark.parametrize(("unsigned", "lines"), [([], 0), (["10.0.0.1", "10.0.0.2"], 1)])
+def test_addresses_that_need_no_signature_in_the_permission_file_are_a_warning(
+    unsigned: list[str], lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    Saved(AccessSettings(plain=PlainAcl([], unsigned)))
+    assert [message.endswith("no effect here: 10.0.0.1, 10.0.0.2") for message in caplog.messages] == [True] * lines
 
 
 def test_a_permission_replaces_one_for_the_same_resource_only(saved: Saved) -> None:

@@ -12,6 +12,7 @@ from rocketmq_py.protocol.headers.offset import OffsetResponse
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Router, handles
 from rocketmq_py.server.requests import dispatcher as dispatch, dispatcher as dispatcher_module
 from rocketmq_py.server.requests.dispatcher import Dispatcher
+from rocketmq_py.server.requests.lanes import Lane
 from rocketmq_py.server.sliced_work import SpareTime
 from rocketmq_py.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, ROCKETMQ, FrameDecoder, encode_frame
@@ -44,7 +45,10 @@ class Handlers:
 
     @handles(Code.QUERY_MESSAGE, lane="slow")
     async def slow(self, peer, request, body):
-        await self.gate.wait()
+        try:
+            await self.gate.wait()
+        finally:
+            self.calls.append(("ended", body))
         if self.error is not None:
             raise self.error
         return Reply(body=body)
@@ -272,6 +276,35 @@ def test_a_full_lane_refuses_requests_until_it_has_room():
     run_async(scenario, lanes={"slow": LaneLimit(in_flight=2)})
 
 
+def test_a_full_lane_is_logged_once_until_it_has_been_empty(caplog):
+    async def scenario(harness):
+        full = ["2 requests of lane slow are being handled: more are refused as busy"]
+        for times in (1, 2):
+            harness.handlers.gate.clear()
+            for _ in range(3):
+                harness.serve(*(Command(12, opaque=n, ext=KEY) for n in range(4)))
+            assert caplog.messages == full * times
+            harness.handlers.gate.set()
+            await harness.dispatcher.drain(5)
+            assert not harness.dispatcher._tasks
+
+    run_async(scenario, lanes={"slow": LaneLimit(in_flight=2)})
+
+
+def test_a_lane_that_is_not_empty_is_not_logged_again(caplog):
+    lane = Lane("slow", LaneLimit(in_flight=2))
+    lane.running, lane.is_full_logged = 2, True
+    logged = []
+    for _ in range(2):
+        lane.leave()
+        logged.append((lane.running, lane.is_full_logged, lane.is_full))
+    assert logged == [(1, True, False), (0, False, False)]
+    lane.running = 2
+    assert lane.is_full
+    lane.leave()
+    assert not lane.is_full_logged
+
+
 def test_an_error_of_an_asynchronous_handler_becomes_an_answer():
     async def scenario(harness):
         harness.handlers.error = BrokerError(16, "forbidden")
@@ -289,6 +322,9 @@ def test_draining_cancels_unfinished_handlers():
         await asyncio.sleep(0)
         await harness.dispatcher.drain(0.01)
         assert harness.later == []
+        assert harness.handlers.calls == [("ended", b"")]
+        assert not harness.dispatcher._tasks
+        assert harness.dispatcher.lanes["slow"].running == 0
 
     run_async(scenario)
 
@@ -493,7 +529,7 @@ def test_denied_requests_are_answered_in_order_and_oneway_ones_dropped(caplog):
     requests = [Command(30, opaque=n, ext=QUEUE) for n in range(4)]
     answers = harness.serve(*requests, Command(30, opaque=5, ext=QUEUE, flag=ONEWAY_FLAG))
     assert [(answer.opaque, answer.code) for answer in answers] == [(0, 0), (1, 16), (2, 0), (3, 16)]
-    assert "one-way request 30 of 10.0.0.9:5 is dropped: code 30" in caplog.text
+    assert caplog.messages == ["one-way request 30 of 10.0.0.9:5 is dropped: code 30"]
 
 
 def test_a_request_is_authorized_once_although_its_answer_waits():

@@ -50,6 +50,35 @@ def test_an_overloaded_server_keeps_answering_go_away() -> None:
     assert harness.ask(30, QUEUE).code == GONE
 
 
+def test_the_first_version_that_understands_go_away_is_that_of_java() -> None:
+    assert V5_3_1 == 475
+
+
+@pytest.mark.parametrize(("asked_until", "seconds", "ended"), [(0.0, 60.0, 1.0), (0.35, 60.0, 1.4), (9.0, 3.0, 3.0)])
+async def test_go_away_ends_a_second_after_the_last_request(
+    asked_until: float, seconds: float, ended: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Loop:
+        def __init__(self) -> None:
+            self.ms = 0
+
+        def get_running_loop(self) -> Loop:
+            return self
+
+        def time(self) -> float:
+            return self.ms / 1000
+
+        async def sleep(self, seconds: float) -> None:
+            self.ms += round(1000 * seconds)
+            if self.time() < asked_until:
+                go_away.asked += 1
+
+    loop, go_away = Loop(), GoAway(CODES)
+    monkeypatch.setattr(go_away_module, "asyncio", loop)
+    await go_away.wait(seconds)
+    assert loop.time() == pytest.approx(ended, abs=0.101)
+
+
 def test_go_away_ends_when_no_requests_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go_away_module, "_QUIET_SECONDS", 0.2)
 

@@ -1,12 +1,15 @@
 """Metrics of running queries: their values, labels and units, and what stays when a query ends."""
 
 import json
+import sys
 
+import prometheus_client
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry
 
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.monitoring.metrics import OpenTelemetryProgress, PrometheusProgress
 from rocketmq_py.spark.monitoring.progress import BatchProgress, QueueProgress
@@ -116,3 +119,20 @@ def test_units_of_open_telemetry():
         "queue.lag": "{message}", "batch.duration": "s", "input.rate": "{row}/s", "processed.rate": "{row}/s",
         "queue.skew": "1",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("module", "make", "extra"),
+    [("prometheus_client", PrometheusProgress, "prometheus"), ("opentelemetry", OpenTelemetryProgress, "otel")],
+)
+def test_a_missing_library_names_the_extra(monkeypatch, module, make, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigError, match=rf"is not installed: pip install 'rocketmq-py\[{extra}\]'"):
+        make()
+
+
+def test_the_registry_of_the_application_is_the_default(monkeypatch):
+    registry = CollectorRegistry()
+    monkeypatch.setattr(prometheus_client, "REGISTRY", registry)
+    PrometheusProgress().batch(micro_batch(), "{}")
+    assert registry.get_sample_value("rocketmq_spark_input_rate", {"query": "q"}) == 2.0

@@ -159,3 +159,70 @@ def test_running_queries_share_the_line() -> None:
 def test_the_skew_of_an_empty_batch_is_unknown() -> None:
     idle = BatchProgress(query="q", query_id="q", batch_id=1, at=0, rows=0, queues=(QueueProgress(queue(0), 0, 0),))
     assert idle.skew is None
+
+
+class Flushed(io.StringIO):
+    """Shows what a reader of the file sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = ""
+
+    def flush(self) -> None:
+        self.seen = self.getvalue()
+
+
+def test_a_plain_line_is_seen_at_once_and_then_after_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, now = Flushed(), [100.0]
+    line = Line(out, clock=lambda: now[0])
+    for at, text, seen in ((100.0, "a", "a\n"), (104.9, "b", "a\n"), (105.0, "c", "a\nc\n"), (106.0, "d", "a\nc\n")):
+        now[0] = at
+        line.show(text)
+        assert out.seen == seen
+    line.finish()
+    line.finish()
+    assert out.seen == "a\nc\nd\n", "once"
+    line.show("e")
+    now[0] = 111.0
+    line.show("f")
+    line.finish()
+    assert out.seen == "a\nc\nd\nf\n", "a text that was replaced is not written"
+    monkeypatch.setattr(sys, "stderr", out)
+    TerminalProgress().batch(batch_progress(report()), "")
+    assert out.seen.endswith("lag t 5 | 0 s left\n")
+
+
+def test_plain_lines_of_queries_are_as_rare_as_asked_for() -> None:
+    out = io.StringIO()
+    shown = TerminalProgress(out, every=1e9)
+    for _ in range(3):
+        shown.batch(batch_progress(report()), "")
+    shown.ended("another")
+    assert out.getvalue().count("\n") == 1
+    shown.ended("5f5a820a-5076-43c6-aa5e-dd8b8bf3fb93")
+    assert out.getvalue().count("\n") == 2
+
+
+def test_rates_of_sources_are_added_if_the_sum_is_missing() -> None:
+    given = report()
+    del given["inputRowsPerSecond"], given["numInputRows"]
+    given["processedRowsPerSecond"] = None
+    source = given["sources"][0]
+    given["sources"] = [
+        source | {"inputRowsPerSecond": 3.0},
+        source | {"inputRowsPerSecond": None, "numInputRows": "2"},
+    ]
+    progress = batch_progress(given)
+    assert (progress.rows, progress.input_rate, progress.processed_rate) == (42, 3.0, 0.0)
+    assert len(progress.queues) == 4
+
+
+def test_the_time_that_is_left_is_known_while_the_lag_shrinks() -> None:
+    def left(**changes: float) -> str | None:
+        last = describe(batch_progress(report(**changes))).split(" | ")[-1]  # type: ignore[arg-type]
+        return last if last.endswith("left") else None
+
+    assert left(processedRowsPerSecond=2.5, inputRowsPerSecond=2.0) == "2 s left"
+    assert left(processedRowsPerSecond=2.0, inputRowsPerSecond=2.0) is None
+    assert left(processedRowsPerSecond=1.0, inputRowsPerSecond=2.0) is None
+    assert left(batch=0, processedRowsPerSecond=1.0, inputRowsPerSecond=2.0) == "5 s left", "what came before counts"

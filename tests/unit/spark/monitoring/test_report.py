@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -70,6 +71,57 @@ def test_a_page_has_no_external_resources_and_escapes_names() -> None:
     assert "50" in parser.words, "rows of all micro-batches"
     assert "60" in parser.words, "lag at the end"
     assert len(pictures(html)) == 4
+
+
+def words(html: str) -> list[str]:
+    parser = Pictures()
+    parser.feed(html)
+    return parser.words
+
+
+def test_the_figures_of_a_query() -> None:
+    """Two queues of two topics, the lag of one is not known; the last micro-batch is a slow one."""
+    other, known = MessageQueue("u", "b", 3), batches(3)
+    last = replace(
+        known[2], rows=1200, queues=(*known[2].queues, QueueProgress(other, 10, None)),
+        durations={"addBatch": 75.0, "latestOffset": 0.5, "triggerExecution": 80.0},
+    )  # fmt: skip
+    html = page([last, known[1], known[0]], "log")
+    said = words(html)
+    start = said.index("<late>")
+    assert said[start + 1] == "q1, micro-batches 0 to 2, 2026-03-01 12:00:00 to 2026-03-01 12:01:22", "in their order"
+    cards = dict(zip(said[start + 3 : start + 14 : 2], said[start + 2 : start + 13 : 2], strict=True))
+    assert cards == {
+        "rows": "1,220", "micro-batches": "3", "rows/s while busy": "15", "a micro-batch, median": "400 ms",
+        "the longest": "1 min 20 s", "lag at the end": "80",
+    }  # fmt: skip
+    table = said[said.index("queue") :]
+    assert table[:14] == [
+        "queue", "messages", "share", "lag at the end", "1", "t a:0", "30", "75.0%", "80",
+        "2", "u b:3", "10", "25.0%", "–",
+    ]  # fmt: skip
+    assert {"Rows (per second)", "coming in", "processed", "Lag by topic (messages behind the micro-batch)"} <= {*said}
+    assert {"latestOffset", "addBatch", "other", "even share 20", "Messages by queue (skew shows as unequal bars)"} <= {
+        *said
+    }
+    assert not {"whole", "walCommit"} & {*said}
+    assert said.count("no data") == 0
+    areas = [one.get("points", "") for one in pictures(html)[2].iter("{http://www.w3.org/2000/svg}polygon")]
+    ends = [[float(place.split(",")[1]) for place in area.split()[3:4]] for area in areas]
+    assert ends == [[244.8], [66.7], [56.0]], "0.5 s, 75 s more, and the rest of 80 s"
+
+
+def test_a_query_without_figures_has_dashes() -> None:
+    idle = BatchProgress(query="idle", query_id="q2", batch_id=4, at=0.0, rows=0)
+    html = page([idle], "log")
+    assert words(html).count("–") == 2
+    assert "0 ms" in words(html)
+    assert "no data" in words(html), "no lag is known"
+    assert "whole" in words(html)
+    assert "of micro-batch 0" not in html
+    slow = replace(idle, durations={"triggerExecution": 59.9})
+    assert "59.9 s" in words(page([slow], "log"))
+    assert "1.0 s" in words(page([replace(idle, durations={"triggerExecution": 1.0})], "log"))
 
 
 def test_every_query_has_a_section() -> None:
@@ -187,3 +239,32 @@ def test_plots_can_have_one_point_or_none() -> None:
     assert "polygon" in stacked_plot("t", "u", [1.0], {"a": [2.0]})
     for empty in (line_plot("t", "u", {}), stacked_plot("t", "u", [], {}), bar_plot("t", "u", {})):
         assert "no data" in empty
+
+
+def test_a_checkpoint_shows_what_its_files_say(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "late", range(4))
+    (folder / "commits" / "1").unlink()
+    os.utime(folder / "commits" / "2", (0, 0))
+    (folder / "offsets" / "3x").write_text("not one of Spark's")
+    source = json.dumps({"t": {"a": {"0": 1000, "1": 1000}}})
+    (folder / "offsets" / "3").write_text(f'v1\n{{"batchTimestampMs":1772366404000}}\n{{"logOffset":1}}\n{source}')
+    first, second, third = read_batches(folder)
+    assert (first.seconds, first.processed_rate, first.input_rate) == (0.0, 0.0, 12.5), "not committed"
+    assert (second.seconds, second.processed_rate) == (0.0, 0.0), "the clock was put back"
+    assert (third.rows, third.input_rate, third.batch_id) == (1950, 0.0, 3), "planned at the same time, says the file"
+    assert third.seconds == 2.5
+    assert third.processed_rate == 780.0
+    assert (third.at, third.query_id) == (1772366404.0, "q1")
+
+
+def test_a_checkpoint_needs_metadata_of_a_query(tmp_path: Path) -> None:
+    for text in ("{}", "[]", "{", '"q1"'):
+        folder = checkpoint(tmp_path / text.encode().hex(), range(3))
+        (folder / "metadata").write_text(text)
+        with pytest.raises(ConfigError, match="is no checkpoint of a streaming query: no metadata with an id in it"):
+            read_batches(folder)
+    folder = checkpoint(tmp_path / "other", range(3))
+    for file in (folder / "offsets").glob("[0-9]*"):
+        file.write_text('v1\n{"batchTimestampMs":1772366404000}\n{"logOffset":1}')
+    with pytest.raises(ConfigError, match="fewer than two micro-batches of this source"):
+        read_batches(folder)

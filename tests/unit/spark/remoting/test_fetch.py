@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -14,7 +15,9 @@ from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError, Permissi
 from rocketmq_py.model import MessageQueue, RecordHead
 from rocketmq_py.protocol.bodies.route import BrokerData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.remoting.blocking import BlockingConnection
 from rocketmq_py.spark.ranges import DataLossError, QueueRange
+from rocketmq_py.spark.remoting.connection import IdleConnections, connect
 from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, prefetched
 from rocketmq_py.spark.remoting.filters import EVERYTHING, MessageFilter, message_filter
 from rocketmq_py.spark.remoting.queues import Addresses
@@ -471,4 +474,202 @@ def test_a_range_of_an_unregistered_broker_is_not_skipped() -> None:
             body_of(fetcher)
         peer.brokers = [BrokerData(broker_name="broker-a", cluster="c", broker_addrs={0: peer.address})]
         with closing(Fetcher(QueueRange(QUEUE, 0, 10), Addresses(), settings)) as fetcher:
+            assert body_of(fetcher) == messages(0, 10)
+
+
+def suggesting_the_slave(request: Command) -> Command:
+    response = found(request)
+    response.ext["suggestWhichBrokerId"] = "1"
+    return response
+
+
+def test_pulls_that_a_closed_slave_refused_are_sent_to_the_master_again() -> None:
+    """The slave serves the first pull and is closed then, with several pulls under way."""
+    pulls = iter(range(1 << 30))
+
+    def closing_soon(request: Command) -> Command:
+        if next(pulls) < 2:
+            return found(request)
+        return answer(ResponseCode.PULL_RETRY_IMMEDIATELY, **pull_header(int(request.ext["queueOffset"]) + 32))
+
+    with scripted(suggesting_the_slave) as master, scripted(closing_soon) as slave:
+        assert fetch(master, 0, 1000, slave=slave.address) == messages(0, 1000)
+        assert len(slave.asked(RequestCode.PULL_MESSAGE)) <= 10, "it is not suggested a second time"
+
+
+def test_a_queue_that_stays_without_a_leader_fails_the_fetch() -> None:
+    def nobody(_: Command) -> Command:
+        if len(peer.asked(RequestCode.PULL_MESSAGE)) > 20:
+            return answer(ResponseCode.NO_PERMISSION, remark="asked too often")
+        return answer(ResponseCode.NOT_LEADER_FOR_QUEUE, remark="moved")
+
+    with scripted(nobody) as peer:
+        with pytest.raises(RocketMQError, match="moved"):
+            fetch(peer, 0, 10, retries=2)
+        assert len(peer.asked(RequestCode.PULL_MESSAGE)) == 3
+        assert len(peer.asked(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 2, "where it is now is looked up each time"
+
+
+def test_a_pull_has_the_fields_of_the_protocol() -> None:
+    with scripted(found) as peer:
+        fetch(peer, 5, 15)
+        (pull,) = peer.asked(RequestCode.PULL_MESSAGE)
+    assert pull.code == 11
+    fields = {
+        "consumerGroup": "TOOLS_CONSUMER", "topic": "orders", "queueId": "0", "queueOffset": "5", "maxMsgNums": "10",
+        "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+        "expressionType": "TAG", "bname": "broker-a", "bulk": "true",
+    }  # fmt: skip
+    assert {name: pull.ext.get(name) for name in fields} == fields
+
+
+def test_a_filtered_read_asks_a_slave_for_one_unfiltered_message_first() -> None:
+    """The master is away. A refusal of a filtered pull would look like offsets without matches."""
+    with scripted(found) as master:
+        pass
+    with scripted(found) as slave:
+        assert fetch(master, 7, 39, slave=slave.address, wanted=message_filter(("a",), None)) == messages(7, 39)
+        probe, *pulls = slave.asked(RequestCode.PULL_MESSAGE)
+    asked = (probe.ext["subscription"], probe.ext["expressionType"], probe.ext["queueOffset"], probe.ext["maxMsgNums"])
+    assert asked == ("*", "TAG", "7", "1")
+    assert {pull.ext["subscription"] for pull in pulls} == {"a"}
+
+
+def is_closed(connection: BlockingConnection) -> bool:
+    return connection._socket.fileno() == -1
+
+
+def test_connections_go_on_to_the_next_range_if_all_of_theirs_was_read() -> None:
+    with scripted(found) as peer:
+        settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=0, in_flight=8, fail_on_data_loss=True)
+
+        def of_pool(pool: IdleConnections, start: int) -> Fetcher:
+            return Fetcher(QueueRange(QUEUE, start, start + 100), Addresses(peer.address), settings, pool)
+
+        with closing(IdleConnections()) as pool:
+            whole = of_pool(pool, 0)
+            assert body_of(whole) == messages(0, 100)
+            used = whole._connection
+            assert used is not None
+            whole.close()
+            whole.close()
+            part = of_pool(pool, 100)
+            next(iter(part.chunks()))
+            assert part._connection is used
+            part.close()
+            assert is_closed(used), "its other answers are still to come"
+            assert pool.take(peer.address) is None
+            third = of_pool(pool, 200)
+            assert body_of(third) == messages(200, 300)
+            kept = third._connection
+            assert kept is not None
+            third.close()
+        assert is_closed(kept), "the pool is closed"
+        assert pool.take(peer.address) is None
+
+
+def test_a_pool_gives_each_open_connection_once() -> None:
+    with scripted(found) as peer, closing(IdleConnections()) as pool:
+        one, other = connect(peer.address, 5), connect(peer.address, 5)
+        for connection in (one, other):
+            pool.put(connection)
+        assert pool.take("127.0.0.1:1") is None
+        other.used -= 10  # it is looked at after a second without use
+        other._socket.shutdown(socket.SHUT_RDWR)
+        assert pool.take(peer.address) is one
+        assert is_closed(other)
+        assert pool.take(peer.address) is None
+        one.send([(RequestCode.PULL_MESSAGE, {"queueOffset": "0", "maxMsgNums": "1"}, b"")])
+        pool.put(one)
+        assert pool.take(peer.address) is None, "an answer is still to come"
+        assert is_closed(one)
+
+
+def test_messages_that_a_broker_found_damaged_are_marked() -> None:
+    def damaged(request: Command) -> Command:
+        start = int(request.ext["queueOffset"])
+        if start <= 50 < start + int(request.ext["maxMsgNums"]):
+            return answer(body=b"x", **pull_header(start + 5), damaged=",".join(map(str, range(50, 53))))
+        return found(request)
+
+    with scripted(damaged) as peer, closing(fetcher_of(peer, 0, 100)) as fetcher:
+        chunks = [chunk for chunks in fetcher.chunks() for chunk in chunks]
+    bad = [chunk for chunk in chunks if chunk.is_damaged]
+    assert bad
+    assert all(chunk.body == b"" for chunk in bad)
+    assert any(50 in range(chunk.start, chunk.stop) for chunk in bad)
+    assert sorted(n for chunk in chunks for n in range(chunk.start, chunk.stop)) == list(range(100))
+
+
+def test_whether_a_topic_is_compacted_is_asked_once_and_no_if_unknown() -> None:
+    def refusing(request: Command) -> Command:
+        return answer(ResponseCode.TOPIC_NOT_EXIST, remark="no")
+
+    with scripted(found) as peer, closing(fetcher_of(peer, 0, 10)) as fetcher:
+        assert [fetcher.is_compacted(), fetcher.is_compacted()] == [False, False]
+        assert len(peer.asked(RequestCode.GET_TOPIC_CONFIG)) == 1
+    with scripted(found) as peer, closing(fetcher_of(peer, 0, 10)) as fetcher:
+        respond = peer.respond
+        peer.respond = lambda one: refusing(one) if "queueId" not in one.ext else respond(one)  # type: ignore[method-assign]
+        assert fetcher.is_compacted() is False
+
+
+def test_a_lost_slave_is_left_for_the_master_until_addresses_are_looked_up() -> None:
+    """All pulls of a broken connection are sent again; the broker that broke it is suggested no more."""
+    pulls = iter(range(1 << 30))
+
+    def lost(request: Command) -> Command | None:
+        return found(request) if next(pulls) < 3 else None
+
+    with scripted(suggesting_the_slave) as master, scripted(lost) as slave:
+        assert fetch(master, 0, 2000, slave=slave.address) == messages(0, 2000)
+        assert len([one for one in slave.requests if one.code == RequestCode.PULL_MESSAGE]) <= 12
+
+
+def test_a_pooled_connection_is_one_to_the_broker_that_is_read() -> None:
+    with scripted(found) as master, scripted(found) as slave, closing(IdleConnections()) as pool:
+        at = Addresses(master.address, ((1, slave.address),))
+        settings = FetchSettings(namesrv=(master.address,), timeout=5, retries=0, in_flight=8, fail_on_data_loss=True)
+        kept = {peer.address: connect(peer.address, 5) for peer in (master, slave)}
+        for connection in kept.values():
+            pool.put(connection)
+        with closing(Fetcher(QueueRange(QUEUE, 0, 100), at, settings, pool)) as fetcher:
+            assert body_of(fetcher) == messages(0, 100)
+            assert fetcher._connection is kept[master.address]
+
+
+def test_a_slave_without_the_topic_lags_and_other_refusals_are_what_they_are() -> None:
+    for code, at_slave, pulls, lags in (
+        (ResponseCode.TOPIC_NOT_EXIST, False, 3, False),
+        (ResponseCode.NO_PERMISSION, False, 1, False),
+        (ResponseCode.NO_PERMISSION, True, 1, False),
+        (ResponseCode.TOPIC_NOT_EXIST, True, 3, True),
+    ):
+        with scripted(lambda _, code=code: answer(code, remark="as told")) as peer:
+            settings = FetchSettings(
+                namesrv=("127.0.0.1:1",), timeout=5, retries=2, in_flight=8, fail_on_data_loss=True
+            )
+            at = Addresses(None, ((1, peer.address),)) if at_slave else Addresses(peer.address)
+            with (
+                closing(Fetcher(QueueRange(QUEUE, 0, 10), at, settings)) as fetcher,
+                pytest.raises(RocketMQError) as told,
+            ):
+                body_of(fetcher)
+            assert len(peer.asked(RequestCode.PULL_MESSAGE)) == pulls
+            assert isinstance(told.value, Lag) is lags
+
+
+def test_the_first_pulls_are_sent_when_a_range_begins() -> None:
+    with scripted(found) as peer, closing(fetcher_of(peer, 0, 10)) as fetcher:
+        fetcher.begin()
+        fetcher.begin()
+        assert body_of(fetcher) == messages(0, 10)
+        assert len(peer.asked(RequestCode.PULL_MESSAGE)) == 1
+    with scripted(found) as gone:
+        pass
+    with scripted(found) as peer:
+        at = Addresses(gone.address, ((1, peer.address),))
+        settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=1, in_flight=8, fail_on_data_loss=True)
+        with closing(Fetcher(QueueRange(QUEUE, 0, 10), at, settings)) as fetcher:
+            fetcher.begin()
             assert body_of(fetcher) == messages(0, 10)

@@ -177,3 +177,70 @@ def test_an_unanswered_end_is_an_error() -> None:
     window._next = 50
     with pytest.raises(IncompleteRead, match="offsets 0 to 49 were never answered"):
         _ = window.done
+
+
+def asked(window: Window, number: int, most: int) -> list[int]:
+    """The lengths of the next pulls, each answered with at most ``most`` messages before the next."""
+    lengths = []
+    for _ in range(number):
+        (pull,) = window.pulls()
+        lengths.append(pull.number)
+        window.answer(pull.segment, *covered(pull, most))
+        window.chunks()
+    return lengths
+
+
+def test_pulls_are_doubled_after_64_full_answers_and_later_after_more() -> None:
+    window = Window(0, 1 << 30, in_flight=1)
+    assert asked(window, 66, 32) == [1024] + [32] * 64 + [64], "the first one asks for all that a broker may give"
+    assert asked(window, 131, 32) == [32] * 128 + [64, 32, 32], "it was for nothing, so more answers are awaited"
+    assert {*asked(Window(0, 1 << 30, in_flight=1), 70, 2048)} == {1024}
+
+
+def test_a_limit_of_bytes_leaves_an_eighth_of_room() -> None:
+    window = Window(0, 1 << 30, in_flight=1)
+    assert asked(window, 3, 32)[1:] == [32, 32]
+    (pull,) = window.pulls()
+    window.answer(pull.segment, *covered(pull, 16))
+    window.chunks()
+    assert [pull.number for pull in window.pulls()] == [14], "7/8 of the fewest"
+
+
+def test_failed_pulls_come_first_and_once() -> None:
+    window = Window(0, 320, in_flight=3)
+    (first,) = window.pulls()
+    window.answer(first.segment, *covered(first, 32))
+    pulls = window.pulls()
+    assert [pull.offset for pull in pulls] == [32, 64, 96]
+    assert window.pulls() == []
+    window.failed(pulls[1].segment)
+    window.failed(pulls[0].segment)
+    assert [(pull.offset, pull.number) for pull in window.pulls()] == [(32, 32), (64, 32)]
+    assert window.pulls() == []
+    assert window._unasked == sum(not one.asked for one in window._segments), "so that pulls need not look for them"
+    assert [window.is_first(pull.segment) for pull in pulls] == [True, False, False]
+    window.answer(pulls[0].segment, *covered(pulls[0], 32))
+    assert window.is_first(pulls[1].segment)
+
+
+def test_a_failed_pull_is_cut_to_what_an_answer_holds() -> None:
+    window = Window(0, 1000, in_flight=8)
+    (first,) = window.pulls()
+    window.failed(first.segment)
+    (again,) = window.pulls()
+    assert (again.offset, again.number) == (0, 1000)
+    window.answer(again.segment, *covered(again, 32))
+    assert [(pull.offset, pull.number) for pull in window.pulls()] == [(32 * i, 32) for i in range(1, 9)]
+
+
+def test_an_answer_may_reach_beyond_its_segment_or_give_nothing() -> None:
+    window = Window(0, 64, in_flight=2)
+    (first,) = window.pulls()
+    window.answer(first.segment, b"x" * 32, 32)
+    (second,) = window.pulls()
+    window.answer(second.segment, b"", 32)
+    again, _ = window.pulls()
+    assert (again.offset, again.number) == (32, 1), "very little, as the broker gives"
+    window.answer(again.segment, b"y", 1000, is_damaged=True)
+    chunks = window.chunks()
+    assert [(chunk.start, chunk.stop, chunk.is_damaged) for chunk in chunks] == [(0, 32, False), (32, 33, True)]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,3 +83,46 @@ def test_spark_home_is_set(installed: Path, tmp_path: Path, monkeypatch: pytest.
     assert home.parent == tmp_path / "cache" / "rocketmq-py"
     (installed / "jars").rename(installed / "no-jars")
     assert ensure_compiled_home() is None, "a client of Spark Connect has no Spark to start"
+    (installed / "no-jars").rename(installed / "jars")
+    (installed / "python" / "lib" / "pyspark.zip").unlink()
+    assert ensure_compiled_home() is None, "part of a distribution"
+
+
+def test_a_home_made_before_is_replaced(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a program that set it starts another one, with another installation."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: SimpleNamespace(origin=str(installed / "__init__.py")))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    home = ensure_compiled_home()
+    assert home is not None
+    monkeypatch.setenv("SPARK_HOME", str(home.with_name(f"{home.name[:-1]}x")))
+    assert ensure_compiled_home() == home
+    for found in (None, SimpleNamespace(origin=None)):
+        monkeypatch.setattr("importlib.util.find_spec", lambda _, found=found: found)
+        assert ensure_compiled_home() is None
+
+
+def test_a_home_that_another_process_made_meanwhile_is_used(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def late(draft: Path, home: Path) -> Path:
+        (home / "theirs").mkdir(parents=True)
+        return rename(draft, home)
+
+    monkeypatch.setattr(Path, "rename", late)
+    assert (compiled_home(installed, tmp_path) / "theirs").is_dir()
+    assert not list(tmp_path.glob(".draft-*"))
+
+
+def test_a_home_that_cannot_be_made_is_an_error(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path, home: Path) -> Path:
+        raise PermissionError(home)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(PermissionError):
+        compiled_home(installed, tmp_path)
+    assert not list(tmp_path.glob(".draft-*"))

@@ -115,3 +115,25 @@ def test_spark_home_is_replaced_on_request_only(
     monkeypatch.setattr(jre, "ensure_compiled_home", lambda: made.append(None))
     jre.session_builder("app", **options)
     assert len(made) == homes
+
+
+def test_a_session_gets_the_settings_of_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jre, "ensure_java", lambda: None)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setenv("PYSPARK_PYTHON", "")  # so that it is put back
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    settings = jre.session_builder("my app")._options
+    assert settings["spark.app.name"] == "my app"
+    assert settings["spark.python.unix.domain.socket.enabled"] == str(os.name == "posix").lower()
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "given")
+    jre.session_builder("my app")
+    assert os.environ["PYSPARK_PYTHON"] == "given"
+
+
+def test_a_missing_pyspark_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jre, "ensure_java", lambda: None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    monkeypatch.setenv("PYSPARK_PYTHON", "python")
+    with pytest.raises(ConfigError, match=r"PySpark is not installed: pip install 'rocketmq-py\[spark\]'"):
+        jre.session_builder("app")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import pickle
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, InputPartition, LessThan
 from pyspark.sql.types import StructType
 
 from rocketmq_py.errors import NoRouteError
@@ -19,8 +22,8 @@ from rocketmq_py.spark.ranges import DataLossError, QueueRange
 from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.schema import default_schema
 from rocketmq_py.spark.source import reader
-from rocketmq_py.spark.source.partitions import QueuePartition, partition
-from rocketmq_py.spark.source.reader import QueueRanges
+from rocketmq_py.spark.source.partitions import QueuePartition, members, partition
+from rocketmq_py.spark.source.reader import BatchReader, PruningReader, QueueRanges
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record, pack_host
 from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
@@ -146,3 +149,96 @@ def test_a_task_uses_few_connections() -> None:
         batches = list(ranges.read(partition([QueueRange(queue, 0, 50) for queue in queues], at)))
         assert sum(batch.num_rows for batch in batches) == 30 * 50
         assert len(taken) <= 4
+
+
+class Times(Broker):
+    """Keeps each message for the time that its offset says, in seconds since 1970."""
+
+    def __call__(self, request: Command) -> Command:
+        if request.code == RequestCode.SEARCH_OFFSET_BY_TIMESTAMP:
+            return answer(offset=min(-(-int(request.ext["timestamp"]) // 1000), 1000))
+        if request.code == RequestCode.GET_MAX_OFFSET:
+            return answer(offset=1000)
+        return super().__call__(request)
+
+
+def planned(reader: BatchReader) -> list[tuple[int, int, int]]:
+    """Queue id, start and stop of each range."""
+    found = [one.range for partition in reader.partitions() for one in members(partition)]
+    return sorted((one.queue.queue_id, one.start, one.stop) for one in found)
+
+
+def second(number: int) -> datetime:
+    return datetime.fromtimestamp(number, UTC)
+
+
+def test_a_batch_read_plans_the_messages_that_pushed_filters_may_accept() -> None:
+    with scripted(Times(first=50), queues=2) as peer:
+        options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), num_retries=0)
+        schema = StructType([default_schema(options)[name] for name in ("queueId", "queueOffset")])
+        plans = {}
+        for name, filters in {
+            "nothing": [],
+            "queue": [EqualTo(("queueId",), 1)],
+            "offsets": [GreaterThan(("queueOffset",), 99), LessThan(("queueOffset",), 120)],
+            "times": [GreaterThan(("storeTimestamp",), second(700)), LessThan(("storeTimestamp",), second(800))],
+        }.items():
+            reader = PruningReader(options, schema)
+            assert reader.pushFilters(filters) == filters, "Spark checks them all again"
+            plans[name] = planned(reader)
+        assert planned(BatchReader(options, schema)) == plans["nothing"]
+        reader = PruningReader(options, schema)
+        reader.pushFilters([EqualTo(("queueId",), 1), LessThan(("queueOffset",), 60)])
+        rows = [row for one in reader.partitions() for batch in reader.read(one) for row in batch.to_pylist()]
+    assert rows == [{"queueId": 1, "queueOffset": offset} for offset in range(50, 60)]
+    assert plans == {
+        "nothing": [(0, 50, 1000), (1, 50, 1000)],
+        "queue": [(1, 50, 1000)],
+        "offsets": [(0, 100, 120), (1, 100, 120)],
+        "times": [(0, 701, 800), (1, 701, 800)],
+    }
+
+
+def test_pushed_tags_filter_at_the_broker_unless_the_query_has_a_filter() -> None:
+    def subscription(**more: Any) -> set[str]:
+        with scripted(Times(), queues=1) as peer:
+            options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), num_retries=0, **more)
+            reader = PruningReader(options, StructType([default_schema(options)["queueOffset"]]))
+            reader.pushFilters([In(("tags",), ("A", "C")), LessThan(("queueOffset",), 5)])
+            for one in reader.partitions():
+                assert len([row for batch in reader.read(one) for row in batch.to_pylist()]) == 5
+            return {one.ext["subscription"] for one in peer.asked(RequestCode.PULL_MESSAGE)}
+
+    assert subscription() == {"A || C"}
+    assert subscription(tags=("A", "B")) == {"A || B"}
+    assert subscription(sql="a > 1") == {"a > 1"}
+
+
+def test_a_batch_read_that_starts_or_ends_elsewhere() -> None:
+    def plan(**more: Any) -> list[tuple[int, int, int]]:
+        with scripted(Times(first=50)) as peer:
+            options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), num_retries=0, **more)
+            return planned(BatchReader(options, StructType([])))
+
+    assert plan(start={QUEUES[0]: 70}, end={QUEUES[0]: 90}) == [(0, 70, 90)]
+    assert plan(start={QUEUES[0]: 1200}, fail_on_data_loss=False) == []
+    with pytest.raises(DataLossError, match="t@broker-a:0"):
+        plan(start={QUEUES[0]: 1200})
+    with pytest.raises(DataLossError, match="offsets 20 to 49 of t@broker-a:0 have been removed"):
+        plan(start={QUEUES[0]: 20})
+
+
+def test_message_sizes_stay_on_the_driver() -> None:
+    options = ReadOptions(namesrv=("n:1",), selection=Topics(("t",)))
+    ranges = QueueRanges(options, StructType([default_schema(options)["queueOffset"]]))
+    ranges.row_bytes["t"] = 100.0
+    copy = pickle.loads(pickle.dumps(ranges))
+    assert (copy.row_bytes, ranges.row_bytes, copy.options) == ({}, {"t": 100.0}, options)
+
+
+def test_a_placeholder_partition_has_no_rows() -> None:
+    options = ReadOptions(namesrv=("n:1",), selection=Topics(("t",)))
+    reader = BatchReader(options, StructType([default_schema(options)["queueOffset"]]))
+    assert list(reader.read(InputPartition(None))) == []
+    with pytest.raises(TypeError, match="a partition of this source is expected"):
+        list(reader.read(InputPartition(3)))

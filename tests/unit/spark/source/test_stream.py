@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,13 +19,15 @@ from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.options.selection import Topics
 from rocketmq_py.spark.ranges import DataLossError
 from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.spark.source import queue_ends, stream
 from rocketmq_py.spark.source.group_offsets import GroupFollower
 from rocketmq_py.spark.source.queue_ends import StreamEnds
-from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION, LegacyStreamReader
+from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION, LegacyStreamReader, stream_reader
 from rocketmq_py.wire.command import Command
 from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
 
 QUEUE = MessageQueue("t", "broker-a", 0)
+QUEUES = [QUEUE, MessageQueue("t", "broker-a", 1)]
 
 
 class Broker:
@@ -344,6 +348,68 @@ if SUPPORTS_ADMISSION:
             assert broker.committed == {0: 20}
             reader.stop()
 
+    def test_a_restart_compares_its_group_with_the_checkpoint_once(caplog: pytest.LogCaptureFixture) -> None:
+        broker = Broker()
+        broker.committed = {0: 40, 1: 60}
+        with scripted(broker, queues=3) as peer:
+            reader = StreamReader(options(peer, group="g"), None)
+            for start in (60, 70):
+                reader.latestOffset(offsets(start, 60, start), ReadMaxRows(10))
+            assert len(peer.asked(RequestCode.QUERY_CONSUMER_OFFSET)) == 3, "one for each queue"
+            reader.stop()
+            told = [one.getMessage() for one in caplog.records if "the checkpoint" in one.getMessage()]
+            assert len(told) == 1
+            assert "group g has offset 40 of t@broker-a:0, the checkpoint 60 (1 of 3 queues differ)" in told[0]
+            new = StreamReader(options(peer, group="g"), None)
+            new.latestOffset(new.initialOffset(), ReadAllAvailable())
+            assert len(peer.asked(RequestCode.QUERY_CONSUMER_OFFSET)) == 3, "a new query has no checkpoint"
+            new.stop()
+
+    def test_earliest_offsets_are_asked_for_if_there_are_new_queues() -> None:
+        with scripted(Broker(), queues=2) as peer:
+            reader = StreamReader(options(peer), None)
+            reader.latestOffset(offsets(10, 10), ReadMaxRows(5))
+            assert peer.asked(RequestCode.GET_MIN_OFFSET) == []
+            reader.latestOffset(offsets(10), ReadMaxRows(5))
+            assert len(peer.asked(RequestCode.GET_MIN_OFFSET)) == 2
+            reader.stop()
+
+    def test_a_group_whose_offsets_are_not_known_does_not_stop_a_restart(caplog: pytest.LogCaptureFixture) -> None:
+        broker = Broker()
+        with scripted(broker) as peer:
+            respond = peer.respond
+            peer.respond = lambda one: (  # type: ignore[method-assign]
+                answer(ResponseCode.NO_PERMISSION, remark="not you")
+                if one.code == RequestCode.QUERY_CONSUMER_OFFSET
+                else respond(one)
+            )
+            reader = StreamReader(options(peer, group="g"), None)
+            assert reader.latestOffset(offsets(60), ReadMaxRows(10)) == offsets(70)
+            assert "the offsets of group g are not known, the query continues from its checkpoint" in caplog.text
+            reader.stop()
+
+    def test_a_query_without_a_limit_reads_all() -> None:
+        with scripted(Broker()) as peer:
+            reader = StreamReader(options(peer), None)
+            assert reader.getDefaultReadLimit() == ReadAllAvailable()
+            assert reader.latestOffset(offsets(100), ReadAllAvailable()) == offsets(100)
+            assert isinstance(stream_reader(options(peer), None), StreamReader)
+            reader.stop()
+
+    def test_the_offsets_of_a_group_are_sent_once(caplog: pytest.LogCaptureFixture) -> None:
+        """Those that have not changed are left out, and the retry topic of the group is made once."""
+        broker = Broker()
+        with scripted(broker, queues=2) as peer:
+            reader = StreamReader(options(peer, group="g"), None)
+            for done in ((10, 10), (10, 20), (10, 20)):
+                reader.commit(offsets(*done))
+            sent = peer.asked(RequestCode.UPDATE_CONSUMER_OFFSET)
+            told = [(one.ext["queueId"], one.ext["commitOffset"]) for one in sent]
+            assert told == [("0", "10"), ("1", "10"), ("1", "20")]
+            retry = [one for one in peer.asked(RequestCode.GET_ROUTEINFO_BY_TOPIC) if one.ext["topic"] == "%RETRY%g"]
+            assert len(retry) == 1
+            reader.stop()
+
 
 def test_without_progress_reports_offsets_are_committed(caplog: pytest.LogCaptureFixture) -> None:
     class Refusing:
@@ -440,3 +506,89 @@ def test_end_offsets_need_a_reachable_name_server_first() -> None:
     ends = StreamEnds(reader._ranges.cluster(), options(peer))
     with pytest.raises(NetworkError, match="no name server answers"):
         ends.latest({})
+
+
+def test_routes_are_looked_up_at_the_configured_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(queue_ends, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    broker = Broker()
+    with scripted(broker, queues=2) as peer:
+        given = options(peer, poll_name_server_interval_ms=30_000, offset_lookup_interval_ms=500)
+        with closing(LegacyStreamReader(given, None)._ranges.cluster()) as cluster:
+            ends = StreamEnds(cluster, given)
+            looked = []
+            for at in (1000.0, 1000.4, 1000.5, 1029.5, 1030.0):
+                now[0] = at
+                ends.latest({})
+                routes, latest = (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_MAX_OFFSET)
+                looked.append((len(peer.asked(routes)), len(peer.asked(latest)) // 2))
+            assert looked == [(1, 1), (1, 1), (1, 2), (1, 3), (2, 4)]
+
+
+def test_queues_that_cannot_be_looked_up_again_stay(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(Broker(), queues=2) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        assert reader.latestOffset() == offsets(100, 100)
+        respond = peer.respond
+        peer.respond = lambda one: (  # type: ignore[method-assign]
+            answer(ResponseCode.SYSTEM_ERROR, remark="starting")
+            if one.code in (RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO)
+            else respond(one)
+        )
+        reader._ends.look_again()
+        assert reader.latestOffset() == offsets(100, 100)
+        assert "the queues cannot be looked up, going on with the known ones" in caplog.text
+        gone = MessageQueue("t", "broker-a", 7)
+        assert reader._ends.gone([gone]) == set()
+        assert f"it is not known whether {gone} is gone or its broker is away" in caplog.text
+        peer.respond = respond  # type: ignore[method-assign]
+        assert reader._ends.gone([gone, QUEUE]) == {gone}
+        asked = len(peer.asked(RequestCode.GET_BROKER_CLUSTER_INFO))
+        assert reader._ends.gone([gone]) == {gone}
+        assert len(peer.asked(RequestCode.GET_BROKER_CLUSTER_INFO)) == asked, "known until the routes are looked up"
+        reader.stop()
+
+
+def test_offsets_of_a_slave_are_not_below_the_start() -> None:
+    """The slave lags behind the micro-batch before; the queue of a master is taken as it is."""
+    with scripted(Broker(last=80)) as slave, scripted(Broker()) as namesrv:
+        at = BrokerData(broker_name="broker-a", cluster="c", broker_addrs={1: slave.address})
+        namesrv.brokers = [at]
+        with closing(LegacyStreamReader(options(namesrv), None)._ranges.cluster()) as cluster:
+            ends = StreamEnds(cluster, options(namesrv))
+            assert ends.latest({QUEUE: 90}) == {QUEUE: 90}
+            assert ends.latest({QUEUE: 70}) == ends.latest({}) == {QUEUE: 80}
+    with (
+        scripted(Broker(last=80)) as master,
+        closing(LegacyStreamReader(options(master), None)._ranges.cluster()) as one,
+    ):
+        assert StreamEnds(one, options(master)).latest({QUEUE: 90}) == {QUEUE: 80}
+
+
+def test_a_run_that_ends_at_offsets_of_a_slave_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with scripted(Broker(last=80)) as slave, scripted(Broker(), queues=2) as namesrv:
+        namesrv.brokers = [BrokerData(broker_name="broker-a", cluster="c", broker_addrs={1: slave.address})]
+        with closing(LegacyStreamReader(options(namesrv), None)._ranges.cluster()) as cluster:
+            assert StreamEnds(cluster, options(namesrv)).latest_of_all() == dict.fromkeys(QUEUES, 80)
+    told = [one.getMessage() for one in caplog.records]
+    assert told == ["no master of broker-a answers: the run ends at the latest offsets of its slave"]
+
+
+def test_before_the_first_offsets_nothing_is_reported() -> None:
+    broker = Broker()
+    with scripted(broker) as peer:
+        reader = LegacyStreamReader(options(peer), None)
+        broker.away = True
+        assert reader.reportLatestOffset() is None
+        broker.away = False
+        assert reader.reportLatestOffset() == offsets(100)
+        reader.stop()
+    LegacyStreamReader(options(peer), None).stop()  # nothing is open
+
+
+def test_an_old_pyspark_gets_the_reader_without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "SUPPORTS_ADMISSION", False)
+    with scripted(Broker()) as peer:
+        assert type(stream_reader(options(peer), None)) is LegacyStreamReader
+        with pytest.raises(ConfigError, match=r"minOffsetsPerTrigger needs PySpark 4\.2"):
+            stream_reader(options(peer, min_offsets_per_trigger=5), None)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -305,8 +306,8 @@ def test_a_damaged_line_of_the_journal_costs_its_own_change(
 ) -> None:
     table = after_changes(fs)
     content = fs.nodes[JOURNAL].content
-    starts = [0] + [at + 1 for at, byte in enumerate(content) if byte == ord("\n")]
-    content[starts[line] + 12] ^= 1
+    lines = bytes(content).rstrip(b"\0").splitlines(keepends=True)
+    content[sum(map(len, lines[:line])) + 12] ^= 1
     again = Keeper(fs)
     assert again.file.may_be_old
     assert again.table == {name: value for name, value in table.items() if line == 0 or name != f"t{line}"}
@@ -353,3 +354,231 @@ def test_a_lost_journal_is_noticed(fs: MemoryFileSystem, caplog: pytest.LogCaptu
     assert f"{JOURNAL} is missing: changes to {PATH} made shortly before the last stop are lost" in caplog.text
     again.file.catch_up(again.whole)
     assert not Keeper(fs).file.may_be_old
+
+
+def test_a_rewrite_waits_for_twenty_times_as_long_as_the_last_one_took(fs: MemoryFileSystem) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)  # is written at 0 s, which takes a second
+    keeper.put(b=2)
+    for now, table in ((20.99, {"a": 1}), (21.0, {"a": 1, "b": 2})):
+        keeper.now = now
+        keeper.file.catch_up(keeper.whole)
+        assert keeper.in_file() == table
+    keeper.put(c=3)
+    keeper.now = 22.0 + 19.99
+    keeper.put(d=4)
+    assert keeper.in_file() == {"a": 1, "b": 2}
+    keeper.now = 22.0 + 20.0
+    keeper.put(e=5)
+    assert keeper.in_file() == keeper.table
+
+
+MEGABYTE = 1024 * 1024
+LINES = 2 * len('01234567 {"dataVersion":{"counter":1}}\n') + len(',"table":{"b":""}')
+"""Bytes of a journal with the begin of a table and one empty entry."""
+
+
+@pytest.mark.parametrize(("size", "is_in_journal"), [(MEGABYTE - 1, True), (MEGABYTE, False)])
+def test_a_journal_of_a_megabyte_is_full(fs: MemoryFileSystem, size: int, is_in_journal: bool) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    created = list[Path]()
+    fs.fails = lambda operation, path: operation == "create" and created.append(path) is not None
+    keeper.put(b="x" * (size - LINES))
+    assert created == ([JOURNAL] if is_in_journal else []), "what has no room begins no journal"
+    assert (JOURNAL in fs.nodes) is is_in_journal
+    assert keeper.in_file() == ({"a": 1} if is_in_journal else keeper.table)
+    assert Keeper(fs).table == keeper.table
+    if is_in_journal:
+        assert len(bytes(fs.nodes[JOURNAL].content).rstrip(b"\0")) == size
+        keeper.put(c=3)
+        assert keeper.in_file() == keeper.table
+
+
+def test_a_journal_has_room_up_to_its_last_byte_but_one(fs: MemoryFileSystem) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    keeper.put(b="")
+    rest = MEGABYTE - LINES - len('01234567 {"dataVersion":{"counter":3},"table":{"c":""}}\n')
+    keeper.put(c="x" * (rest - 1))
+    assert keeper.in_file() == {"a": 1}
+    assert bytes(fs.nodes[JOURNAL].content[-2:]) == b"\n\0"
+    keeper.put(d=1)
+    assert keeper.in_file() == keeper.table
+
+
+class Waited(Future[Any]):
+    """A future whose job runs when its result is waited for."""
+
+    def __init__(self, thread: OnDemand) -> None:
+        super().__init__()
+        self._thread = thread
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._thread.run()
+        return super().exception(timeout)
+
+
+class OnDemand(Later):
+    """Runs its jobs as soon as somebody waits for one of them."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = Waited(self)
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except OSError as e:
+                future.set_exception(e)
+
+        self.jobs.append(run)
+        return future
+
+
+def rewriting(fs: MemoryFileSystem) -> tuple[Keeper, OnDemand]:
+    """A table whose file is being rewritten; a change was made since."""
+    thread = OnDemand()
+    Keeper(fs).put(a=1)
+    keeper = Keeper(fs, thread)
+    keeper.put(b=2)
+    keeper.put(c=3)
+    assert len(thread.jobs) == 1
+    return keeper, thread
+
+
+def test_a_save_waits_for_the_rewrite_that_runs(fs: MemoryFileSystem) -> None:
+    """Otherwise the rewrite would write older content afterwards."""
+    keeper, thread = rewriting(fs)
+    keeper.file.save(keeper.whole)
+    assert thread.jobs == []
+    assert keeper.in_file() == {"a": 1, "b": 2, "c": 3}
+    assert not {JOURNAL, OTHER} & set(fs.nodes)
+
+
+def test_a_save_makes_up_for_a_rewrite_that_fails(fs: MemoryFileSystem) -> None:
+    keeper, _ = rewriting(fs)
+    failed = list[str]()
+    fs.fails = lambda operation, path: operation == "replace" and not failed and failed.append("once") is None
+    keeper.file.save(keeper.whole)
+    assert failed == ["once"]
+    assert keeper.in_file() == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_change_without_room_in_both_journals_waits_for_the_rewrite(fs: MemoryFileSystem) -> None:
+    keeper, thread = rewriting(fs)
+    keeper.put(d="x" * (MEGABYTE - 100))
+    assert len(thread.jobs) == 1, "the next rewrite"
+    assert keeper.in_file() == {"a": 1, "b": 2}, "what the rewrite was begun with"
+    assert Keeper(fs.after_kill()).table == keeper.table
+    keeper.put(e="x" * MEGABYTE)
+    assert keeper.in_file() == keeper.table, "a change that no journal can take"
+
+
+def test_a_save_waits_for_the_mark_of_a_journal(fs: MemoryFileSystem) -> None:
+    thread = OnDemand()
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    keeper = Keeper(fs, thread)
+    keeper.put(b=2)
+    thread.run()
+    keeper.file.catch_up(keeper.whole)
+    keeper.put(c=3)
+    keeper.file.catch_up(keeper.whole)
+    assert len(thread.jobs) == 1, "the mark beside the checksum"
+    keeper.file.save(keeper.whole)
+    assert thread.jobs == []
+    assert Keeper(fs).table == keeper.table
+    assert not Keeper(fs).file.may_be_old
+
+
+def test_the_mark_is_written_once_for_each_journal(fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+    keeper = Keeper(fs)
+    keeper.put(a=1)
+    written = list[str]()
+    fs.fails = lambda operation, path: operation == "replace" and written.append(path.name) is not None
+    keeper.put(b=2)
+    for _ in range(3):
+        keeper.file.catch_up(keeper.whole)
+    assert written == ["topics.json.sum"]
+    assert (fs.read(PATH.with_name("topics.json.sum")) or b"").endswith(b" journal\n")
+    keeper.now += 21
+    keeper.file.catch_up(keeper.whole)
+    assert written == ["topics.json.sum", "topics.json", "topics.json.sum", "topics.json.bak"]
+    fs.fails = lambda operation, path: operation == "replace"
+    keeper.put(c=3)
+    assert f"a loss of the journal of {PATH} will not be noticed: " in caplog.text
+
+
+def line(counter: int | None, **entries: Any) -> bytes:
+    """A line of a journal: the step to a version."""
+    text = json.dumps({"dataVersion": {"counter": counter}, "table": entries}).encode()
+    return b"%08x %s\n" % (crc32(text), text)
+
+
+def put_down(fs: MemoryFileSystem, version: Any, table: dict[str, Any], *journals: bytes) -> None:
+    fs.write(PATH, json.dumps({"dataVersion": version, "table": table}).encode())
+    for place, journal in zip((JOURNAL, OTHER), journals, strict=False):
+        if journal:
+            fs.write(place, journal.ljust(200, b"\0"))
+
+
+def test_what_is_loaded_of_a_file_and_its_journals(caplog: pytest.LogCaptureFixture) -> None:
+    first = line(1) + line(2, a=2) + line(3, a=3, b=1)
+    second = line(3) + line(4, a=4)
+    apart = line(8) + line(9, b=9)
+    version, begin, damaged = {"counter": 1}, {"a": 1}, b"00000000 {}\n"
+    cases: dict[str, tuple[Any, tuple[bytes, ...], dict[str, Any], bool, str]] = {
+        "no journal": (version, (), {"a": 1}, False, ""),
+        "a journal": (version, (first,), {"a": 3, "b": 1}, False, ""),
+        "a journal that is continued": (version, (first, second), {"a": 4, "b": 1}, False, ""),
+        "a journal that continues": (version, (second, first), {"a": 4, "b": 1}, False, ""),
+        "only the second place": (version, (b"", first), {"a": 3, "b": 1}, False, ""),
+        "a file with the first step": ({"counter": 2}, (first,), {"a": 3, "b": 1}, False, ""),
+        "a file with all steps": ({"counter": 3}, (first,), {"a": 1}, False, ""),
+        "a file with all of the first": ({"counter": 3}, (first, second), {"a": 4}, False, ""),
+        "a file with all of both": ({"counter": 4}, (first, second), {"a": 1}, False, ""),
+        "a file of another program": ({"counter": 7}, (first,), {"a": 1}, False, f"{JOURNAL} is ignored"),
+        "an older journal of another file": (version, (first, apart), {"a": 3, "b": 1}, False, f"{OTHER} is ignored"),
+        "journals of another file": ({"counter": 8}, (apart, first), {"a": 1, "b": 9}, False, f"{OTHER} is ignored"),
+        "an empty journal": (version, (bytes(9),), {"a": 1}, True, ""),
+        "an end within a line": (version, (first + b'00000000 {"d',), {"a": 3, "b": 1}, True, ""),
+        "a damaged begin": (version, (damaged + line(2, a=2),), {"a": 2}, True, "1 damaged lines"),
+        "a damaged begin of an older file": (version, (damaged + line(1, a=7),), {"a": 1}, True, "1 damaged lines"),
+        "a damaged version": (None, (damaged + line(2, a=2),), {"a": 1}, True, "1 damaged lines"),
+        "two damaged lines": (
+            version,
+            (line(1) + 2 * damaged + line(4, b=4),),
+            {"a": 1, "b": 4},
+            True,
+            "has 2 damaged",
+        ),
+        "steps of another count": (
+            {"counter": 2, "timestamp": 5},
+            (damaged + line(2, a=2) + line(3, b=3),),
+            {"a": 1, "b": 3},
+            True,
+            "1 damaged",
+        ),
+        "no step": (version, (damaged,), {"a": 1}, True, "1 damaged lines"),
+        "a step that is no object": (version, (line(1) + b"[1]\n" + line(2, a=2),), {"a": 2}, True, "1 damaged"),
+    }
+    wrong = []
+    for name, (version, journals, table, is_old, said) in cases.items():
+        fs = MemoryFileSystem()
+        put_down(fs, version, begin, *journals)
+        caplog.clear()
+        file = JournaledFile(PATH, fs)
+        tree = file.load()
+        if tree is None or tree["table"] != table or file.may_be_old != is_old or said not in caplog.text:
+            wrong.append((name, tree, file.may_be_old, caplog.text))
+        if bool(said) != bool(caplog.text):
+            wrong.append((name, caplog.text))
+    assert wrong == []
+
+
+def test_entries_and_tables_are_replaced_added_and_removed(fs: MemoryFileSystem) -> None:
+    text = json.dumps({"dataVersion": {"counter": 2}, "new": {"x": 1}, "table": {"a": None, "b": 2, "z": None}})
+    put_down(fs, {"counter": 1}, {"a": 1, "c": 3}, line(1) + b"%08x %s\n" % (crc32(text.encode()), text.encode()))
+    assert JournaledFile(PATH, fs).load() == {
+        "dataVersion": {"counter": 2}, "new": {"x": 1}, "table": {"b": 2, "c": 3},
+    }  # fmt: skip

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import subprocess
 import sys
+import types
+from pathlib import Path
 
 import pytest
 
-from rocketmq_py.errors import ConfigError, StoreLocked
+from rocketmq_py.errors import ConfigError, NameIllegal, StoreLocked
 from rocketmq_py.store import ConfigFile, MessageStore, OsFileSystem, StoreConfig, delay_levels
+from rocketmq_py.store.fs import os_files, readonly
 from rocketmq_py.store.fs.filesystem import InnerFolder
-from rocketmq_py.store.fs.layout import index_name, is_index_name, segment_name, segment_start
+from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name, segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
+from rocketmq_py.store.fs.readonly import ReadOnlyFileSystem
 from rocketmq_py.wire.fastjson import BareKey, dumps_pretty
 from tests.unit.store.helpers import HOST, SMALL, fill, numbers, read_queue
 from tests.unit.store.memoryfs import MemoryFileSystem
@@ -145,6 +150,278 @@ def test_a_store_works_on_a_real_disk(disk_stores):
     assert {path.stat().st_size for path in (disk_stores.root / "index").iterdir()} == {40 + 4 * 16 + 20 * 64}
 
 
+# -- descriptors, and what other platforms lack
+
+
+@pytest.fixture
+def descriptors(monkeypatch):
+    """The descriptors that are open, with their paths."""
+    held, opening, closing = {}, os.open, os.close
+
+    def opened(path, *more):
+        fd = opening(path, *more)
+        held[fd] = str(path)
+        return fd
+
+    monkeypatch.setattr(os_files.os, "open", opened)
+    monkeypatch.setattr(os_files.os, "close", lambda fd: (held.pop(fd), closing(fd)))
+    return held
+
+
+def test_no_descriptor_stays_open(fs, tmp_path, descriptors, monkeypatch):
+    file = fs.open(tmp_path / "a" / "b" / "file", 10)
+    assert list(descriptors.values()) == [str(tmp_path / "a" / "b" / "file")]
+    file.close()
+    fs.write(tmp_path / "a" / "b" / "small", b"x")
+    fs.sync([tmp_path / "a" / "b" / "small", tmp_path / "missing"])
+    assert len(list(fs.inner_folders(tmp_path, 10))) == 1
+    assert fs.lock(tmp_path / "lock").release() is None
+    assert descriptors == {}
+    held = fs.lock(tmp_path / "lock")
+    with pytest.raises(BlockingIOError) as locked:
+        fs.lock(tmp_path / "lock")
+    assert locked.value.errno is not None
+    assert len(descriptors) == 1
+    held.release()
+    monkeypatch.setattr(os_files.os, "ftruncate", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        fs.open(tmp_path / "new", 10)
+    assert descriptors == {}
+
+
+def test_what_is_synced(fs, tmp_path, descriptors, monkeypatch):
+    synced = []
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os_files.os, name, lambda fd, name=name: synced.append((name, descriptors.get(fd))))
+    monkeypatch.setattr(os_files.os, "sync", lambda: synced.append("everything"))
+    path = tmp_path / "x"
+    fs.write(path, b"x")
+    assert synced == [("fsync", None), ("fsync", str(tmp_path))], "the new file, then its name"
+    file = fs.open(path, 1)
+    for covers, call in ((True, "fdatasync"), (False, "fsync")):
+        synced.clear()
+        monkeypatch.setattr(os_files, "_SYNC_COVERS_MAPPING", covers)
+        file.sync()
+        assert synced == [(call, str(path))]
+    for covers, count, calls in (
+        (True, 64, [("fsync", str(path))] * 64), (True, 65, ["everything"]), (False, 65, [("fsync", str(path))] * 65),
+    ):  # fmt: skip
+        synced.clear()
+        monkeypatch.setattr(os_files, "_SYNC_COVERS_MAPPING", covers)
+        fs.sync([path] * count)
+        assert synced == calls
+    file.close()
+
+
+def test_a_mapping_is_flushed_where_a_sync_does_not_cover_it(fs, tmp_path, monkeypatch):
+    class Mapping:
+        flushed = 0
+
+        def flush(self):
+            self.flushed += 1
+
+        def close(self):
+            pass
+
+    file = fs.open(tmp_path / "x", 10)
+    file._map = mapping = Mapping()
+    file.sync()
+    assert mapping.flushed == 0
+    monkeypatch.setattr(os_files, "_SYNC_COVERS_MAPPING", False)
+    file.sync()
+    assert mapping.flushed == 1
+    file.close()
+
+
+@pytest.mark.parametrize("has_map", [False, True])
+def test_files_without_reads_and_writes_at_a_position(fs, tmp_path, monkeypatch, has_map):
+    for name in ("pread", "pwrite", "posix_fallocate"):
+        monkeypatch.delattr(os_files.os, name)
+    file = fs.open(tmp_path / "x", 10)
+    if has_map:
+        assert file.buffer[:] == bytes(10)
+    file.write(3, b"abc")
+    file.write(0, b"xy")
+    file.allocate(0, 10)
+    assert (file.read(0, 4), file.read(4, 99)) == (b"xy\0a", b"bc" + bytes(4))
+    assert bool(file._map) is has_map
+    file.close()
+    assert (tmp_path / "x").read_bytes() == b"xy\0abc" + bytes(4)
+
+
+def test_a_write_goes_on_where_the_system_stopped(fs, tmp_path, monkeypatch):
+    writing, sizes = os.pwrite, []
+    monkeypatch.setattr(
+        os_files.os, "pwrite", lambda fd, view, at: (sizes.append(len(view)), writing(fd, view[:3], at))[1]
+    )
+    file = fs.open(tmp_path / "x", 10)
+    file.write(1, b"abcdefgh")
+    file.write(1, b"")
+    assert (file.read(0, 10), sizes) == (b"\0abcdefgh\0", [8, 5, 2])
+    file.close()
+
+
+def test_disk_space_is_allocated_as_told(fs, tmp_path, monkeypatch):
+    parts = []
+    monkeypatch.setattr(os_files.os, "posix_fallocate", lambda _, *part: parts.append(part))
+    file = fs.open(tmp_path / "x", 100)
+    file.allocate(10, 50)
+    assert parts == [(10, 50)]
+    file.close()
+
+
+def test_what_is_in_memory_is_asked_of_the_system(fs, tmp_path, monkeypatch):
+    asked = []
+
+    def answers(*answers):
+        """Let the system answer so, in turn: a number of bytes, or an error."""
+        rest = list(answers)
+
+        def preadv(_, buffers, position, flags):
+            asked.append((position, len(buffers[0]), flags))
+            if isinstance(answer := rest.pop(0), OSError):
+                raise answer
+            return answer
+
+        asked.clear()
+        monkeypatch.setattr(os_files.os, "preadv", preadv)
+
+    file = fs.open(tmp_path / "x", 1000)
+    cases = [
+        ((10, 50), [50], True, [(10, 50)]),
+        ((10, 50), [20, 30], True, [(10, 50), (30, 30)]),
+        ((10, 50), [20, 0], False, [(10, 50), (30, 30)]),
+        ((10, 50), [20, OSError(errno.EAGAIN, "")], False, [(10, 50), (30, 30)]),
+        ((10, 50), [OSError(errno.EOPNOTSUPP, "")], True, [(10, 50)]),
+        ((990, 50), [10], True, [(990, 10)]),
+        ((1000, 50), [], True, []),
+    ]
+    for place, system, resident, calls in cases:
+        answers(*system)
+        assert file.is_resident(*place) is resident
+        assert asked == [(*call, os.RWF_NOWAIT) for call in calls]
+    answers()
+    monkeypatch.setattr(os_files, "_CAN_TRY", False)
+    assert not file.is_resident(0, 1)
+    assert not fs.tells_residency
+    monkeypatch.setattr(os_files, "_CAN_TRY", True)
+    assert fs.tells_residency
+    file.close()
+    large = fs.open(tmp_path / "y", 300_000)
+    answers(262_144, 37_856)
+    assert large.is_resident(0, 300_000)
+    assert [call[:2] for call in asked] == [(0, 262_144), (262_144, 37_856)]
+    large.close()
+
+
+def test_a_part_of_a_file_is_loaded(fs, tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(bytes(3000))
+    monkeypatch.setattr(os_files, "_LOADED_AT_ONCE", 1000)
+    read, opening = [], Path.open
+
+    class Noting:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def seek(self, position):
+            read.append(("from", position))
+            self.file.seek(position)
+
+        def read(self, count):
+            read.append(count)
+            return self.file.read(count)
+
+    monkeypatch.setattr(Path, "open", lambda path, *how, **more: Noting(opening(path, *how, **more)))
+    for part, wanted in (((500, 2500), [1000, 1000, 500]), ((0, 1000), [1000]), ((2000, 1500), [1000, 500])):
+        read.clear()
+        fs.load(path, *part)
+        assert read == [("from", part[0]), *wanted]
+    fs.load(tmp_path / "missing", 0, 10)
+
+
+def test_the_used_part_of_a_disk_is_that_of_df(fs, tmp_path, monkeypatch):
+    for usage, ratio in (((100, 30, 20), 0.6), ((100, 0, 0), 0.0), ((100, 30, 0), 1.0)):
+        monkeypatch.setattr(os_files.shutil, "disk_usage", lambda _, usage=usage: types.SimpleNamespace(
+            total=usage[0], used=usage[1], free=usage[2]
+        ))  # fmt: skip
+        assert fs.used_ratio(tmp_path) == ratio
+        assert tuple(fs.disk_usage(tmp_path)) == usage
+
+
+def test_only_empty_folders_are_removed(fs, tmp_path, monkeypatch):
+    folder = tmp_path / "folder"
+    fs.remove_empty(folder)
+    fs.write(folder / "x", b"")
+    fs.remove_empty(folder)
+    assert fs.names(folder) == ["x"]
+    fs.remove(folder / "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rmdir", lambda _: (_ for _ in ()).throw(PermissionError("not yours")))
+        with pytest.raises(PermissionError):
+            fs.remove_empty(folder)
+    fs.remove_empty(folder)
+    assert not folder.exists()
+
+
+def test_times_of_modification_are_milliseconds(fs, tmp_path):
+    (tmp_path / "x").write_bytes(b"")
+    os.utime(tmp_path / "x", ns=(0, 1_700_000_000_123_999_999))
+    assert fs.modified_ms(tmp_path / "x") == 1_700_000_000_123
+
+
+def test_whether_a_file_goes_on_behind_its_head(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(b"head")
+    os.truncate(path, 1 << 20)
+    fd = os.open(path, os.O_RDWR)
+    assert os_files._is_hole(fd, 4096, 1 << 20)
+    assert os_files._is_hole(fd, 4, 4)
+    assert not os_files._is_hole(fd, 0, 1 << 20)
+    os.pwrite(fd, b"x", (1 << 20) - 1)
+    assert not os_files._is_hole(fd, 4096, 1 << 20)
+    monkeypatch.setattr(os_files.os, "lseek", lambda *_: (_ for _ in ()).throw(OSError(errno.EINVAL, "unknown")))
+    assert not os_files._is_hole(fd, 4096, 1 << 20)
+    monkeypatch.delattr(os_files.os, "SEEK_DATA")
+    assert not os_files._is_hole(fd, 4096, 1 << 20)
+    assert os_files._is_hole(fd, 9, 4)
+    os.close(fd)
+
+
+def test_a_folder_says_nothing_of_files_it_did_not_read():
+    assert InnerFolder("T", "0", {}) == ("T", "0", {}, b"", False)
+
+
+def test_windows_locks_one_byte_and_syncs_no_folders(fs, tmp_path, descriptors, monkeypatch):
+    locks, synced = [], []
+
+    def locking(fd, mode, count):
+        locks.append((Path(descriptors[fd]).name, mode, count))
+        if len(locks) > 2:
+            raise PermissionError(errno.EACCES, "locked")
+
+    monkeypatch.setattr(os_files.os, "fsync", lambda fd: synced.append(descriptors.get(fd)))
+    for module in (os_files, readonly):
+        monkeypatch.setattr(module, "sys", types.SimpleNamespace(platform="win32"))
+        monkeypatch.setattr(module, "msvcrt", types.SimpleNamespace(LK_NBLCK=2, locking=locking), raising=False)
+    fs.write(tmp_path / "x", b"x")
+    assert synced == [None]
+    fs.lock(tmp_path / "lock").release()
+    ReadOnlyFileSystem().lock(tmp_path / "lock").release()
+    for system in (fs, ReadOnlyFileSystem()):
+        with pytest.raises(BlockingIOError) as refused:
+            system.lock(tmp_path / "lock")
+        assert refused.value.errno == errno.EACCES
+    assert locks == [("lock", 2, 1)] * 4
+    assert descriptors == {}
+
+
 # -- open files
 
 
@@ -236,6 +513,24 @@ def test_file_names_are_those_of_java():
     assert index_name(noon) == "20260102030405067"
     assert is_index_name("20260102030405067")
     assert not is_index_name("20260102030405067.tmp")
+
+
+def test_the_places_of_files_are_those_of_java():
+    layout = StoreLayout(Path("/s"))
+    names = {name: str(path.relative_to("/s")) for name, path in vars(layout).items() if path != layout.root}
+    assert names == {
+        "commit_log": "commitlog", "consume_queue": "consumequeue", "batch_consume_queue": "batchconsumequeue",
+        "index": "index", "config": "config", "checkpoint": "checkpoint", "queue_ends": "queueends",
+        "timer_wheel": "timerwheel", "timer_log": "timerlog", "timer_check": "config/timercheck", "abort": "abort",
+        "lock": "lock",
+    }  # fmt: skip
+    assert StoreLayout(Path("/s"), Path("/log")).commit_log == Path("/log")
+    assert layout.queue_directory("T", 3) == Path("/s/consumequeue/T/3")
+    assert layout.batch_queue_directory("T", 3) == Path("/s/batchconsumequeue/T/3")
+    assert layout.topic_directories("T") == (Path("/s/consumequeue/T"), Path("/s/batchconsumequeue/T"))
+    for place in (layout.topic_directories, lambda name: layout.queue_directory(name, 0)):
+        with pytest.raises(NameIllegal):
+            place("..")
 
 
 def test_settings_are_those_of_java():

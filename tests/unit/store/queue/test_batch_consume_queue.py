@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from struct import Struct
+from pathlib import Path
+from struct import Struct, iter_unpack
 
 import msgspec
 import pytest
 
 from rocketmq_py.errors import MessageIllegal
 from rocketmq_py.store import GetStatus, MessageStore, NewBatch
+from rocketmq_py.store.fs.open_files import OpenFiles
+from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify import verify
@@ -17,6 +20,7 @@ from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import decode_record
 from tests.unit.store.helpers import NOW, SMALL, record
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 UNIT = Struct(">qiqqqhii")
 PER_FILE = 4
@@ -256,3 +260,89 @@ def test_a_damaged_record_is_left_out_and_named(stores):
     assert bases(store, 0) == ([0, 6, 7], 9)
     result = store.get("T", 0, 3, 32)
     assert result.damaged == (3, 4, 5)
+
+
+def units_of(*counts: int) -> tuple[BatchConsumeQueue, MemoryFileSystem]:
+    """A queue with units of so many messages, which are at 100, 200 and so on in the log, 10 bytes each."""
+    fs = MemoryFileSystem()
+    queue = BatchConsumeQueue("T", 0, ROOT, OpenFiles(fs, UNIT.size * PER_FILE, 8), lambda physical: 7 * physical)
+    for number, count in enumerate(counts, 1):
+        queue.add(100 * number, 10, number, count)
+    queue.commit_pending()
+    return queue, fs
+
+
+ROOT = Path("/store/batchconsumequeue")
+
+
+def test_units_are_read_from_any_offset_on():
+    queue, _ = units_of(1, 5, 1, 2)
+    cases = [
+        ((0, 9), [100, 200, 300, 400]), ((1, 9), [200, 300, 400]), ((5, 9), [200, 300, 400]), ((6, 9), [300, 400]),
+        ((7, 9), [400]), ((8, 9), [400]), ((9, 9), []), ((0, 1), [100]), ((0, 2), [100, 200]), ((0, 0), []),
+        ((1, 5), [200]), ((1, 6), [200, 300]), ((3, 1), [200]), ((8, 1), [400]),
+    ]  # fmt: skip
+    assert [[at for at, _, _ in iter_unpack(">qiq", queue.read(*place))] for place, _ in cases] == [x for _, x in cases]
+    spans = [((0, 9), [100, 200, 300, 400]), ((1, 6), [200]), ((1, 7), [200, 300]), ((2, 7), [300]), ((7, 8), [400])]
+    assert [[at for at, _, _ in queue.span(*place)] for place, _ in spans] == [x for _, x in spans]
+    assert [queue.entry(offset) for offset in (-1, 0, 5, 8, 9)] == [
+        None, (100, 10, 1), (200, 10, 2), (400, 10, 4), None,
+    ]  # fmt: skip
+    unit = queue.unit(8)
+    assert unit == (400, 10, 4, 2800, 7, 2)
+    assert unit is not None
+    assert unit.end == 9
+    assert (queue.last_physical_end(), queue.next_file(0), queue.is_empty) == (410, 9, False)
+
+
+def test_many_units_are_read_in_parts():
+    queue, _ = units_of(*[2] * 200)
+    for offset, count, numbers in ((0, 63, 63), (0, 64, 64), (0, 65, 65), (1, 64, 64), (2, 999, 199), (300, 128, 50)):
+        found = [unit.base for unit in queue.units(offset, count)]
+        assert found == list(range(offset // 2 * 2, offset // 2 * 2 + 2 * numbers, 2)), (offset, count)
+
+
+def test_units_are_loaded_up_to_the_end_of_the_log():
+    for physical_end, minimum, left in ((109, 0, 0), (110, 1, 1), (210, 6, 2), (309, 6, 2), (410, 9, 4), (510, 12, 5)):
+        queue, fs = units_of(1, 5, 1, 2, 3)
+        queue.spill()
+        again = BatchConsumeQueue("T", 0, ROOT, OpenFiles(fs, UNIT.size * PER_FILE, 8), lambda _: 0)
+        (folder,) = fs.inner_folders(ROOT, 4096)
+        again.load(folder)
+        assert (again.min_offset, again.max_offset, again.next_offset) == (0, 12, 12)
+        again.load_below(physical_end)
+        again.loaded()
+        assert (again.max_offset, again.next_offset, len(list(again.units(0, 99)))) == (minimum, minimum, left)
+        assert again.last_physical_end() == (100 * left + 10 if left else -1)
+        queue.truncate(physical_end)
+        assert (queue.max_offset, len(list(queue.units(0, 99)))) == (minimum, left)
+
+
+def test_the_minimum_moves_with_the_log_and_files_go():
+    for physical, minimum, files in ((0, 0, 2), (101, 1, 2), (200, 1, 2), (201, 6, 2), (401, 9, 1), (501, 12, 1)):
+        queue, fs = units_of(1, 5, 1, 2, 3)
+        queue.spill()
+        queue.raise_minimum(physical)
+        queue.remove_expired_files()
+        assert queue.min_offset == minimum, physical
+        assert len(fs.names(ROOT / "T" / "0")) == files, physical
+        assert queue.unit(minimum - 1) is None
+
+
+def test_a_batch_queue_can_begin_anywhere_and_skips_lost_messages(caplog):
+    queue, fs = units_of()
+    assert (queue.is_empty, queue.last_physical_end()) == (True, -1)
+    queue.skip_to(7)
+    assert (queue.min_offset, queue.max_offset, queue.next_offset, queue.is_empty) == (7, 7, 7, True)
+    queue.add(100, 10, 1, 3)
+    queue.commit_pending()
+    queue.skip_to(15)
+    assert "batch consume queue T-0: messages 10 to 14 are missing in the commit log" in caplog.text
+    queue.add(200, 10, 1)
+    queue.commit_pending()
+    assert [(unit.base, unit.messages) for unit in queue.units(0, 99)] == [(7, 3), (15, 1)]
+    assert [queue.unit(offset) is None for offset in (6, 7, 9, 10, 14, 15, 16)] == [1, 0, 0, 1, 1, 0, 1]
+    queue.spill()
+    assert fs.names(ROOT / "T" / "0") == ["0" * 20]
+    queue.remove_files()
+    assert fs.names(ROOT / "T" / "0") == []

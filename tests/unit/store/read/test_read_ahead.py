@@ -73,6 +73,12 @@ def test_a_load_that_fails_is_tried_again(caplog) -> None:
     world.failure = None
     world.thread.finish()
     assert world.ask("a", PARTS[0]) == "read a"
+    world.failure = OSError("the disk fails")
+    for _ in range(2):
+        assert world.ask("b", PARTS[1]) is None
+        world.thread.finish()
+    assert world.ask("b", PARTS[1]) is None
+    assert caplog.text.count("the disk cannot be read for b, trying again: the disk fails") == 1, "a second time"
 
 
 def test_parts_that_are_lost_again_are_read_from_the_disk() -> None:
@@ -103,9 +109,30 @@ def test_a_platform_that_cannot_tell_reads_at_once() -> None:
     assert world.thread.work == []
 
 
+def test_a_check_says_whether_a_read_can_follow() -> None:
+    world = World()
+    checked = list[Residency]()
+
+    def check(residency: Residency) -> None:
+        checked.append(residency)
+        if PARTS[0] not in world.loaded:
+            raise NotInMemory(PARTS[:1])
+
+    assert not world.ahead.is_ready("a", check)
+    assert not world.ahead.is_ready("a", check)
+    world.thread.finish()
+    assert world.ahead.is_ready("a", check)
+    assert checked[0] is checked[1], "it knows what was loaded"
+    assert World(tells=False).ahead.is_ready("a", check)
+    assert len(checked) == 2
+
+
 def test_after_the_end_no_load_begins() -> None:
     world = World()
+    ended = list[bool]()
+    world.thread.shutdown = lambda wait=False: ended.append(wait)  # type: ignore[method-assign, assignment]
     assert world.ask("a", PARTS[0]) is None
     future, _ = world.thread.work[0]
     world.ahead.close()
     assert future.cancelled()
+    assert ended == [True]

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from rocketmq_py.store import Boundary, GetStatus, StoreConfig
-from rocketmq_py.store.read.reader import machine_memory
+from rocketmq_py.store.fs.residency import NotInMemory, Residency
+from rocketmq_py.store.read.reader import MAX_PULL_SIZE, Reader, machine_memory
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import decode_records
 from tests.examples import examples
 from tests.unit.store.helpers import NOW, SMALL, fill, numbers, read_queue, record
 
-WIDE = StoreConfig(mapped_file_size_commit_log=1 << 20, max_hash_slot_num=97, max_index_num=5000)
+WIDE = StoreConfig(
+    mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=40_000, max_hash_slot_num=97,
+    max_index_num=5000,
+)  # fmt: skip
 
 
 def far_behind(**changes):
@@ -243,6 +249,35 @@ def test_offsets_are_found_by_time(timed, at, lower, upper):
     assert timed.offset_by_time("T", 0, NOW + at, Boundary.UPPER) == upper
 
 
+def test_lost_messages_do_not_hide_older_ones_from_a_search_by_time(timed, stores):
+    """Blank entries stand for them, which have no time."""
+    timed.keep_ends({("T", 0): 60})
+    for i, at in ((60, 50), (61, 60)):
+        stores.clock.now = NOW + at
+        timed.commit_pending()
+        fill(timed, 1, start=i)
+    cases = [
+        (0, 0, 0),
+        (5, 1, 0),
+        (10, 1, 3),
+        (20, 4, 4),
+        (40, 5, 5),
+        (50, 6, 60),
+        (55, 61, 60),
+        (60, 61, 61),
+        (61, 62, 61),
+    ]
+    found = [
+        (at, timed.offset_by_time("T", 0, NOW + at), timed.offset_by_time("T", 0, NOW + at, Boundary.UPPER))
+        for at, _, _ in cases
+    ]
+    assert found == cases
+    assert numbers(decode_records(timed.get("T", 0, 6, 32).body)) == [60, 61]
+    timed.keep_ends({("T", 0): 99})
+    assert timed.offset_by_time("T", 0, NOW + 10) == 1
+    assert timed.offset_by_time("T", 0, NOW + 61) == 62
+
+
 def test_store_times_are_found_by_offset(timed):
     assert [timed.store_time("T", 0, i) - NOW for i in (0, 4, 5)] == [0, 20, 40]
     assert timed.store_time("T", 0, 6) == timed.store_time("X", 0, 0) == -1
@@ -281,3 +316,246 @@ def test_a_blank_entry_costs_no_message_of_the_first_log_file(stores):
     fill(store, 5, start=5)
     assert numbers(decode_records(store.get("T", 0, 0, 32).body)) == [0, 1, 2]
     assert numbers(decode_records(store.get("T", 0, 3, 32).body)) == list(range(5, 10))
+
+
+# -- limits
+
+
+def reader_of(store, total_memory=1 << 40, **settings):
+    """A reader of the store's files with other settings."""
+    config = msgspec.structs.replace(WIDE, **settings)
+    return Reader(config, store._commit_log, store._index, total_memory)
+
+
+def alike(stores, count):
+    """A store with messages of equal size, in two queues whose messages alternate, and that size."""
+    store = stores.open(WIDE)
+    done = [store.append(record(1, queue_id=i % 2, size=100, tags_code=i // 2)) for i in range(2 * count)]
+    store.commit_pending()
+    return store, done[0].size
+
+
+def test_the_limits_of_a_read_hold_to_the_byte(stores):
+    store, size = alike(stores, 40)
+    queue = store._queues.by_key["T", 0]
+    in_memory = {"max_transfer_count_on_message_in_memory": 12, "max_transfer_bytes_on_message_in_memory": 9 * size}
+    on_disk = {"max_transfer_count_on_message_in_disk": 7, "max_transfer_bytes_on_message_in_disk": 5 * size}
+    wrong = []
+    for is_near in (True, False):
+        reader = reader_of(store, 1 << 40 if is_near else 0, **in_memory, **on_disk)
+        most, most_bytes = (12, 9 * size) if is_near else (7, 5 * size)
+        for asked in (1, 4, 5, 6, 8, 9, 10, 40):
+            for limit in (None, 1, 100, size, 2 * size - 1, 2 * size, 4 * size - 1, 4 * size, 100 * size):
+                for bulk in (False, True):
+                    count = min(asked, most_bytes // size, 99 if bulk else most)
+                    count = count if limit is None else max(1, min(count, limit // size))
+                    for how in ({}, {"accepts": lambda _: True}, {"message_filter": lambda _: True}):
+                        arguments = {"accepts": None, "message_filter": None} | how
+                        found = reader.get(queue, 3, asked, limit, **arguments, bulk=bulk)
+                        is_far = not is_near or found.suggest_slave
+                        if (found.count, found.next_offset, is_far) != (count, 3 + count, not is_near):
+                            wrong.append((is_near, asked, limit, bulk, sorted(how), found.count, found.suggest_slave))
+    assert wrong == []
+
+
+def test_a_read_has_at_most_128_mib():
+    assert MAX_PULL_SIZE == 134_217_728
+
+
+def test_what_counts_as_in_memory_is_a_part_of_the_memory_before_the_end_of_the_log(stores):
+    store, size = alike(stores, 10)
+    queue = store._queues.by_key["T", 0]
+    end = store.max_physical_offset
+    for ratio, memory in ((100, 6 * size), (40, 15 * size), (50, 12 * size)):
+        reader = reader_of(store, memory, access_message_in_memory_max_ratio=ratio)
+        assert end == 20 * size
+        assert [reader.in_memory(queue, offset) for offset in (6, 7, 9, 10)] == [False, True, True, False]
+        assert [reader.get(queue, offset, 1, None, None, None).suggest_slave for offset in (6, 7)] == [True, False]
+    reader = reader_of(store, 6 * size - 1, access_message_in_memory_max_ratio=100)
+    assert not reader.in_memory(queue, 7)
+    found = reader.get(queue, 6, 3, None, None, lambda _: True)
+    assert (found.count, found.suggest_slave) == (3, False), "the last message that was read counts"
+
+
+def test_a_scan_ends_after_so_many_entries(stores):
+    store, _ = alike(stores, 60)
+    queue = store._queues.by_key["T", 0]
+    few = reader_of(store, max_filter_message_size=20 * 20)
+    for asked, seen in ((1, 20), (20, 20), (25, 25), (99, 60)):
+        for how in (
+            {"accepts": lambda _: False, "message_filter": None},
+            {"accepts": None, "message_filter": lambda _: False},
+        ):
+            found = few.get(queue, 0, asked, None, **how)
+            assert (found.status, found.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, seen), asked
+
+    def costly(_):
+        return False
+
+    costly.most_records = 7
+    assert few.get(queue, 0, 99, None, None, costly).next_offset == 7
+    assert reader_of(store, max_filter_message_size=19).get(queue, 0, 0, None, lambda _: False, None).next_offset == 1
+
+
+def test_records_that_match_are_chosen_together_or_in_turn(stores, monkeypatch):
+    """Together if at least a fourth of what is looked at matches."""
+    store, _ = alike(stores, 64)
+    queue = store._queues.by_key["T", 0]
+    reader = reader_of(store)
+    in_turn = []
+    some = reader._get_some
+    monkeypatch.setattr(reader, "_get_some", lambda *given: (in_turn.append(1), some(*given))[1])
+    for every, asked, begin, count, following, is_in_turn in (
+        (1, 8, 0, 8, 8, False), (2, 8, 0, 8, 15, False), (4, 8, 0, 8, 29, False), (5, 8, 0, 8, 36, True),
+        (4, 8, 40, 6, 64, False), (4, 16, 0, 16, 61, False), (3, 32, 0, 22, 64, False),
+    ):  # fmt: skip
+        in_turn.clear()
+        found = reader.get(queue, begin, asked, None, lambda code, every=every: code % every == 0, None)
+        offsets = [message.queue_offset for message in decode_records(bytes(found.body))]
+        assert offsets == list(range(begin, 64, every))[:count]
+        assert (bool(in_turn), found.count) == (is_in_turn, count), (every, asked)
+        assert found.next_offset in {following, offsets[-1] + every}, (every, asked)
+
+
+def test_records_apart_are_gathered_and_large_ones_without_a_copy_of_each(stores):
+    store = stores.open(WIDE)
+    for size in (100, 16_000, 17_000):
+        for i in range(6):
+            store.append(record(i, queue_id=size, size=size // 3, tags_code=i))
+            store.append(record(i, queue_id=1, size=5))
+        found = store.get("T", size, 0, 3)
+        assert numbers(decode_records(found.body)) == [0, 1, 2]
+        assert type(found.body) is bytes
+        odd = store.get("T", size, 0, 3, accepts=lambda code: code % 2 == 1)
+        assert numbers(decode_records(odd.body)) == [1, 3, 5]
+
+
+def test_views_are_lent_from_16_kib_on(stores):
+    store = stores.open(WIDE)
+    overhead = store.append(record(0, size=10)).size - 10
+    for queue_id, total, kind in ((1, 16_383, bytes), (2, 16_384, memoryview)):
+        store.append(record(0, queue_id=queue_id, size=total - overhead))
+        found = store.get("T", queue_id, 0, 1, allow_view=True)
+        assert (len(found.body), type(found.body)) == (total, kind)
+        assert type(store.get("T", queue_id, 0, 1).body) is bytes
+
+
+def test_a_single_record_has_at_least_48_bytes(stores):
+    store = stores.open(WIDE)
+    done = store.append(record(0))
+    for size, is_read in ((47, False), (48, True), (done.size, True), (done.size + 1, False), (0, False), (-1, False)):
+        assert (store.message_at(0, size) is not None) is is_read, size
+    assert store.message_at(-1, 48) is None
+    log = store._commit_log.buffer(0)
+    for size, is_read in ((47, False), (48, True)):
+        log[0:4] = size.to_bytes(4, "big")
+        assert (store.message_at(0) is not None) is is_read
+
+
+def test_a_search_by_time_can_end_before_the_end_of_the_queue(timed):
+    cases = [((40, 6), 5), ((41, 6), 6), ((41, 99), 6), ((41, 3), 3), ((10, 1), 1), ((-1, 0), 0), ((0, None), 0)]
+    assert [((at, end), timed.offset_by_time("T", 0, NOW + at, end=end)) for (at, end), _ in cases] == cases
+    assert timed.offset_by_time("T", 0, NOW + 99, Boundary.UPPER, end=2) == 1
+    assert timed.offset_by_time("T", 0, NOW + 99, Boundary.UPPER, end=0) == 0
+
+
+def test_a_query_goes_on_before_messages_that_are_gone(stores):
+    """The index has keys of removed files: a query tries up to three times, each time before the oldest it found."""
+    store = stores.open()
+    for i in range(40):
+        stores.clock.now = NOW + 1000 * i
+        fill(store, 1, start=i, size=700)
+    places = [entry[0] for entry in store.queue_entries("T", 0, 0, 40)]
+    gone = [i for i, at in enumerate(places) if at // 4096 >= 6]
+    asked = []
+    query = store._index.query
+    store._index.query = lambda *given: (asked.append(given[2:]), query(*given))[1]
+    reading = store._reader.message_at
+    store._reader.message_at = lambda physical, size=None: None if physical // 4096 >= 6 else reading(physical, size)
+    assert gone[0] < 36
+    found = store.query("T", "all", 3, 0, NOW + 99_000)
+    assert (found.count, len(asked)) == (0, 3)
+    assert [end for _, _, end in asked] == [NOW + 99_000, NOW + 37_000, NOW + 35_000]
+    asked.clear()
+    found = store.query("T", "all", 40, 0, NOW + 99_000)
+    assert numbers(decode_records(found.body)) == list(range(gone[0]))
+    asked.clear()
+    assert store.query("T", "all", 1, NOW + 39_500, NOW + 99_000).count == 0
+    assert len(asked) == 1, "nothing is found"
+    asked.clear()
+    assert store.query("T", "all", 3, NOW + 38_000, NOW + 99_000).count == 0
+    assert len(asked) == 3, "the oldest was stored at the begin"
+    asked.clear()
+    store._commit_log.store_time = lambda _: -1
+    assert store.query("T", "all", 3, 0, NOW + 99_000).count == 0
+    assert len(asked) == 1, "the time of the oldest is not known"
+
+
+def test_the_memory_of_an_unknown_machine_is_4_gib(monkeypatch):
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}[name])
+    assert machine_memory() == 40_960
+    monkeypatch.delattr(os, "sysconf")
+    assert machine_memory() == 4_294_967_296
+
+
+# -- without waiting for the disk
+
+
+def needed(read):
+    """Begin and length of the parts of files that a read needs first: of queue files, and of the log."""
+    residency = Residency()
+    try:
+        read(residency)
+    except NotInMemory as missing:
+        return [
+            ("log" if "commitlog" in part.path.parts else "queue", part.position, part.length) for part in missing.parts
+        ]
+    return []
+
+
+def test_the_parts_that_a_read_needs(stores):
+    store, size = alike(stores, 60)
+    store.close()
+    store = stores.open(WIDE)
+    queue, reader = store._queues.by_key["T", 0], reader_of(store, max_transfer_bytes_on_message_in_memory=4 * size)
+    stores.fs.resident = set()
+
+    def get(residency, count=3, **how):
+        arguments = {"accepts": None, "message_filter": None} | how
+        return reader.get(queue, 5, count, None, **arguments, residency=residency)
+
+    assert needed(lambda residency: reader.check_entries(queue, 5, 3, residency)) == [("queue", 100, 60)]
+    assert needed(get) == [("queue", 100, 1100)]
+    queue_path = next(path for path in stores.fs.nodes if "consumequeue" in path.parts and "0" in path.parts)
+    for page in range(100):
+        stores.fs.resident.add((queue_path, page))
+    assert needed(get) == [("log", 2 * size * n, size) for n in (5, 6, 7)]
+    assert needed(lambda residency: get(residency, 9)) == [("log", 2 * size * n, size) for n in (5, 6, 7, 8)], "bytes"
+    odd = {"accepts": lambda code: code % 8 == 1}
+    assert needed(lambda residency: get(residency, 2, **odd)) == [("log", 2 * size * n, size) for n in (9, 17)]
+    filtered = {"message_filter": lambda _: True}
+    assert len(needed(lambda residency: get(residency, 1, **filtered))) == 55, "any number may be refused"
+    assert needed(lambda residency: reader.check_records([(7, 9), (size, 5)], residency)) == [
+        ("log", 7, 9),
+        ("log", size, 5),
+    ]
+    assert needed(lambda residency: reader.store_time(queue, 7, residency)) == [("log", 14 * size, 76)]
+
+
+def test_adjacent_records_are_one_part(stores):
+    store = stores.open(WIDE)
+    fill(store, 60)
+    store.close()
+    store = stores.open(WIDE)
+    queue = store._queues.by_key["T", 0]
+    done = store.queue_entries("T", 0, 0, 60)
+    stores.fs.resident = {
+        (path, page) for path in stores.fs.nodes if "consumequeue" in path.parts for page in range(100)
+    }
+    parts = needed(lambda residency: store._reader.get(queue, 20, 3, None, None, None, residency=residency))
+    assert parts == [("log", done[20][0], done[23][0] - done[20][0])]
+    fill(store, 40, start=60)
+    residency = needed(
+        lambda residency: store._reader.get(queue, 58, 9, None, None, lambda _: True, residency=residency)
+    )
+    assert residency == [("log", at, size) for at, size, _ in done[58:60]], "this process wrote the others"

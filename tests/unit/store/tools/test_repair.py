@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pytest
@@ -160,3 +161,77 @@ def test_deleted_topics_stay_deleted(stores: Stores, done: list[Appended]) -> No
     store = stores.open()
     assert {topic for topic, _ in store.queues()} == {"T"}
     store.close()
+
+
+def test_what_a_repair_sets_aside_is_kept_once(tmp_path: Path) -> None:
+    """The original; what a repair has made since is removed."""
+    root = tmp_path / "root"
+    (root / "index").mkdir(parents=True)
+    (root / "index" / "1").write_bytes(b"original")
+    (root / "checkpoint").write_bytes(b"original")
+    for content in (b"of a repair", b"of another one"):
+        for name in ("index", "checkpoint", "missing"):
+            repair._set_aside(root, name)
+        assert sorted(path.name for path in root.iterdir()) == ["replaced"]
+        (root / "index").mkdir()
+        (root / "index" / "1").write_bytes(content)
+        (root / "checkpoint").write_bytes(content)
+    assert (root / REPLACED / "index" / "1").read_bytes() == b"original"
+    assert (root / REPLACED / "checkpoint").read_bytes() == b"original"
+
+
+def test_fillers_are_records_without_a_queue() -> None:
+    assert repair.filler(4000, 4096, 4096) == pack(">ii", 96, -875286124)
+    filled = repair.filler(100, 300, 4096)
+    assert len(filled) == 200
+    (message,) = decode_records(filled)
+    assert (message.topic, message.commit_log_offset, message.sys_flag) == ("RMQ_SYS_DAMAGED", 100, 0xC)
+    assert message.body == bytes(200 - 91 - 15)
+    assert len(repair.filler(100, 206, 4096)) == 106, "the smallest one"
+
+
+def test_offsets_that_the_log_does_not_have() -> None:
+    cases = [
+        (([5, 6, 7], 8), []), (([5, 7], 8), [(6, 6)]), (([7, 5, 5], 8), [(6, 6)]), (([5], 9), [(6, 8)]),
+        (([5, 9], 3), [(6, 8)]), (([0, 3, 8], 11), [(1, 2), (4, 7), (9, 10)]),
+    ]  # fmt: skip
+    for (offsets, end), missing in cases:
+        assert list(repair._missing(("T", 3), offsets, end)) == [Lost("T", 3, *one) for one in missing], offsets
+
+
+def test_a_gap_is_told_for_each_of_its_files() -> None:
+    cases = [
+        ((10, 50), [(10, 50)]), ((10, 100), [(10, 100)]), ((90, 110), [(90, 100), (100, 110)]),
+        ((150, 350), [(150, 200), (300, 350)]), ((100, 100), []),
+    ]  # fmt: skip
+    for (begin, end), parts in cases:
+        found = list(repair._by_file(begin, end, "x", [0, 100, 300], 100))
+        assert found == [repair.Gap(*part, "x") for part in parts]
+
+
+def test_the_sizes_of_a_store_are_those_of_its_files(stores: Stores, done: list[Appended]) -> None:
+    plan = make_plan(stores.root)
+    config = plan.config
+    assert (config.mapped_file_size_commit_log, config.mapped_file_size_consume_queue) == (4096, 400)
+    assert (config.message_index_enable, config.max_hash_slot_num, config.max_index_num) == (True, 16, 64)
+    assert (config.store_path_commit_log, plan.records, plan.gaps, plan.lost) == ("", COUNT, [], [])
+    assert (plan.ends, plan.deleted) == ({("T", 0): COUNT}, set())
+    (stores.root / "queueends").unlink()
+    shutil.rmtree(stores.root / "index")
+    elsewhere = stores.root.parent / "log"
+    (stores.root / "commitlog").rename(elsewhere)
+    plan = make_plan(stores.root, elsewhere)
+    assert plan.config.mapped_file_size_consume_queue == 400
+    assert (plan.config.message_index_enable, plan.config.max_hash_slot_num) == (False, 5_000_000)
+    assert plan.config.max_index_num == 20_000_000
+    assert plan.config.store_path_commit_log == str(elsewhere)
+    shutil.rmtree(stores.root / "consumequeue")
+    assert make_plan(stores.root, elsewhere).config.mapped_file_size_consume_queue == 6_000_000
+
+
+def test_progress_of_a_plan_is_told(stores: Stores, done: list[Appended]) -> None:
+    told: list[tuple[int, int]] = []
+    make_plan(stores.root, progress=lambda reached, total: told.append((reached, total)))
+    assert len(told) == COUNT
+    assert [reached for reached, _ in told] == [one.physical_offset + one.size for one in done]
+    assert {total for _, total in told} == {-(-told[-1][0] // FILE) * FILE}

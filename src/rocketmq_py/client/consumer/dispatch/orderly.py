@@ -36,7 +36,6 @@ class _QueueState:
 
     :ivar run: the messages that a listener consumes now; None if there are none.
     :ivar task: the task of that run, if the listener is ``async def``.
-    :ivar began: when the run started, in monotonic seconds.
     :ivar pause: the timer that ends the pause after a failure; None if the queue is not paused.
     :ivar idle: set while no listener has messages of the queue.
     """
@@ -45,7 +44,6 @@ class _QueueState:
         self.queue = queue
         self.run: OrderlyRun | None = None
         self.task: asyncio.Task[None] | None = None
-        self.began = 0.0
         self.pause: asyncio.TimerHandle | None = None
         self.idle = asyncio.Event()
         self.idle.set()
@@ -58,10 +56,10 @@ class _QueueState:
     def suspend(self, seconds: float, then: Callable[[], None]) -> None:
         self.pause = asyncio.get_running_loop().call_later(seconds, then)
 
-    def wake(self) -> None:
+    def end_pause(self) -> None:
+        """End the pause of a queue that is dropped, or whose consumer closes: it starts no further run."""
         if self.pause is not None:
             self.pause.cancel()
-            self.pause = None
 
 
 class OrderlyDispatcher:
@@ -128,7 +126,7 @@ class OrderlyDispatcher:
         """
         state = self._states.get(queue)
         if state is not None:
-            state.wake()
+            state.end_pause()
             if state.idle.is_set():
                 del self._states[queue]
         return ()
@@ -163,7 +161,7 @@ class OrderlyDispatcher:
         """Start no further batch, and wait until running ones have ended, except the one whose listener calls this."""
         self._closing = True
         for state in self._states.values():
-            state.wake()
+            state.end_pause()
             if state.run is not None:
                 state.run.stopped = True
         here = asyncio.current_task()
@@ -191,8 +189,7 @@ class OrderlyDispatcher:
             _log.error("no listener for topic %s; %d messages are sent back", messages[0].topic, len(messages))
             self._spawn(self._dead_letter_all(state, messages, auto_commit=True))
             return
-        state.began = monotonic()
-        state.run = run = OrderlyRun(state.queue, messages, listener.batch_size, state.began)
+        state.run = run = OrderlyRun(state.queue, messages, listener.batch_size)
         self._ticker = self._ticker or self._loop.call_later(TICK, self._tick)
         done = partial(self._over, state, run)
         if listener.is_async:
@@ -237,7 +234,8 @@ class OrderlyDispatcher:
         """
         state.run = state.task = None
         self._settle(run)
-        self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - state.began)
+        if run.began is not None:
+            self._stats(run.messages[0].topic).consumed.add(run.calls, monotonic() - run.began)
         if run.end is RunEnd.SUSPEND:
             self._failed(state, run)
             return

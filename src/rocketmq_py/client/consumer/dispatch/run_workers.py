@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -74,14 +75,20 @@ class RunThreads:
         while (item := self._jobs.get()) is not None:
             run, job, done = item
             self._at[me] = run
+            ended: threading.Thread | None = me
             try:
                 job()
+                ended = None
             finally:
                 del self._at[me]
-                post(self._loop, lambda done=done: self._finish(done))  # type: ignore[misc]
+                post(self._loop, partial(self._finish, done, ended))
 
-    def _finish(self, done: Job) -> None:
+    def _finish(self, done: Job, ended: threading.Thread | None) -> None:
+        """Handle the end of a job; ``ended`` is the thread if the job's exception ends it: another one replaces it."""
         self._under_way -= 1
+        if ended is not None and ended in self._threads:
+            self._threads.remove(ended)
+            self._start_workers()
         done()
 
 

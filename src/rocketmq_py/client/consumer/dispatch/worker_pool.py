@@ -7,6 +7,7 @@ the listener's calls take (``core.consumer.worker_scaling``).
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 from collections import deque
@@ -110,6 +111,7 @@ class ThreadPool:
         self._lock = threading.Lock()
         self._asleep: list[threading.Lock] = []  # the last to sleep wakes first: its CPU caches are warm
         self._threads: list[threading.Thread] = []
+        self._numbers = itertools.count(1)
         self._at: dict[threading.Thread, ConsumeRequest] = {}
         self._loop = asyncio.get_running_loop()
         self._quiet = asyncio.Event()
@@ -148,7 +150,7 @@ class ThreadPool:
             if self._asleep:
                 self._asleep.pop().release()
             else:
-                thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True)
+                thread = threading.Thread(target=self._work, name=f"{self._name}-{next(self._numbers)}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
@@ -156,18 +158,28 @@ class ThreadPool:
         gate = threading.Lock()
         gate.acquire()
         at, me = self._at, threading.current_thread()
-        while True:
-            request = self._next(gate, me)
-            if request is None:
-                return
-            at[me] = request
-            began = perf_counter()
-            calls = request.listener.run(request)
-            spent = perf_counter() - began
-            request.seconds += spent
-            if request.is_complete:
-                self._completed(request)
-            self._work_queue.width.record(calls, spent)
+        try:
+            while (request := self._next(gate, me)) is not None:
+                at[me] = request
+                began = perf_counter()
+                calls = request.listener.run(request)
+                spent = perf_counter() - began
+                request.seconds += spent
+                if request.is_complete:
+                    self._completed(request)
+                self._work_queue.width.record(calls, spent)
+        except BaseException:  # a listener has ended its thread, for example with KeyboardInterrupt
+            with self._lock:
+                self._threads.remove(me)
+                self._rest(me)
+            raise
+
+    def _rest(self, me: threading.Thread) -> None:
+        """Record that a thread runs no request any more; the caller holds the lock."""
+        self._work_queue.awake -= 1
+        self._at.pop(me, None)
+        if self._work_queue.closed and not self._work_queue.awake:
+            post(self._loop, self._quiet.set)
 
     def _next(self, gate: threading.Lock, me: threading.Thread) -> ConsumeRequest | None:
         """Return the next request, sleeping until there is one; None if the pool is closed.
@@ -179,11 +191,8 @@ class ThreadPool:
                 request = self._work_queue.first()
                 if request is not None and self._work_queue.awake <= self._work_queue.width.limit:
                     return request
-                self._work_queue.awake -= 1
-                self._at.pop(me, None)
+                self._rest(me)
                 if self._work_queue.closed:
-                    if not self._work_queue.awake:
-                        post(self._loop, self._quiet.set)
                     return None
                 self._asleep.append(gate)
             gate.acquire()

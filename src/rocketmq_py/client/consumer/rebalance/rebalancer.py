@@ -110,7 +110,6 @@ class Rebalancer:
                 await self._triggered.wait()
         except TimeoutError:
             return
-        self._triggered.clear()
         await asyncio.sleep(rebalance_delay(now() - began, balanced=balanced, triggered=True, interval=interval))
 
     # -- one round
@@ -277,9 +276,9 @@ class Rebalancer:
             self._assignments.forget_unsubscribed()
         for topic in [topic for topic in self._missing if topic not in self._group.subscriptions]:
             self._missing.pop(topic).close()
-        strays = [queue for queue in self._group.queues if queue.topic not in self._group.subscriptions]
-        if strays:
-            await self._release_queues(strays)
+        await self._release_queues(
+            [queue for queue in self._group.queues if queue.topic not in self._group.subscriptions]
+        )
 
     async def lose(self, processes: Collection[ProcessQueue]) -> None:
         """Release queues that another member has locked, and rebalance."""

@@ -10,7 +10,12 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.lite_pull import pull_loop
 from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer
 from rocketmq_py.core.consumer import flow_control
-from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError, PermissionDenied
+from rocketmq_py.errors import (
+    ConfigError,
+    NetworkError,
+    NoRouteError,
+    PermissionDenied,
+)
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue, RecordHead
 from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
@@ -309,6 +314,7 @@ async def test_offsets_are_persisted_periodically_and_for_lost_queues(broker):
         assert (last.ext["commitOffset"], last.is_oneway) == ("1", True)
         before = len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0"))
         await member.persist_offsets()
+        await asyncio.sleep(0.01)
         assert len(broker.asked(Code.UPDATE_CONSUMER_OFFSET, queueId="0")) == before
 
 

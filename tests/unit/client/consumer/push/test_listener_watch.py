@@ -71,6 +71,11 @@ class Bench:
         self.queue.put(pulled)
         self.dispatcher.submit(self.queue, pulled)
 
+    def has_noted_calls(self):
+        """Whether the watch knows since when the listeners work."""
+        since = self.watch._stopwatch.since
+        return all(since(call.queue, call.messages[0]) is not None for call in self.dispatcher.running_calls())
+
     async def until(self, true):
         async with asyncio.timeout(PATIENCE):
             while not true():  # noqa: ASYNC110 - the log tells nobody
@@ -207,7 +212,7 @@ def test_a_loop_blocked_by_other_code_is_not_logged_as_a_listener(caplog):
     assert not said(caplog, "blocked")
 
 
-def test_a_message_that_exceeds_the_consume_timeout_is_sent_back(caplog):
+def test_a_message_that_exceeds_the_consume_timeout_is_sent_back(caplog, virtual_clock):
     go, ended = threading.Event(), threading.Event()
 
     def hangs(message):
@@ -217,9 +222,13 @@ def test_a_message_that_exceeds_the_consume_timeout_is_sent_back(caplog):
             if message.queue_offset == 1:
                 raise ValueError("on purpose")
 
-    @scenario(hangs, stuck_after=PATIENCE, consume_timeout=0.5)
+    @scenario(hangs, stuck_after=PATIENCE, consume_timeout=60.0)
     async def _(bench):
         bench.submit(*range(4))
+        await bench.until(lambda: bench.queue.count == 2)
+        virtual_clock.skip(1.0)
+        await bench.until(bench.has_noted_calls)
+        virtual_clock.skip(61.0)
         await bench.until(lambda: len(bench.sent_back) == 2)
         assert bench.sent_back == [(0, 3), (1, 3)]
         await bench.until(lambda: bench.group.offsets.get(QUEUE) == 4)
@@ -229,7 +238,7 @@ def test_a_message_that_exceeds_the_consume_timeout_is_sent_back(caplog):
         await bench.until(lambda: bench.group.offsets.get(QUEUE) == 5)
         assert len(bench.sent_back) == 2, "what the listener says afterwards does not count"
 
-    assert said(caplog, "consume_timeout=0.5")
+    assert said(caplog, "consume_timeout=60")
 
 
 def test_only_the_head_of_a_queue_is_sent_back_and_sixteen_messages_at_most():

@@ -1,0 +1,208 @@
+"""Check of an open store: each record of the commit log is read, and its consume queue entry must find it.
+
+The log is checked in parts. For each part the caller loads the bytes into memory in a thread
+(:meth:`Scrub.begin`), runs :meth:`Scrub.records` in slices, loads the entries (:meth:`Scrub.entries`) and runs
+:meth:`Scrub.queues` in slices. Nothing here waits for a disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from rocketmq_py.store.codec import dispatch_fields
+from rocketmq_py.store.fs.residency import NotInMemory, Part, Residency
+from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.scan import SIZE_MAGIC, Found, LogScan, first_record
+from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.read.record_check import fits
+from rocketmq_py.wire.record import MAGIC_BLANK, MIN_SIZE
+
+_log = logging.getLogger(__name__)
+
+PART_BYTES = 2 * 1024 * 1024
+"""Bytes of the log in a part, or more where a record is longer."""
+_READ_BEYOND = 1024 * 1024
+"""A search for the next whole record reads as far behind a part."""
+_RECORDS_A_STEP = 32
+_MOST_KNOWN = 10_000
+
+FindQueue = Callable[[str, int], ConsumeQueue | None]
+
+
+class Counts(NamedTuple):
+    """What was found since the store was opened; ``passes`` counts the checks of the whole log that have ended."""
+
+    bytes: int = 0
+    records: int = 0
+    damages: int = 0
+    entries_rebuilt: int = 0
+    passes: int = 0
+
+
+class Scrub:
+    """Checks the records from :attr:`position` on, part after part.
+
+    :param whole_end: returns the offset after the last complete record that is written.
+    :param find_queue: returns the consume queue of a topic and queue id, with all entries that can be read; None if
+        there is none.
+    :param delays: milliseconds of the delay levels, level 1 first, for tags codes in the delay topic.
+    """
+
+    def __init__(self, log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue, delays: list[int]) -> None:
+        self._log = log
+        self._whole_end = whole_end
+        self._find_queue = find_queue
+        self._delays = delays
+        self._begin = self._end = 0
+        self._part_bytes = PART_BYTES
+        self._damaged_from: int | None = None
+        self._reason = ""
+        self._known: dict[int, None] = {}
+        """Begins of damages that were logged, oldest first."""
+        self._found: defaultdict[tuple[str, int], list[Found]] = defaultdict(list)
+        self.position = 0
+        """Offset of the log up to which it is checked in this pass."""
+        self.counts = Counts()
+
+    def begin(self) -> Part | None:
+        """Return the bytes of the log to load for the next part; None at the end, where a pass ends.
+
+        The next call after the end begins again with the oldest file.
+        """
+        log = self._log
+        self._begin = max(self.position, log.min_offset)
+        start = self._begin - self._begin % log.file_size
+        self._end = min(self._begin + self._part_bytes, start + log.file_size, self._whole_end())
+        if self._end <= self._begin:
+            self._end_pass()
+            return None
+        length = min(self._end + _READ_BEYOND, start + log.file_size) - self._begin
+        return Part(log.path(start), self._begin - start, length)
+
+    def _end_pass(self) -> None:
+        if self._damaged_from is not None:
+            self._report(self._begin)
+        self.position = 0
+        self.counts = self.counts._replace(passes=self.counts.passes + 1)
+
+    @property
+    def part_bytes(self) -> int:
+        """Number of bytes that are checked in the part; more are loaded, most of which belong to the next one."""
+        return self._end - self._begin
+
+    def records(self) -> Iterator[None]:
+        """Check the records of the part, in short steps."""
+        self._found.clear()
+        log, self.position = self._log, self._begin
+        start = self._begin - self._begin % log.file_size
+        goes_on = start in log.starts  # False if the file was removed while its bytes were loaded
+        while goes_on and self.position < self._end:
+            if self._damaged_from is not None and not self._find_next(start):
+                return
+            scan = LogScan(log, self.position)
+            scan.until = self._end
+            for number, found in enumerate(scan):
+                self._take(found)
+                if number % _RECORDS_A_STEP == 0:
+                    yield
+            goes_on = self._ended(scan.end, scan.reason)
+
+    def _take(self, found: Found) -> None:
+        self.position = found.physical_offset + found.size
+        counts = self.counts
+        self.counts = counts._replace(records=counts.records + 1, bytes=counts.bytes + found.size)
+        if dispatch_fields.has_entry(found.sys_flag) and not dispatch_fields.is_inner_batch(found.sys_flag):
+            self._found[found.topic, found.queue_id].append(found)
+
+    def _ended(self, at: int, reason: str | None) -> bool:
+        """Take over where and why a scan has ended; return True if the rest of the part is to be searched for records.
+
+        A scan ends with the part, in a record that goes on behind it, with the blank record of its file, or at damage.
+        """
+        log, self.position = self._log, at
+        if at >= self._end:
+            return False
+        if reason is None:
+            following = log.next_file(at)
+            size, magic = SIZE_MAGIC.unpack(log.read(at, SIZE_MAGIC.size) or bytes(SIZE_MAGIC.size))
+            if magic == MAGIC_BLANK and size == following - at:
+                self.position = following
+                return False
+            can_grow = self._end < min(following, self._whole_end())
+            if size >= MIN_SIZE and magic != MAGIC_BLANK and (at > self._begin or can_grow):
+                self._part_bytes = PART_BYTES if at > self._begin else 2 * self._part_bytes
+                return False
+            reason = "nothing is written there" if not size else f"a record of {size} bytes cannot be here"
+        self._damaged_from, self._reason = at, reason
+        self.position = at + 1
+        return True
+
+    def _find_next(self, start: int) -> bool:
+        """Move on to the next whole record of the part and report the damage before it; return False if there is none.
+
+        :param start: offset at which the file begins.
+        """
+        found = first_record(self._log, start, self.position - start, self._end - start)
+        self.position = self._end if found is None else found
+        if found is not None:
+            self._report(found)
+        return found is not None
+
+    def _report(self, end: int) -> None:
+        begin, self._damaged_from = self._damaged_from, None
+        assert begin is not None
+        if begin in self._known:
+            return
+        self._known[begin] = None
+        if len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self.counts = self.counts._replace(damages=self.counts.damages + 1)
+        _log.warning("the commit log is damaged from %d to %d: %s", begin, end, self._reason)
+
+    # -- consume queues
+
+    def entries(self) -> list[Part]:
+        """Return the parts of consume queue files that are not in memory and that :meth:`queues` needs."""
+        residency = Residency()
+        for (topic, queue_id), found in self._found.items():
+            queue = self._find_queue(topic, queue_id)
+            if queue is not None:
+                first, last = found[0].queue_offset, found[-1].queue_offset
+                queue.needs(first, last - first + 1, residency)
+        try:
+            residency.check()
+        except NotInMemory as missing:
+            return list(missing.parts)
+        return []
+
+    def queues(self) -> Iterator[None]:
+        """Check the consume queue entries of the part's records, in short steps; rewrite those that are wrong."""
+        for (topic, queue_id), found in self._found.items():
+            queue = self._find_queue(topic, queue_id)
+            for number, record in enumerate(found if queue is not None else ()):
+                assert queue is not None
+                self._check_entry(queue, record)
+                if number % _RECORDS_A_STEP == 0:
+                    yield
+
+    def _check_entry(self, queue: ConsumeQueue, found: Found) -> None:
+        offset = found.queue_offset
+        if queue.is_batched or not queue.min_offset <= offset < queue.max_offset:
+            return
+        entry = queue.entry(offset)
+        if entry is None or entry[:2] == (found.physical_offset, found.size):
+            return
+        record = self._log.read(entry[0], entry[1])
+        if record is not None and fits(record, queue, offset):
+            return  # the topic was created again: this offset was given to a later record, too
+        properties = dispatch_fields.parse(found.properties)
+        code = dispatch_fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
+        queue.replace_entry(offset, found.physical_offset, found.size, code)
+        self.counts = self.counts._replace(entries_rebuilt=self.counts.entries_rebuilt + 1)
+        _log.warning(
+            "the consume queue entry of offset %d of queue %d of topic %s was wrong: rebuilt from the commit log",
+            offset, queue.queue_id, queue.topic,
+        )  # fmt: skip

@@ -1,0 +1,181 @@
+"""The check of an open store: what is whole is left alone, what is damaged is named, wrong entries are rebuilt."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from rocketmq_py.store import MessageStore
+from rocketmq_py.store.queue.consume_queue import unpack_entries
+from rocketmq_py.store.read import scrub as module
+from rocketmq_py.store.read.scrub import Counts, Scrub
+from tests.unit.store.coldfs import ColdFileSystem
+from tests.unit.store.helpers import Stores, fill, record
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of the log end in the middle of records, and some records are longer than a part."""
+    monkeypatch.setattr(module, "PART_BYTES", 700)
+    monkeypatch.setattr(module, "_READ_BEYOND", 400)
+
+
+def one_pass(store: MessageStore, subject: Scrub) -> Counts:
+    """Check the whole log, loading what is to be loaded."""
+    before = subject.counts.passes
+    parts = 0
+    while (part := subject.begin()) is not None:
+        parts += 1
+        assert parts < 1_000, "no progress"
+        store.load([part])
+        list(subject.records())
+        store.load(subject.entries())
+        list(subject.queues())
+    assert subject.counts.passes == before + 1
+    return subject.counts
+
+
+def checked(store: MessageStore) -> Counts:
+    return one_pass(store, store.new_scrub())
+
+
+def log_bytes(stores: Stores, number: int = 0) -> Any:
+    """The content of a file of the log."""
+    assert stores.fs is not None
+    paths = sorted(path for path in stores.fs.nodes if path.parent.name == "commitlog")
+    return stores.fs.nodes[paths[number]].content
+
+
+def filled(stores: Stores) -> MessageStore:
+    """60 messages in two queues, in several files; some are longer than a part of the log."""
+    store = stores.open()
+    for number in range(60):
+        store.append(record(number, queue_id=number % 2, size=1_200 if number % 7 == 3 else 100))
+    store.commit_pending()
+    return store
+
+
+def places(store: MessageStore, queue_id: int = 0) -> list[tuple[int, int]]:
+    """Offset in the log and size of each record of a queue."""
+    return [entry[:2] for entry in store.queue_entries("T", queue_id, 0, 100)]
+
+
+def test_a_store_that_is_whole_is_checked_to_its_end_and_again(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = filled(stores)
+    subject = store.new_scrub()
+    size = sum(size for queue_id in (0, 1) for _, size in places(store, queue_id))
+    assert store.max_physical_offset > 3 * 4096, "several files"
+    assert one_pass(store, subject) == Counts(bytes=size, records=60, passes=1)
+    fill(store, 5)
+    assert one_pass(store, subject).records == 60 + 65
+    assert subject.counts.damages == subject.counts.entries_rebuilt == 0
+    assert caplog.text == ""
+
+
+def test_an_empty_store_has_nothing_to_check(stores: Stores) -> None:
+    assert checked(stores.open()) == Counts(passes=1)
+
+
+def test_what_has_no_entry_is_not_missed(stores: Stores) -> None:
+    store = stores.open()
+    for flags in (0, 0x4, 0x8, 0xC):
+        store.append(record(sys_flag=flags))
+    store.commit_pending()
+    assert checked(store) == Counts(bytes=store.max_physical_offset, records=4, passes=1)
+
+
+DAMAGES = {
+    "a bit of a body": (90, 1, "the checksum of a body is wrong"),
+    "a magic": (4, 4, "magic 0x"),
+    "a larger size": (2, 1, "cannot be here"),
+    "zeros": (0, 60, "nothing is written there"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+@pytest.mark.parametrize("number", [0, 5, 17])
+def test_damage_is_named_once_and_all_other_records_are_checked(
+    stores: Stores, caplog: pytest.LogCaptureFixture, what: str, number: int
+) -> None:
+    at, count, reason = DAMAGES[what]
+    store = filled(stores)
+    begin, _ = places(store)[number]
+    content, start = log_bytes(stores, begin // 4096), begin % 4096
+    for position in range(start + at, start + at + count):
+        content[position] = 0 if what == "zeros" else content[position] ^ 0x55
+    subject = store.new_scrub()
+    assert one_pass(store, subject)._replace(bytes=0) == Counts(records=59, damages=1, passes=1)
+    [line] = caplog.messages
+    found = re.fullmatch(r"the commit log is damaged from (\d+) to (\d+): (.*)", line)
+    assert found is not None
+    assert int(found[1]) == begin
+    assert int(found[2]) == min(at for queue_id in (0, 1) for at, _ in places(store, queue_id) if at > begin)
+    assert reason in found[3]
+    assert one_pass(store, subject).damages == 1, "a damage is counted once"
+    assert len(caplog.messages) == 1
+
+
+def test_damage_at_the_end_of_the_log_is_named(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    store = filled(stores)
+    begin, size = max(places(store, 0) + places(store, 1))
+    log_bytes(stores, begin // 4096)[begin % 4096 + 90] ^= 1
+    assert checked(store).damages == 1
+    assert f"damaged from {begin} to {begin + size}: " in caplog.text
+
+
+def test_wrong_entries_are_rebuilt(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    store = filled(stores)
+    queue = store._queue("T", 1)
+    assert queue is not None
+    before = queue.read(0, 30)
+    entries = list(unpack_entries(before))
+    queue.replace_entry(3, *entries[4])
+    queue.replace_entry(7, entries[7][0], entries[7][1] + 8, entries[7][2])
+    queue.replace_entry(20, 1 << 50, 100, 0)
+    assert checked(store) == checked(store)._replace(entries_rebuilt=3)
+    assert queue.read(0, 30) == before
+    assert caplog.messages == [
+        f"the consume queue entry of offset {offset} of queue 1 of topic T was wrong: rebuilt from the commit log"
+        for offset in (3, 7, 20)
+    ]
+
+
+def test_old_records_of_a_topic_that_was_created_again_leave_its_entries_alone(stores: Stores) -> None:
+    store = stores.open()
+    fill(store, 10)
+    store.delete_topic("T")
+    for _ in range(3):
+        store.tick(stores.clock())
+    assert store.queue_range("T", 0)[1] == 0
+    fill(store, 5, start=10)
+    before = store.queue_entries("T", 0, 0, 5)
+    counts = checked(store)
+    assert (counts.records, counts.entries_rebuilt) == (15, 0)
+    assert store.queue_entries("T", 0, 0, 5) == before
+
+
+def test_a_file_that_expires_meanwhile_is_passed_over(stores: Stores) -> None:
+    store = filled(stores)
+    subject = store.new_scrub()
+    assert subject.begin() is not None
+    store._commit_log.remove(0)
+    assert list(subject.records()) == []
+    counts = one_pass(store, subject)
+    assert 30 < counts.records < 60
+    assert counts.damages == 0
+
+
+def test_nothing_cold_is_read_by_the_checks(stores: Stores) -> None:
+    fs = stores.fs = ColdFileSystem()
+    store = filled(stores)
+    store.close()
+    fs.chill()
+    store = stores.open()
+    fs.chill()
+    counts = checked(store)
+    assert counts.records == 60
+    assert fs.cold_reads == []
