@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py.testing import Cluster
+from tests.spark.standalone import QUICK_JVM
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -33,10 +34,23 @@ def _name(value: object) -> str:
     return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else ""
 
 
-def environment(page: Path) -> dict[str, str]:
+SPARK_DEFAULTS = f"""
+spark.driver.extraJavaOptions {QUICK_JVM}
+spark.sql.shuffle.partitions 2
+spark.ui.enabled false
+"""
+"""A page's session lives for seconds: with Spark's own defaults, 200 tasks start for each aggregation."""
+
+
+def environment(page: Path, spark_settings: Path) -> dict[str, str]:
     """The environment of a page's program: pages for contributors import the chaos kit of the checkout."""
+    spark_settings.mkdir()
+    (spark_settings / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
     paths = [str(ROOT)] if "chaoskit" in page.read_text() else []
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [*paths, os.environ.get("PYTHONPATH", "")]))}
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [*paths, os.environ.get("PYTHONPATH", "")])),
+        "SPARK_CONF_DIR": str(spark_settings),
+    }
 
 
 @pytest.mark.spark
@@ -49,7 +63,7 @@ def test_examples_of_the_pages_run(path: Path, blocks: list[tuple[int, str]], tm
         (tmp_path / path.name).write_text(program)
         done = subprocess.run(
             [sys.executable, path.name], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            check=False, env=environment(path),
+            check=False, env=environment(path, tmp_path / "spark"),
         )  # fmt: skip
     assert done.returncode == 0, done.stdout
 

@@ -21,7 +21,6 @@ from rocketmq_py import (
     PushConsumer,
     SimpleConsumer,
 )
-from rocketmq_py.core.consumer import rebalance
 from tests.interop.javapeer import JavaPeer, JavaProcess
 from tests.interop.side import WAIT_SECONDS, Inbox, Side, eventually, group
 
@@ -249,13 +248,10 @@ class Deliveries:
         return Counter(number for _, number in self._got)
 
 
-def test_a_broker_can_switch_a_group_between_pop_and_pull(
-    java: JavaPeer, side: Side, producer: Producer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rebalance, "WAIT_BALANCED", 0.3)
+def test_a_broker_can_switch_a_group_between_pop_and_pull(java: JavaPeer, side: Side, producer: Producer) -> None:
     topic, inbox = side.topic(java, QUEUES), Inbox()
     name = pop_group(side, topic, "PULL")
-    with Admin(side.namesrv) as admin, push(side, name, topic, inbox) as member:
+    with Admin(side.namesrv) as admin, push(side, name, topic, inbox, rebalance_interval=0.3) as member:
 
         def queues() -> list[int]:
             return [queue.queue_id for queue in member.queues if queue.topic == topic]

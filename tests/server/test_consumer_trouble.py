@@ -29,14 +29,13 @@ def cluster():
 
 @pytest.fixture
 def hurry(monkeypatch):
-    """What is looked at every 20 s is looked at every 0.2 s, and brokers hold pulls no longer than that."""
+    """Brokers hold pulls no longer than 0.2 s, and an unbalanced group is balanced again after 0.05 s."""
     monkeypatch.setattr(pull_loop, "SUSPEND_SECONDS", 0.2)
-    monkeypatch.setattr(rebalance, "WAIT_BALANCED", 0.2)
     monkeypatch.setattr(rebalance, "WAIT_UNBALANCED", 0.05)
 
 
 def consumer(cluster, group, topic, listener, tags="*", **options):
-    made = PushConsumer(group, cluster.namesrv, **{"consume_from": FIRST, **options})
+    made = PushConsumer(group, cluster.namesrv, **{"consume_from": FIRST, "rebalance_interval": 0.2, **options})
     made.subscribe(topic, tags, listener)
     return made
 

@@ -14,8 +14,7 @@ from tests.server.consuming import FIRST, PATIENCE, Seen, eventually
 
 @pytest.fixture
 def hurry(monkeypatch):
-    """What is looked at every 20 s is looked at every 0.1 s, and brokers hold pulls no longer than that."""
-    monkeypatch.setattr(rebalance, "WAIT_BALANCED", 0.1)
+    """Brokers hold pulls no longer than 0.1 s, and an unbalanced group is balanced again after 0.05 s."""
     monkeypatch.setattr(rebalance, "WAIT_UNBALANCED", 0.05)
     monkeypatch.setattr(pull_loop, "SUSPEND_SECONDS", 0.1)
 
@@ -89,7 +88,7 @@ def test_a_queue_whose_pull_loop_was_lost_is_rebuilt(cluster, topic, group, hurr
 
     async def scenario():
         seen = Seen()
-        async with consumer(cluster, group, topic, seen) as member:
+        async with consumer(cluster, group, topic, seen, rebalance_interval=0.1) as member:
             lost = next(process for queue, process in member._group.queues.items() if queue.topic == topic)
             member._runtime.fetcher._pull._tasks[lost].cancel()
             await send(cluster, topic, 1, lost.queue.queue_id)

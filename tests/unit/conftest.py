@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.virtual_time import Clock, virtual_time
+from tests.virtual_time import Clock, virtual_time
 
 
 @pytest.fixture(scope="module", autouse=True)

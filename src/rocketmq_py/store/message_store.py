@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
@@ -228,6 +228,7 @@ class MessageStore:
         failure = None
         self._confirm_everything()
         try:
+            self._queues.finish_removals()
             self._schedule.everything(self._readable())
         except OSError as e:
             failure = e
@@ -773,13 +774,22 @@ class MessageStore:
     # -- administration
 
     def delete_topic(self, topic: str) -> None:
-        """Remove the queues of a topic; its records stay in the log until they expire."""
+        """Remove the queues of a topic and their files; its records stay in the log until they expire."""
+        for _ in self.topic_removal(topic):
+            pass
+
+    def topic_removal(self, topic: str) -> Generator[None, None, None]:
+        """As :meth:`delete_topic`, in steps; the first one removes the queues, the others their files.
+
+        The store may be used between the steps, and the topic be created again. Steps not taken are made up for by
+        :meth:`close`.
+        """
         self._commit_pending()
         try:
             self._ends.delete(topic)
         except OSError as e:
             _log.error("the ends of the queues still have topic %r, which a crash can bring back: %s", topic, e)
-        self._queues.remove_topic(topic)
+        yield from self._queues.remove_topic(topic)
 
     def keep_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Let queues continue behind messages that are lost, so that no queue offset is assigned twice.

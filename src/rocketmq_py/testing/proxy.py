@@ -191,7 +191,6 @@ class _Endpoint(asyncio.Protocol):
             self._other.abort()
         else:
             self._proxy.opened(self)
-            self._release()
 
     def data_received(self, data: bytes) -> None:
         if self.is_lost:

@@ -194,8 +194,6 @@ def _decode_dialect(header: bytes) -> _JsonHeader:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
     return value if isinstance(value, str) else fastjson.dumps(value).decode()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rocketmq_py.broker.pull.cold_pulls import THREADS
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.wire.command import Command
-from tests.unit.broker.harness import Client, InProcess
+from tests.unit.broker.harness import WITHOUT_TIMERS, Client, InProcess
 from tests.unit.store.coldfs import ByHand, ColdFileSystem, HandWorkers
 
 READERS = [f"read-{number}" for number in range(THREADS)]
@@ -27,6 +27,7 @@ def cold_broker(
     :param by_hand: names of its threads whose work the test does.
     """
     fs = ColdFileSystem()
+    config.setdefault("store", WITHOUT_TIMERS)
     before = InProcess(root, fs=fs, **config)
     fill(before)
     before.services.close()
@@ -56,6 +57,6 @@ async def finish(running: InProcess, names: Sequence[str] = READERS) -> None:
 async def answer(client: Client, code: int, header: Header | None = None, body: bytes = b"") -> Command:
     """The answer to a request, however often it has to wait for the disk."""
     found = client.call(code, header, body)
-    while found is None and not client.heard:
+    while found is None and not client.heard:  # noqa: ASYNC110 - an answer sets no event
         await asyncio.sleep(0)
     return found or client.heard.pop()

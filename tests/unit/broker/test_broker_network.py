@@ -348,6 +348,7 @@ def test_the_jobs_and_their_intervals(tmp_path: Path) -> None:
         ("clients.expire", 10_000, None), ("offsets.persist", 5_001, None), ("pop.persist", 5_001, None),
         ("delay.persist", 10_001, None), ("filters.persist", 10_000, None), ("catch_up", 1_000, None),
         ("clean_store", 10_002, 60_000), ("clean_mappings", 300_000, None),
+        ("scrubber.tick", 1_000, None),
     ]  # fmt: skip
 
 
@@ -412,7 +413,7 @@ async def test_the_parts_are_stopped_in_order(house: House, monkeypatch: pytest.
 
     parts = {
         "slave sync": s.slave_sync, "members": s.membership, "remote pops": s.pop.remote_fetcher,
-        "mappings": s.mapping_clean_up, "forwarder": s.forwarder, "acting": s.acting, "registration": s.registration,
+        "mappings": s.mapping_clean_up, "forwarder": s.forwarder, "acting": s.acting, "check": s.scrubber, "registration": s.registration,
         "listener": house.broker._server, "replication": s.replication,
     }  # fmt: skip
     note(house.broker._ticker, "stop", "jobs")
@@ -424,7 +425,7 @@ async def test_the_parts_are_stopped_in_order(house: House, monkeypatch: pytest.
     note(s, "close", "store")
     await house.broker.stop()
     assert order == [
-        "jobs", "slave sync", "members", "remote pops", "mappings", "forwarder", "acting", "registration", "pulls",
+        "jobs", "slave sync", "members", "remote pops", "mappings", "forwarder", "acting", "check", "registration", "pulls",
         "pops", "listener", "hand over", "replication", "store",
     ]  # fmt: skip
 

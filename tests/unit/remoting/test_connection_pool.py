@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.errors import ClosedError, ConfigError, ConnectError, ConnectionLost, RequestTimeout
+from rocketmq_py.errors import (
+    ClosedError,
+    ConfigError,
+    ConnectError,
+    ConnectionLost,
+    ForkedError,
+    RequestTimeout,
+    TopicNotExist,
+)
 from rocketmq_py.protocol.headers.group import GroupHeader
 from rocketmq_py.remoting import connection_pool as module
 from rocketmq_py.remoting.connection import Connection
@@ -47,6 +55,32 @@ async def test_a_request_without_an_answer_is_marked_and_numbered_like_others() 
     assert (request.code, request.opaque, request.flag, request.ext, request.body) == (
         34, 0, ONEWAY_FLAG, {"consumerGroup": "g"}, b"body",
     )  # fmt: skip
+    await connections.close()
+
+
+async def test_an_answer_of_another_code_is_an_error_unless_the_caller_looks_at_it() -> None:
+    connections, _ = made(lambda *_: Command(17, remark="no such topic"))
+    with pytest.raises(TopicNotExist, match="h:1: no such topic"):
+        await connections.invoke("h:1", 2)
+    assert (await connections.invoke("h:1", 2, check=False)).code == 17
+    await connections.close()
+    with pytest.raises(ClosedError, match="this client is closed; make a new one"):
+        await connections.invoke("h:1", 1)
+    forked, _ = made(lambda *_: Command(0))
+    forked._process._generation += 1
+    with pytest.raises(ForkedError):
+        await forked.get("h:1")
+
+
+async def test_a_server_that_goes_away_is_asked_again_over_a_new_connection() -> None:
+    answers = [Command(1500), Command(0)]
+    connections, network = made(lambda *_: answers.pop(0))
+    first = await connections.get("h:1")
+    assert (await connections.invoke("h:1", 1)).code == 0
+    assert connections.ready("h:1") is network.connections["h:1"] is not first
+    assert first.closed
+    connections.drop_all()
+    assert connections._open == {}
     await connections.close()
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectionLost, RequestTimeout, SystemBusy
+from rocketmq_py.remoting import rpc_client as module
+from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from rocketmq_py.wire.signing import Credentials
@@ -77,3 +81,19 @@ async def test_only_a_connection_lost_by_the_peer_is_reported() -> None:
     with pytest.raises(ConnectionLost):
         await other
     assert lost == ["h:1"]
+
+
+async def test_a_connection_has_three_seconds_and_a_request_its_own_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[float] = []
+    client, _ = made(lambda *_: Command(0))
+    assert client._pool.connect_timeout == 3.0
+
+    async def send(self: Connection, command: Command, deadline: float) -> Reply:
+        deadlines.append(deadline)
+        return Reply(0, 0)
+
+    monkeypatch.setattr(Connection, "send", send)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    await client.invoke("h:1", Command(1), 2.5)
+    assert deadlines == [102.5]
+    client.close()

@@ -66,3 +66,25 @@ def test_a_copy_of_an_error_has_its_fields() -> None:
     assert copied is not error
     assert type(copied) is type(error)
     assert (copied.code, copied.address, str(copied)) == (17, "h:1", str(error))
+
+
+async def test_a_caller_that_has_left_does_not_cost_the_others_the_result() -> None:
+    ready = asyncio.Event()
+
+    async def work(_: str) -> int:
+        await ready.wait()
+        return 1
+
+    flight = SingleFlight(work)
+    waiting = [asyncio.ensure_future(flight.get("a")) for _ in range(3)]
+    await asyncio.sleep(0)
+    running = flight.begin("a")
+    assert len(running.waiters) == 3
+    waiting[1].cancel()
+    await asyncio.wait([waiting[1]])
+    assert len(running.waiters) == 2
+    ready.set()
+    next(iter(running.waiters)).cancel()  # it is done, and still among the waiters
+    assert await waiting[2] == 1
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]

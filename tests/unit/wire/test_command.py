@@ -271,7 +271,7 @@ def test_field_values_of_other_types_become_strings(text: bytes, ext: dict[str, 
     assert (command.code, command.ext) == (1, ext)
 
 
-@pytest.mark.parametrize("language", ['"\u00b2"', '"' + "9" * 5000 + '"', "99999999999999999999"])
+@pytest.mark.parametrize("language", ['"\u00b2"', '"' + "9" * 5000 + '"', "99999999999999999999", '"0009"'])
 def test_an_unknown_ordinal_is_an_unknown_language(language: str) -> None:
     text = f'{{"code":1,"language":{language}}}'.encode()
     assert decode_command(Frame(JSON, text, b"")).language == "OTHER"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import tracemalloc
 import zlib
@@ -21,6 +22,28 @@ def test_bodies_are_compressed_and_decompressed(kind: CompressionType, body: byt
 
 def test_compression_type_zero_is_zlib() -> None:
     assert decompress(zlib.compress(b"old"), 0x1) == b"old"
+
+
+def test_the_default_is_zlib_of_level_five() -> None:
+    text = b" ".join(b"%d" % (number * number) for number in range(3000))
+    levels = [zlib.compress(text, level) for level in (4, 5, 6)]
+    assert len(set(levels)) == 3
+    assert compress(text) == levels[1]
+    assert compress(text, level=6) == levels[2]
+
+
+def test_the_limits_are_128_mebibytes_for_a_body_and_256_together() -> None:
+    assert DecompressionLimits() == (134_217_728, 268_435_456)
+
+
+@pytest.mark.parametrize("kind", list(CompressionType))
+def test_a_body_that_does_not_compress_well_is_read_to_its_end(kind: CompressionType) -> None:
+    body = random.Random(1).randbytes(3000)
+    budget = DecompressionLimits(3000, 3000).budget()
+    assert decompress(compress(body, kind), 1 | kind << 8, budget) == body
+    assert (budget.left, budget.for_next) == (0, 0)
+    with pytest.raises(DecompressionLimit):
+        decompress(compress(body, kind), 1 | kind << 8, DecompressionLimits(2999, 3000).budget())
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -161,6 +162,57 @@ def test_a_line_break_in_a_string_is_left_to_the_reader_of_the_dialect() -> None
     assert fastjson.loads(b'{\n\t0:"a\n\t1:b"}') == {"0": "a\n\t1:b"}
 
 
+def offset_tree(topics: int) -> dict[str, Any]:
+    return {"dataVersion": {"counter": 1}, "offsetTable": {
+        f't{number}@g "[1,2:' if number % 7 == 3 else f"t{number}@g": {BareKey(queue): number for queue in (-1, 0, 10)}
+        for number in range(topics)
+    }}  # fmt: skip
+
+
+def plain(tree: Any) -> Any:
+    return {str(key): plain(value) for key, value in tree.items()} if isinstance(tree, dict) else tree
+
+
+def test_compact_bare_keys_are_not_read_character_by_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50,000 groups of a slave took a second."""
+    monkeypatch.setattr(fastjson, "_Reader", None)
+    tree = {"a": {BareKey(1): {BareKey(-2): [1, {BareKey(3): "x"}]}}}
+    assert fastjson.loads(fastjson.dumps_java(tree)) == {"a": {"1": {"-2": [1, {"3": "x"}]}}}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a,5:b":{1:2}}', '{"x\\",5:":{1:2}}', '{1:"{2:"}', '{1:",-3:",2:[1,2]}', "{1:'{2:3}'}"]
+)
+def test_keys_within_strings_stay(text: str) -> None:
+    assert fastjson.loads(text) == fastjson._Reader(text).document()
+
+
+def test_a_long_text_is_read_in_steps() -> None:
+    tree = {name: table for name, table in offset_tree(10_000)["offsetTable"].items() if "[" not in name}
+    data = fastjson.dumps_java(tree)
+    steps = fastjson.load_object_in_steps(data)
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as result:
+            found = result.value
+            break
+        count += 1
+    assert found == plain(tree)
+    assert count == pytest.approx(len(data) / (64 * 1024), rel=0.2)
+
+
+def test_a_long_text_with_keys_in_strings_is_read() -> None:
+    tree = offset_tree(2_000)
+    assert fastjson.loads(fastjson.dumps_java(tree)) == plain(tree)
+
+
+def test_a_long_text_without_a_place_to_split_it_is_read() -> None:
+    data = b'{1:"' + b"x" * 200_000 + b'"}'
+    assert fastjson.loads(data) == {"1": "x" * 200_000}
+
+
 def test_standard_json_is_told_from_the_dialect() -> None:
     for text, strict in ((b"{}", True), (b"{0:1}", False), (b'"\xff"', False), (b"[" * 5000, False), (b"", False)):
         assert fastjson.is_strict(text) is strict
@@ -211,6 +263,11 @@ def test_parts_of_a_pretty_text_are_put_together() -> None:
     text = fastjson.pretty_object({"table": fastjson.pretty_object(parts, 1)}, 0)
     assert text.encode() == fastjson.dumps_pretty(whole)
     assert fastjson.pretty_object({}, 3) == "{}"
+    array = fastjson.pretty_array((fastjson.pretty(one, 2) for one in ([1, 2], {})), 1)
+    assert fastjson.pretty_object({BareKey(0): array, 7: "1"}, 0).encode() == fastjson.dumps_pretty(
+        {BareKey(0): [[1, 2], {}], 7: 1}
+    )
+    assert fastjson.pretty_array([], 3) == "[]"
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -244,6 +301,21 @@ def test_the_dialect_is_read_to_64_levels(opening: str, closing: str) -> None:
 ])  # fmt: skip
 def test_more_of_the_dialect_is_decoded(text: str, value: object) -> None:
     assert fastjson.loads(text) == value
+
+
+def test_keys_count_as_levels() -> None:
+    fastjson.loads("[" * 62 + "{[a]:1}" + "]" * 62)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        fastjson.loads("[" * 63 + "{[a]:1}" + "]" * 63)
+
+
+def test_a_key_of_a_key_is_a_text() -> None:
+    """Objects as keys in each other would double the text with each level: 64 levels are a few hundred bytes."""
+    assert fastjson.loads("{{a:1,b:{c:[2]}}:3,{d:{5:6}}:4}") == {'{"a":1,"b":{"c":[2]}}': 3, '{"d":{"5":6}}': 4}
+    for opening, closing in (("{", ":1}"), ("{[", "]:1}"), ("{[{a:{", ":1}}]:1}")):
+        for levels in (2, 60):
+            with pytest.raises(ValueError, match="a key of a key is an object or an array"):
+                fastjson.loads(opening * levels + "{}" + closing * levels)
 
 
 def test_bytes_that_are_not_text_are_replaced_in_the_dialect() -> None:

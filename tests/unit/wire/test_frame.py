@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.errors import CorruptFrame
-from rocketmq_py.wire.frame import MAX_FRAME, Frame, FrameDecoder, encode_frame
+from rocketmq_py.wire.frame import JSON, MAX_FRAME, ROCKETMQ, Frame, FrameDecoder, RunDecoder, encode_frame
 from tests.golden import files
 
 FRAMES = st.lists(
@@ -83,3 +83,59 @@ def test_wrong_lengths_are_a_corrupt_frame(length: int, header_length: int) -> N
 
 def test_an_empty_frame_is_decoded() -> None:
     assert FrameDecoder().feed(encode_frame(b"")) == [Frame(0, b"", b"")]
+
+
+def test_a_frame_is_built_byte_by_byte() -> None:
+    assert (MAX_FRAME, JSON, ROCKETMQ) == (16_777_216, 0, 1)
+    assert encode_frame(b"head", b"body", ROCKETMQ).hex() == "0000000c" + "01000004" + b"headbody".hex()
+    assert encode_frame(b"h").hex() == "00000005" + "00000001" + "68"
+
+
+def test_an_incomplete_frame_is_looked_at_again_when_it_is_complete() -> None:
+    cuts: list[int] = []
+
+    class Counting(FrameDecoder):
+        def _cut(self, data: bytes, items: list[Frame]) -> int:
+            cuts.append(len(data))
+            return super()._cut(data, items)
+
+    decoder, data = Counting(), encode_frame(b"h" * 100, b"b" * 100)
+    for start in range(0, len(data), 4):
+        assert decoder.feed(data[start : start + 4]) == [Frame(0, b"h" * 100, b"b" * 100)] * (start == 204)
+        assert decoder.buffered == (start + 4) % 208
+    assert cuts == [4, 8, 208]
+
+
+class Accelerator:
+    """Cuts off what it is told: items, position, bytes that the frame there needs, its fault."""
+
+    def __init__(self, *cuts: tuple[list[object], int, int, tuple[int, int] | None]) -> None:
+        self.cuts = list(cuts)
+        self.asked: list[tuple[bytes, int]] = []
+
+    def cut_read(self, data: bytes, max_frame: int, make: object):  # type: ignore[no-untyped-def]
+        assert make is Frame
+        self.asked.append((data, max_frame))
+        return self.cuts.pop(0)
+
+
+def test_an_accelerator_cuts_runs_and_frames() -> None:
+    run = object()
+    accelerator = Accelerator(([run], 4, 6, None), ([run, run], 6, 8, None))
+    decoder = RunDecoder(1000, accelerator)  # type: ignore[arg-type]
+    assert decoder.feed(b"abcdef") == [run]
+    assert decoder.buffered == 2
+    assert decoder.feed(b"gh") == [], "six bytes are needed"
+    assert decoder.feed(b"ij") == [run, run]
+    assert decoder.buffered == 0
+    assert accelerator.asked == [(b"abcdef", 1000), (b"efghij", 1000)]
+
+
+@pytest.mark.parametrize(("fault", "words"), [
+    ((1001, 5), "a frame of 1001 bytes is announced, the limit is 1000: not a RocketMQ peer, or a message larger than"),
+    ((1000, 999), "header length 999 does not fit into a frame of 1000 bytes"),
+])  # fmt: skip
+def test_a_fault_that_an_accelerator_finds_is_named(fault: tuple[int, int], words: str) -> None:
+    decoder = RunDecoder(1000, Accelerator(([], 0, 8, fault)))  # type: ignore[arg-type]
+    with pytest.raises(CorruptFrame, match=words):
+        decoder.feed(b"data")

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.wire.ids import UniqueKeys, month_start_ms, next_month_start_ms, offset_msg_id, parse_offset_msg_id
+from rocketmq_py.wire.ids import (
+    UniqueKeys,
+    month_start_ms,
+    next_month_start_ms,
+    offset_msg_id,
+    offset_msg_ids,
+    parse_offset_msg_id,
+)
 from rocketmq_py.wire.record import pack_host
 from tests.golden import files
 
@@ -31,6 +38,20 @@ def test_offset_ids_are_encoded_and_decoded(ip: object, port: int, offset: int) 
 def test_an_invalid_offset_id_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="not an offset message id"):
         parse_offset_msg_id(text)
+
+
+@pytest.mark.parametrize("ip", ["10.1.2.3", "2001:db8::7"])
+def test_several_offset_ids_are_joined(ip: str) -> None:
+    host = pack_host(ip, 10911)
+    for offsets in ([5], [0, 2**63 - 1], [1, 2, 3]):
+        assert offset_msg_ids(host, offsets) == ",".join(offset_msg_id(host, offset) for offset in offsets)
+    assert offset_msg_ids(pack_host("10.1.2.3", 10911), [255]) == "0A01020300002A9F00000000000000FF"
+
+
+def test_the_counter_of_unique_keys_begins_at_zero_and_has_sixteen_bits() -> None:
+    keys = UniqueKeys(bytes(4), 1, 2)
+    assert [keys.next(1_700_000_000_000)[-4:] for _ in range(2)] == ["0000", "0001"]
+    assert [UniqueKeys(bytes(4), 1, 2, start).reserve(0, 1)[1] for start in (1, 65_535, 65_536)] == [1, 65_535, 0]
 
 
 def test_a_unique_key_has_javas_layout() -> None:

@@ -277,9 +277,22 @@ def test_bodies_over_the_limit_use_up_the_work_of_a_response() -> None:
     assert (offsets(found.undecoded), offsets(found.postponed)) == ([0, 1], [2, 3, 4])
 
 
+def test_a_body_is_over_its_own_limit_while_the_room_of_one_is_left() -> None:
+    found = r.decode_response(compressed(0, 100) + compressed(1, 101), "b", r.BodyRules(DecompressionLimits(100, 200)))
+    assert (offsets(found.undecoded), found.postponed) == ([1], [])
+    assert "max_decompressed_body" in str(found.undecoded[0].error)
+
+
+def test_no_room_at_all_is_left_by_two_bodies_over_the_limit() -> None:
+    data = compressed(0, 101) + compressed(1, 101) + compressed(2, 1)
+    found = r.decode_response(data, "b", r.BodyRules(DecompressionLimits(100, 200)))
+    assert (offsets(found.undecoded), offsets(found.postponed)) == ([0, 1], [2])
+
+
 def test_the_first_record_is_never_postponed() -> None:
-    found = r.decode_response(compressed(0, 60), "b", r.BodyRules(DecompressionLimits(100, 50)))
+    found = r.decode_response(compressed(0, 60) + compressed(1, 0), "b", r.BodyRules(DecompressionLimits(100, 50)))
     assert (offsets(found.undecoded), found.postponed) == ([0], [])
+    assert [message.queue_offset for message in found.messages] == [1], "an empty body needs no room"
 
 
 def test_bodies_may_be_left_out_or_as_they_are_stored() -> None:
@@ -326,6 +339,7 @@ ELSEWHERE = "a record of queue {} offset {} is where one of queue 1 offset {} or
         ([(10,), (20,)], [], ELSEWHERE.format(1, 20, 11)),
         ([(10,), (12,), (12,)], [10], ELSEWHERE.format(1, 12, 13)),
         ([(10,), (12,), (11,), (13,)], [10], ELSEWHERE.format(1, 11, 13)),
+        ([(10,), (11,), (12,), (11,)], [10, 11], ELSEWHERE.format(1, 11, 13)),
         ([(10,), (11, "t", 2)], [], ELSEWHERE.format(2, 11, 11)),
         ([(10,), (11, "u")], [10], "a record of topic 'u' is where one of 't' belongs"),
         ([(10,), (11,), (12, "t2"), (13,)], [10, 11], "a record of topic 't2' is where one of 't' belongs"),
@@ -384,6 +398,18 @@ def test_long_topics_have_another_layout(size: int, magic: bytes, length: int) -
     number, part = r.topic_part("x" * size)
     assert struct.pack(">i", number) == magic
     assert part == size.to_bytes(length, "big") + b"x" * size
+    data = at(10, topic="x" * size)
+    assert (r.decode_record(data).topic, r.record_properties(data)) == ("x" * size, b"")
+    assert [message.body for message in r.decode_records(data * 2)] == [b"body"] * 2
+
+
+def test_fields_are_where_the_layout_has_them() -> None:
+    data = at(0x0102030405060708, queue_id=0x0A0B0C0D, flag=0x100)
+    head = data[: r.FIXED_SIZE]
+    assert head[r.QUEUE_ID_AT :][:4].hex() == "0a0b0c0d"
+    assert head[r.QUEUE_OFFSET_AT :][:8].hex() == "0102030405060708"
+    assert head[r.PHYSICAL_OFFSET_AT :][:8].hex() == "0000000000000003"
+    assert head[r.SYS_FLAG_AT :][:4].hex() == "00000100"
 
 
 # -- checksums
@@ -436,8 +462,8 @@ def test_the_records_behind_those_of_the_accelerator_are_decoded(rules: r.BodyRu
         decoded = r.decode_response(body, "b", rules._replace(accelerator=accelerator), ORIGIN)  # type: ignore[arg-type]
         assert ([message.queue_offset for message in decoded.messages], decoded.damage) == ([10, 11, 12], None)
         assert accelerator.asked == [(body, ORIGIN, reads, checks, "b")]
-    for count, damage in ((0, 10), (1, 11)):
-        wrong = at(10) + at(10) if count else at(9)
+    for count, damage in ((0, 10), (1, 11), (2, 12)):
+        wrong = at(10) + (at(11) if count == 2 else b"") + at(10) if count else at(9)
         rules = r.BodyRules(accelerator=Accelerator(count))  # type: ignore[arg-type]
         found = r.decode_response(wrong, "b", rules, ORIGIN).damage
         assert str(found) == ELSEWHERE.format(1, 10 if count else 9, damage)

@@ -24,6 +24,7 @@ def test_the_signature_is_hmac_sha1_in_base64(secret):
     assert signature(secret, b"text") == expected.decode()
     key = SigningKey(secret)
     assert [key.sign(b"text"), key.sign(b"text")] == [expected, expected]
+    assert key.sign(b"te", b"xt") == expected
     begun = SigningKey(secret, b"te")
     assert [begun.sign(b"xt"), begun.sign(b"xt")] == [expected, expected]
 
@@ -33,6 +34,7 @@ def test_a_request_is_signed_with_everything_in_it():
     assert signed["Signature"] == signature(b"secret", b"usertokent" + b"body")
     assert signed["AccessKey"] == "user"
     assert signed["SecurityToken"] == "token"
+    assert Credentials("user", "secret").fields() == {"AccessKey": "user"}
 
 
 def test_secrets_are_never_shown():

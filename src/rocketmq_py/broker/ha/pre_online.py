@@ -16,8 +16,9 @@ from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.cluster import TimerCheckPointResponse
 from rocketmq_py.remoting.rpc_client import RpcClient
+from rocketmq_py.server.sliced_work import in_slices
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.fastjson import load_object
+from rocketmq_py.wire.fastjson import load_object_in_steps
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +40,8 @@ async def take_back(
         return False
     address = members[slaves[0]]
     try:
-        offsets.take_over(await _ask(rpc_client, address, RequestCode.GET_ALL_CONSUMER_OFFSET), keeps_larger=True)
+        tree = await _ask(rpc_client, address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        await in_slices(offsets.take_over(tree, keeps_larger=True))
         delay.raise_offsets(await _ask(rpc_client, address, RequestCode.GET_ALL_DELAY_OFFSET))
     except (RocketMQError, ValueError) as e:
         _log.warning("cannot read from slave %s how far it has acted for this broker: %s", address, e)
@@ -61,4 +63,4 @@ async def _take_timers(rpc_client: RpcClient, address: str, timers: Timers) -> N
 
 
 async def _ask(rpc_client: RpcClient, address: str, code: RequestCode) -> object:
-    return load_object((await rpc_client.ask(address, Command(code), _SECONDS)).body)
+    return await in_slices(load_object_in_steps((await rpc_client.ask(address, Command(code), _SECONDS)).body))

@@ -29,9 +29,10 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.cluster import AllGroups, AllGroupsResponse, AllTopics, AllTopicsResponse
 from rocketmq_py.remoting.rpc_client import NewRpcClient
+from rocketmq_py.server.sliced_work import in_slices
 from rocketmq_py.tasks import Background
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.fastjson import load_object
+from rocketmq_py.wire.fastjson import load_object, load_object_in_steps
 
 _log = logging.getLogger(__name__)
 
@@ -229,7 +230,8 @@ class SlaveSync:
     async def _offsets(self, master: str) -> None:
         reply = await self._ask(master, Code.GET_ALL_CONSUMER_OFFSET)
         keeps_larger = self._config.slave_keep_larger_offset
-        self._tables.offsets.take_over(load_object(reply.body), keeps_larger=keeps_larger)
+        tree = await in_slices(load_object_in_steps(reply.body))
+        await in_slices(self._tables.offsets.take_over(tree, keeps_larger=keeps_larger))
         self._tables.offsets.persist()
 
     async def _delay(self, master: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+
 import msgspec
 
 from rocketmq_py.broker.handlers.body_limits import checked
@@ -13,6 +15,7 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.server.access.conversion import info_of, user_of
 from rocketmq_py.server.access.table import AccessTable
+from rocketmq_py.server.sliced_work import in_slices
 from rocketmq_py.wire import fastjson
 
 
@@ -72,11 +75,12 @@ class AccessHandlers:
         return Reply(body=info_of(found).encode() if found is not None else b"")
 
     @handles(Code.AUTH_LIST_USER)
-    def users(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def users(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """List all users."""
         del peer, body
         header: ListUsers = request.header
-        return Reply(body=_all([info_of(user) for user in self._access.users(header.filter or "")]))
+        users = self._access.users(header.filter or "")
+        return Reply(body=await in_slices(_all(map(info_of, users))))
 
     @handles(Code.AUTH_CREATE_ACL, Code.AUTH_UPDATE_ACL)
     async def put_acl(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -105,11 +109,12 @@ class AccessHandlers:
         return Reply(body=found.encode() if found is not None else b"")
 
     @handles(Code.AUTH_LIST_ACL)
-    def acls(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def acls(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """List the permissions of all users."""
         del peer, body
         header: ListAcls = request.header
-        return Reply(body=_all(self._access.acls(header.subject_filter or "", header.resource_filter or "")))
+        acls = self._access.acls(header.subject_filter or "", header.resource_filter or "")
+        return Reply(body=await in_slices(_all(acls)))
 
     def _super_only(self, header: UserHeader, why: str) -> None:
         """Refuse the request of a user that is not a super user.
@@ -130,9 +135,11 @@ def _name(header: UserHeader) -> str:
     return header.username
 
 
-def _all(infos: list[UserInfo] | list[AclInfo]) -> bytes:
-    return fastjson.dumps([_members(info) for info in infos]) if infos else b""
-
-
-def _members(info: UserInfo | AclInfo) -> object:
-    return msgspec.json.decode(info.encode())
+def _all(infos: Iterable[UserInfo | AclInfo | None]) -> Generator[None, None, bytes]:
+    """Encode a list in steps: its items, without None. An empty list has no body."""
+    parts = []
+    for info in infos:
+        if info is not None:
+            parts.append(fastjson.dumps(msgspec.json.decode(info.encode())))
+        yield
+    return b"[%s]" % b",".join(parts) if parts else b""

@@ -20,6 +20,7 @@ from rocketmq_py.protocol.headers.admin import VersionResponse
 from rocketmq_py.protocol.headers.cluster import ResetMasterFlushOffset
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
+from rocketmq_py.server.sliced_work import in_slices
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.fastjson import dumps_java
 
@@ -101,16 +102,17 @@ class AdminHandlers:
         return Reply()
 
     @handles(Code.CLEAN_UNUSED_TOPIC)
-    def clean_unused(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def clean_unused(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Delete the queues of topics that no longer exist."""
         del request, body
         stored = {topic for topic, _ in self._store.queues()}
         for topic in sorted(stored - self._topics.table.keys()):
-            if not self._topics.is_system(topic):
+            if self._topics.get(topic) is None and not self._topics.is_system(topic):
                 _log.info(
                     "deleting the queues of topic %s, which no longer exists, on request of %s", topic, peer.address
                 )
-                self._store.delete_topic(topic)
+                await in_slices(self._store.topic_removal(topic))
+                await asyncio.sleep(0)  # one topic in a turn of the event loop at least
         return Reply()
 
 

@@ -25,7 +25,7 @@ from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.protocol.pop_handle import pop_retry_topic
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
-from rocketmq_py.server.sliced_work import SlicedWork
+from rocketmq_py.server.sliced_work import SlicedWork, in_slices
 from rocketmq_py.store import MessageStore
 from rocketmq_py.wire.fastjson import dumps_java
 
@@ -95,7 +95,7 @@ class TopicHandlers:
             self._topics.delete(name)
             self._offsets.remove_topic(name)
             self._stats.remove_topic(name)
-            self._store.delete_topic(name)
+            await in_slices(self._store.topic_removal(name))
         await self._registration.flush()
         return Reply()
 

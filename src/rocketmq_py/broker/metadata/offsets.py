@@ -7,7 +7,7 @@ A committed offset is not checked against its queue: a client may commit any num
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
@@ -72,8 +72,8 @@ class ConsumerOffsets:
             queues = {key: dict(self.table[key]) if key in self.table else None for key in changed}
             self._save(self._file, OffsetChanges(bean(self.version), queues))
 
-    def take_over(self, tree: Any, *, keeps_larger: bool) -> None:
-        """Replace the offsets of the topics and groups that the master has; others stay.
+    def take_over(self, tree: Any, *, keeps_larger: bool) -> Generator[None, None, None]:
+        """Replace the offsets of the topics and groups that the master has; others stay. One of them in each step.
 
         :param tree: the master's answer, which has the shape of the file.
         :param keeps_larger: keep an offset that is larger than the master's.
@@ -86,6 +86,7 @@ class ConsumerOffsets:
                 self.table[key] = queues
                 self._index(key)
                 self._changed[key] = None
+            yield
         self.version = version_of(tree, self.version)
 
     def entries(self) -> Iterator[tuple[str, dict[BareKey, int]]]:

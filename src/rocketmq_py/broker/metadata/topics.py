@@ -194,15 +194,20 @@ class TopicConfigs(SavedTable):
 
     def announce_all(self) -> None:
         """Increment the version and notify the listener of all topics, so that all are registered again."""
-        self._changed(list(self.table.values()))
+        self._save({})
+        self._on_change(list(self.table.values()))
 
     def _changed(self, topics: list[TopicConfig], deleted: str | None = None) -> None:
-        self.version = self.version.bump(self._clock())
         step: dict[str, object] = {topic.topic_name: bean(topic) for topic in topics}
         if deleted is not None:
             step[deleted] = None
-        self._file.change(bean(self.version), {_TABLE: step})
+        self._save(step)
         self._on_change(topics)
+
+    def _save(self, step: dict[str, object]) -> None:
+        """Save changed entries, None for a removed one, with the next version of the table."""
+        self.version = self.version.bump(self._clock())
+        self._file.change(bean(self.version), {_TABLE: step})
 
 
 def _within_limits(table: dict[str, TopicConfig], teller: str) -> dict[str, TopicConfig]:

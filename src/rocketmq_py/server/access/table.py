@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -127,13 +127,14 @@ class AccessTable:
         found = self._acls.get(name)
         return None if found is None else acl_info(name, found)
 
-    def acls(self, subject: str = "", resource: str = "") -> list[AclInfo]:
-        """Return the permissions whose subject (``User:NAME``) and resource contain these texts, sorted by user."""
-        return [
-            info
-            for name, found in sorted(self._acls.items())
-            if subject in f"User:{name}" and (info := acl_info(name, found, resource)).policies
-        ]
+    def acls(self, subject: str = "", resource: str = "") -> Iterator[AclInfo | None]:
+        """Iterate over the permissions whose subject (``User:NAME``) and resource contain these texts, sorted by user.
+
+        None for each user without such permissions, so that a step takes little time.
+        """
+        for name, found in sorted(self._acls.items(), key=lambda item: item[0]):
+            info = acl_info(name, found, resource) if subject in f"User:{name}" else None
+            yield info if info is not None and info.policies else None
 
     def put_acl(self, subject: str, info: AclInfo) -> None:
         """Add permissions to a user; they replace earlier ones for the same resource.

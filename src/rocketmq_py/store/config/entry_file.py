@@ -23,9 +23,7 @@ class EntryFile(Generic[K, E]):
     :param content: returns the content of the file, from the texts of all entries by key.
     """
 
-    def __init__(
-        self, file: ConfigFile, encode: Callable[[E], str], content: Callable[[Mapping[K, str]], str]
-    ) -> None:
+    def __init__(self, file: ConfigFile, encode: Callable[[E], str], content: Callable[[Mapping[K, str]], str]) -> None:
         self._file = file
         self._encode = encode
         self._content = content

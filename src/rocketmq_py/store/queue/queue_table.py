@@ -48,6 +48,8 @@ class QueueTable:
         self._budget = _CHECKED_BYTES
         self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
         self.new_files = NewFiles(fs, thread, self._has_entries_of)
+        self._leaving: dict[tuple[str, int], ConsumeQueue] = {}
+        """Removed queues that still have files."""
         self._ids: dict[str, set[int]] = {}
         """Ids of the queues of each topic."""
         self.damaged: dict[tuple[str, int], str] = {}
@@ -62,6 +64,7 @@ class QueueTable:
         fault = component_fault(topic)
         if fault is not None:
             raise MessageIllegal(f"topic {quoted_name(topic)} cannot have a consume queue: {fault}")
+        self._remove_leaving((topic, queue_id))
         queue = self._make(topic, queue_id, batched=batched or self._is_batched(topic))
         self._add(queue)
         self.new_files.add(queue.entry_queue)
@@ -230,22 +233,47 @@ class QueueTable:
         """Queues of a topic, sorted by id."""
         return [self.by_key[topic, queue_id] for queue_id in sorted(self._ids.get(topic, ()))]
 
-    def remove_topic(self, topic: str) -> None:
-        """Remove the queues of a topic and their files; the records stay in the commit log until they expire.
+    def remove_topic(self, topic: str) -> Iterator[None]:
+        """Remove the queues of a topic, and their files step by step; the records stay in the log until they expire.
 
-        Only files of queues in this table are removed.
+        Only files of queues in this table are removed. A queue that is created again before loses its old files then;
+        :meth:`finish_removals` removes what no step has removed.
+
+        :returns: removes files when it is advanced; the queues are removed at once.
         """
-        ids = self._ids.pop(topic, None)
-        if ids is None:
+        keys = [(topic, queue_id) for queue_id in self._ids.pop(topic, ())]
+        for key in keys:
+            self._leaving[key] = self.by_key.pop(key)
+        return self._removal(topic, keys)
+
+    def _removal(self, topic: str, keys: list[tuple[str, int]]) -> Iterator[None]:
+        for key in keys:
+            self._remove_leaving(key)
+            yield
+        if keys:
+            with self.new_files.lock:  # no folder of a new queue is being made
+                for folder in self._layout.topic_directories(topic):
+                    self._fs.remove_empty(folder)
+
+    def _remove_leaving(self, key: tuple[str, int]) -> None:
+        """Remove the files of a removed queue, if it still has them."""
+        queue = self._leaving.get(key)
+        if queue is None:
             return
-        queues = [self.by_key.pop((topic, queue_id)) for queue_id in ids]
         with self.new_files.lock:  # none of its files is being made, and none will be
-            for queue in queues:
-                queue.remove_files()
-        for folder in self._layout.topic_directories(topic):
-            for queue_id in ids:
-                self._remove_rest(folder / str(queue_id))
-            self._fs.remove_empty(folder)
+            queue.remove_files()
+            for folder in self._layout.topic_directories(queue.topic):
+                self._remove_rest(folder / str(queue.queue_id))
+        del self._leaving[key]
+
+    def finish_removals(self) -> None:
+        """Remove all files of removed queues.
+
+        :raises OSError: the disk fails; the other files stay.
+        """
+        for topic in dict.fromkeys(topic for topic, _ in self._leaving):
+            for _ in self._removal(topic, [key for key in self._leaving if key[0] == topic]):
+                pass
 
     def _remove_rest(self, directory: Path) -> None:
         """Remove a queue's folder and the segment files left in it, such as those of a former batch consume queue."""
@@ -260,6 +288,7 @@ class QueueTable:
         """Remove every queue and its files."""
         for topic in list(self._ids):
             self.remove_topic(topic)
+        self.finish_removals()
 
     def take_dirty(self) -> list[Path]:
         """Return the files written since the last call and clear their marks."""

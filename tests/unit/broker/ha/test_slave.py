@@ -7,6 +7,7 @@ import logging
 import socket
 import ssl
 import struct
+from collections import deque
 from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from pathlib import Path
@@ -216,7 +217,7 @@ def test_offsets_are_copied_unless_larger_ones_are_kept(tmp_path: Path, keeps: b
         for queue, offset in {0: 8, 1: 1, 2: 2}.items():
             offsets.commit("g", "t", queue, offset, "here")
         offsets.commit("mine", "t", 0, 1, "here")
-        offsets.take_over(tree, keeps_larger=keeps)
+        deque(offsets.take_over(tree, keeps_larger=keeps))
     with slave(tmp_path) as running:
         table = running.services.offsets.table
         assert table == {"t@g": queues, "t@mine": {0: 1}}

@@ -25,11 +25,17 @@ from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pop, pull, send
 
 HOSTILE = ["../../victim", "..", ".", "{victim}", "../config", "a\\b", "C:x", "a\nb", "t/../../../victim"]
+LARGE = 2 << 20
 HEAD = RecordHead(0, 0, 0, 0, 3, 41, 1_000, 0, 5_000, bytes(8), 6_000, bytes(8), 2, 0, 0)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def contents(folder: Path) -> dict[str, bytes | int]:
+    """What the files of a folder have; of large ones, which are those of timers, the time of the last change."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {
+        name: path.read_bytes() if path.stat().st_size < LARGE else path.stat().st_mtime_ns
+        for name, path in files.items()
+    }
 
 
 @pytest.fixture

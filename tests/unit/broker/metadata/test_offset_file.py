@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def changes(offsets: ConsumerOffsets) -> Iterator[None]:
     offsets.remove_group("g")
     yield
     offsets.commit("g", "t", 1, 2, "c")
-    offsets.take_over({"offsetTable": {"u@m": {"1": 3}, "t@h": {}}}, keeps_larger=False)
+    deque(offsets.take_over({"offsetTable": {"u@m": {"1": 3}, "t@h": {}}}, keeps_larger=False))
     yield
     offsets.remove_topic("t")
     yield

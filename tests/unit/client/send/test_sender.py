@@ -25,7 +25,7 @@ from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.wire.command import Command, encode_command
 from tests.unit.client.producing import message, run_producer, with_producer
 from tests.unit.client.scripted import ScriptedNetwork, cluster, route_answer, stored
-from tests.unit.virtual_time import Clock
+from tests.virtual_time import Clock
 
 
 def delay_connects(network: ScriptedNetwork, producer: Producer, seconds: float) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from rocketmq_py.core.access.permissions import Acl, User
 from rocketmq_py.core.access.plain_acl import Account, PlainAcl
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.access.table import AccessTable, EntryKey
 from rocketmq_py.wire.signing import Credentials
@@ -191,9 +193,10 @@ def test_listings_are_narrowed_by_parts_of_names(saved: Saved) -> None:
     saved.table.put_acl("User:bob", permissions("Topic:t", "Group:g"))
     saved.table.put_acl("User:ann", permissions("Topic:u"))
     assert [user.name for user in saved.table.users("n")] == ["ann"]
-    assert [info.subject for info in saved.table.acls()] == ["User:ann", "User:bob"]
-    assert [info.subject for info in saved.table.acls("User:b")] == ["User:bob"]
-    [found] = saved.table.acls(resource="Group")
+    assert [info.subject for info in saved.table.acls() if info] == ["User:ann", "User:bob"]
+    assert [info and info.subject for info in saved.table.acls("User:b")] == [None, "User:bob"]
+    [_, found] = saved.table.acls(resource="Group")
+    assert found is not None
     assert (found.subject, [entry.resource for entry in found.policies[0].entries]) == ("User:bob", ["Group:g"])
 
 
@@ -213,6 +216,31 @@ def test_users_of_the_permission_file_win_and_are_neither_changed_nor_saved(save
     found.table.update_user("bob", "new", None, None)
     assert [user["username"] for user in found.content["users"]] == ["bob"]
     assert found.content["acls"] == []
+
+
+async def test_a_change_may_be_waited_for_until_it_is_on_disk() -> None:
+    loop = asyncio.get_running_loop()
+    writes: list[asyncio.Future[None]] = []
+
+    def save(_: object) -> asyncio.Future[None]:
+        writes.append(loop.create_future())
+        return writes[-1]
+
+    access = AuthDispatcher(AccessSettings(), lambda: None, save, "c")
+    await access.saved()
+    access.table.create_user(User(name="ann", password="a"))
+    first, second = (asyncio.ensure_future(wait()) for wait in (access.saved, access.table.saved))
+    await asyncio.sleep(0)
+    assert (first.done(), second.done()) == (False, False)
+    first.cancel()
+    await asyncio.wait([first])
+    assert not writes[0].cancelled(), "others wait for it"
+    writes[0].set_result(None)
+    await second
+    access.table.delete_user("ann")
+    writes[1].set_exception(OSError("the disk is full"))
+    with pytest.raises(OSError, match="the disk is full"):
+        await access.saved()
 
 
 def test_the_first_users_are_created_once() -> None:

@@ -316,6 +316,14 @@ def test_an_error_of_an_asynchronous_handler_becomes_an_answer():
     run_async(scenario)
 
 
+async def test_draining_waits_for_handlers_and_queued_requests_together():
+    harness, loop = Harness(), asyncio.get_running_loop()
+    harness.serve(Command(12, opaque=1, ext=KEY))
+    loop.call_later(1.0, harness.handlers.gate.set)
+    await harness.dispatcher.drain(5)
+    assert [answer.opaque for answer in harness.later] == [1]
+
+
 def test_draining_cancels_unfinished_handlers():
     async def scenario(harness):
         harness.serve(Command(12, opaque=1, ext=KEY))
@@ -597,6 +605,14 @@ def test_a_long_handler_is_named_with_its_request_and_its_peer(monkeypatch):
     assert len(harness.served.rest) == 1
     harness.dispatcher.slow_turns.turn_ended(0.3, 0.3)
     assert harness.dispatcher.slow_turns.longest_name == "GET_MAX_OFFSET (30) of 10.0.0.9:5"
+
+
+def test_a_short_read_is_not_named(monkeypatch):
+    monkeypatch.setattr(dispatcher_module, "monotonic", lambda: 0.0)
+    harness, noted = Harness(), []
+    monkeypatch.setattr(harness.dispatcher.slow_turns, "note", lambda *note: noted.append(note))
+    harness.serve(Command(30, ext=QUEUE))
+    assert noted == []
 
 
 def test_a_long_commit_is_named(monkeypatch):

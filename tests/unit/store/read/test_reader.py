@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.store import Boundary, GetStatus, StoreConfig
 from rocketmq_py.store.fs.residency import NotInMemory, Residency
@@ -14,7 +15,8 @@ from rocketmq_py.store.read.reader import MAX_PULL_SIZE, Reader, machine_memory
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import decode_records
 from tests.examples import examples
-from tests.unit.store.helpers import NOW, SMALL, fill, numbers, read_queue, record
+from tests.unit.store.helpers import NOW, SMALL, Stores, fill, numbers, read_queue, record
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 WIDE = StoreConfig(
     mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=40_000, max_hash_slot_num=97,
@@ -93,7 +95,7 @@ def test_a_bulk_read_is_limited_by_bytes_only(stores, config):
     assert store.get("T", 0, 5, 2**31 - 1, bulk=True) == result, "as many as anybody may ask for"
 
 
-@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30))
 @given(
     sizes=st.lists(st.integers(1, 12_000), min_size=1, max_size=12),
     asked=st.integers(1, 12),
@@ -102,18 +104,15 @@ def test_a_bulk_read_is_limited_by_bytes_only(stores, config):
     wanted=st.one_of(st.none(), st.sets(st.integers(0, 11), min_size=5)),
     begin=st.integers(0, 3),
 )
-def test_fast_reads_equal_those_of_one_record_after_the_other(stores, sizes, asked, most, bulk, wanted, begin):
-    store = stores.open(WIDE)
-    queue = len(store.queues())
+def test_fast_reads_equal_those_of_one_record_after_the_other(sizes, asked, most, bulk, wanted, begin):
+    store = Stores(Path("/store"), MemoryFileSystem()).open(WIDE)
     for number, size in enumerate(sizes):
-        store.append(record(queue_id=queue, size=size, tags_code=number))
-        store.append(record(queue_id=queue + 1, size=1))
+        store.append(record(queue_id=0, size=size, tags_code=number))
+        store.append(record(queue_id=1, size=1))
     store.commit_pending()
     accepts = None if wanted is None else wanted.__contains__
-    whole = store.get("T", queue, begin, asked, max_bytes=most, bulk=bulk, accepts=accepts)
-    slow = store.get(
-        "T", queue, begin, asked, max_bytes=most, bulk=bulk, accepts=accepts, message_filter=lambda _: True
-    )
+    whole = store.get("T", 0, begin, asked, max_bytes=most, bulk=bulk, accepts=accepts)
+    slow = store.get("T", 0, begin, asked, max_bytes=most, bulk=bulk, accepts=accepts, message_filter=lambda _: True)
     assert whole == slow
     store.close()
 

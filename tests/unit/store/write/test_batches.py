@@ -20,7 +20,9 @@ from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import decode_records, pack_host
 from tests.unit.store.helpers import CLIENT, NOW, Stores, fill, read_queue, record
 
-ROOMY = StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=97, max_index_num=999)
+ROOMY = StoreConfig(
+    mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=1 << 16, max_hash_slot_num=97, max_index_num=999
+)
 SIX = pack_host("2001:db8::7", 1234)
 
 

@@ -46,7 +46,14 @@ def test_the_time_of_a_turn_in_which_nothing_was_appended_is_not_that_of_the_nex
 
 
 def test_offsets_are_dense_per_queue_and_physical_offsets_follow_each_other(stores):
-    store = stores.open(StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=8, max_index_num=999))
+    store = stores.open(
+        StoreConfig(
+            mapped_file_size_commit_log=1 << 16,
+            mapped_file_size_consume_queue=1 << 16,
+            max_hash_slot_num=8,
+            max_index_num=999,
+        )
+    )
     done = [store.append(record(i, queue_id=i % 3)) for i in range(30)]
     assert [d.queue_offset for d in done] == [i // 3 for i in range(30)]
     assert all(a.physical_offset + a.size == b.physical_offset for a, b in pairwise(done))
@@ -198,7 +205,12 @@ def test_uniform_batches_are_recognized(name):
 @pytest.mark.parametrize("common", [b"", b"CLUSTER\x01c\x02"])
 @pytest.mark.parametrize("name", BATCHES)
 def test_a_batch_equals_single_messages_on_disk(stores, name, common):
-    config = StoreConfig(mapped_file_size_commit_log=1 << 16, max_hash_slot_num=97, max_index_num=999)
+    config = StoreConfig(
+        mapped_file_size_commit_log=1 << 16,
+        mapped_file_size_consume_queue=1 << 16,
+        max_hash_slot_num=97,
+        max_index_num=999,
+    )
     store = stores.open(config)
     fill(store, 1)
     batch = NewBatch("T", 0, encode_batch(BATCHES[name]), common, 0, NOW - 9, CLIENT, 1)

@@ -29,13 +29,22 @@ class Clock:
         self.skips_waits = False
 
     def start_skipping(self) -> None:
-        """Let loops skip waits. Threads that run now, such as those of other tests' servers, cannot end a wait."""
+        """Let loops skip waits. Threads that run now, such as those of other tests' servers, cannot end a wait.
+
+        Neither can threads that they start.
+        """
         self._bystanders = set(threading.enumerate())
         self.skips_waits = True
 
     def has_threads(self) -> bool:
         """True if a thread was started since :meth:`start_skipping`."""
         return not self._bystanders.issuperset(threading.enumerate())
+
+    def note_start(self, thread: threading.Thread) -> None:
+        """Call it before the current thread starts another one."""
+        starter = threading.current_thread()
+        if starter in self._bystanders and starter is not threading.main_thread():
+            self._bystanders.add(thread)
 
     def monotonic(self) -> float:
         return self._real() + self._skipped
@@ -72,8 +81,17 @@ def virtual_time() -> Iterator[Clock]:
     def new_event_loop() -> asyncio.AbstractEventLoop:
         return asyncio.SelectorEventLoop(_Selector(clock))
 
-    real = time.monotonic
-    with mock.patch.object(asyncio.events, "new_event_loop", new_event_loop), _clocks(real, clock.monotonic):
+    real, start = time.monotonic, threading.Thread.start
+
+    def noted_start(thread: threading.Thread) -> None:
+        clock.note_start(thread)
+        start(thread)
+
+    with (
+        mock.patch.object(threading.Thread, "start", noted_start),
+        mock.patch.object(asyncio.events, "new_event_loop", new_event_loop),
+        _clocks(real, clock.monotonic),
+    ):
         yield clock
 
 

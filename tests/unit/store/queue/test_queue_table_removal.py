@@ -1,0 +1,64 @@
+"""The files of a deleted topic are removed in steps, between which the store is used."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.store import MessageStore
+from tests.unit.store.helpers import Stores, fill, flush
+
+QUEUES = 5
+
+
+def queue_files(stores: Stores) -> list[str]:
+    """Ids of the queues of topic T that have a file."""
+    root = stores.root / "consumequeue" / "T"
+    return sorted(path.parent.name for path in stores.fs.nodes if path.is_relative_to(root))
+
+
+def filled(stores: Stores) -> MessageStore:
+    store = stores.open()
+    for queue_id in range(QUEUES):
+        fill(store, 3, queue_id=queue_id)
+    flush(store)
+    return store
+
+
+def test_the_queues_go_at_once_and_a_file_with_each_step(stores: Stores) -> None:
+    store = filled(stores)
+    assert queue_files(stores) == ["0", "1", "2", "3", "4"]
+    left = []
+    for _ in store.topic_removal("T"):
+        assert store.queues() == []
+        left.append(len(queue_files(stores)))
+    assert left == [4, 3, 2, 1, 0]
+
+
+def test_a_topic_that_is_created_again_meanwhile_keeps_its_new_messages(stores: Stores) -> None:
+    store = filled(stores)
+    steps = store.topic_removal("T")
+    next(steps)
+    for queue_id in range(QUEUES):
+        fill(store, 1, queue_id=queue_id)
+    flush(store)
+    assert list(steps) == [None] * (QUEUES - 1)
+    assert queue_files(stores) == ["0", "1", "2", "3", "4"]
+    assert {store.queue_range("T", queue_id) for queue_id in range(QUEUES)} == {(0, 1)}
+
+
+def test_a_close_removes_what_is_left(stores: Stores) -> None:
+    store = filled(stores)
+    next(store.topic_removal("T"))
+    store.close()
+    assert queue_files(stores) == []
+
+
+def test_files_that_cannot_be_removed_are_removed_at_the_end(stores: Stores) -> None:
+    store = filled(stores)
+    stores.fs.failing = {"remove"}
+    with pytest.raises(OSError, match="No space left"):
+        store.delete_topic("T")
+    assert store.queues() == []
+    stores.fs.failing = set()
+    store.close()
+    assert queue_files(stores) == []

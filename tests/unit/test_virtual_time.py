@@ -1,0 +1,55 @@
+"""Which threads keep the clock of the unit tests from skipping waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.virtual_time import Clock
+
+PATIENCE = 30
+
+
+@contextmanager
+def thread(then: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
+    """A thread that does something when its event is set, and ends with the block."""
+    go, end = threading.Event(), threading.Event()
+
+    def run() -> None:
+        go.wait(PATIENCE)
+        then()
+        end.wait(PATIENCE)
+
+    running = threading.Thread(target=run)
+    running.start()
+    try:
+        yield go
+    finally:
+        go.set()
+        end.set()
+        running.join()
+
+
+def test_a_thread_of_the_test_keeps_the_clock_from_skipping(virtual_clock: Clock) -> None:
+    assert not virtual_clock.has_threads()
+    with thread():
+        assert virtual_clock.has_threads()
+    assert not virtual_clock.has_threads()
+
+
+def test_threads_of_others_and_those_they_start_do_not(virtual_clock: Clock) -> None:
+    started, end = threading.Event(), threading.Event()
+    later = threading.Thread(target=end.wait, args=(PATIENCE,))
+
+    def start_another() -> None:
+        later.start()
+        started.set()
+
+    with thread(start_another) as go:
+        virtual_clock.start_skipping()
+        go.set()
+        assert started.wait(PATIENCE)
+        assert not virtual_clock.has_threads()
+        end.set()
+        later.join()
