@@ -29,7 +29,7 @@ from tests.simulation.world import TOPIC, World
 
 _AGAIN_SECONDS = 0.2
 _MOST_FAILURES = 3
-"""So often a listener fails for one message: brokers wait 10, 30 and 60 s, which is within the patience of schedules."""
+"""So often a listener fails for one message: brokers wait 10, 30 and 60 s, within the patience of a schedule."""
 
 
 class Client:

@@ -178,14 +178,14 @@ class Peer(InFlight[T]):
 
         A response to no request in flight is dropped.
 
-        :raises CorruptFrame: the stream is corrupt; close the connection and :meth:`abandon` its requests. The frames
-            in ``data`` before the corrupt one are lost.
+        :raises CorruptFrame: the stream is corrupt; close the connection and :meth:`abandon` its requests, among them
+            those whose responses in ``data`` came before the corrupt frame.
         """
         answers: list[tuple[T, Reply]] = []
         requests: list[Command] = []
         take = self._waiting.pop
-        for frame in self._frames.feed(data):
-            message = _decode(frame)
+        # All are decoded before the first is taken: what is taken would not be abandoned if a later frame is corrupt.
+        for message in [_decode(frame) for frame in self._frames.feed(data)]:
             if type(message) is Reply:
                 entry = take(message.opaque, None)
                 if entry is not None:

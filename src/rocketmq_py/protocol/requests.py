@@ -10,6 +10,7 @@ refuses, the slow path decides alone.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -301,8 +302,7 @@ def _decoder_of(codes: tuple[int, ...]) -> tuple[dict[int, type[Header]], Callab
     Cached, because every server with the same handlers uses the same.
     """
     headers = {code: REQUEST_HEADERS.get(Code(code), NoHeader) for code in codes}
-    union: Any = None
-    for code, header in headers.items():
-        shape = _shape(code, header)
-        union = shape if union is None else union | shape
-    return headers, _refuse if union is None else msgspec.json.Decoder(union, strict=False).decode
+    if not headers:
+        return headers, _refuse
+    union: Any = functools.reduce(operator.or_, (_shape(code, header) for code, header in headers.items()))
+    return headers, msgspec.json.Decoder(union, strict=False).decode

@@ -330,12 +330,11 @@ class MessageStore:
     def _commit_pending(self) -> OSError | None:
         """As :meth:`commit_pending`, but return the error instead of raising it, so that reads can go on."""
         writer = self._writer
-        touched = writer.touched
-        if not touched and not writer.has_chunks:
-            writer.end_turn()
-            if self._unconfirmed:
+        if writer.end_turn():
+            if self._unconfirmed is not None and self._unconfirmed.parts:
                 self._confirm()
             return None
+        touched = writer.touched
         try:
             writer.flush()
         except OSError as e:

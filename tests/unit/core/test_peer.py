@@ -91,6 +91,15 @@ def test_garbage_is_a_corrupt_frame(garbage: bytes) -> None:
         Peer().receive(garbage)
 
 
+def test_a_request_whose_answer_came_before_a_corrupt_frame_in_one_read_is_abandoned() -> None:
+    peer: Peer[str] = Peer()
+    stream = encode_command(answer(peer.add("answered"))) + encode_frame(b'z"code":0}')
+    peer.add("unanswered")
+    with pytest.raises(CorruptFrame):
+        peer.receive(stream)
+    assert peer.abandon() == ["answered", "unanswered"]
+
+
 def test_deadlines_expire_in_any_order_and_only_once() -> None:
     flight: InFlight[str] = InFlight()
     flight.add("late", 30.0)

@@ -33,15 +33,16 @@ class ConfirmOffset:
 
     :ivar end: end offset in the log of the last write that :meth:`take` has returned; before that, the parameter.
     :ivar timestamp: store timestamp (ms) of its newest message; before that, the parameter.
+    :ivar parts: the writes.
     """
 
     def __init__(self, end: int, timestamp: int) -> None:
         self.end = end
         self.timestamp = timestamp
-        self._parts: deque[Part] = deque()
+        self.parts: deque[Part] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._parts)
+        return bool(self.parts)
 
     def add(self, end: int, timestamp: int, touched: Iterable[ConsumeQueue]) -> None:
         """Add a write that ends at offset ``end`` of the log, and move the pending entries of ``touched`` into it."""
@@ -49,11 +50,11 @@ class ConfirmOffset:
         for queue in touched:
             entries.append(Entries(queue, queue.pending, queue.next_offset))
             queue.pending = []
-        self._parts.append(Part(end, timestamp, entries))
+        self.parts.append(Part(end, timestamp, entries))
 
     def take(self, flushed: int) -> list[Part]:
         """Remove and return the writes that end at offset ``flushed`` of the log or before."""
-        parts = self._parts
+        parts = self.parts
         taken = []
         while parts and parts[0].end <= flushed:
             taken.append(parts.popleft())

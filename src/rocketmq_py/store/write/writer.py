@@ -131,14 +131,14 @@ class Writer:
             now = self._now = self.last_timestamp = max(self._clock(), self.last_timestamp)
         return now
 
-    def end_turn(self) -> None:
-        """Take the time anew for what is appended next, though nothing was appended since :meth:`now`."""
+    def end_turn(self) -> bool:
+        """If nothing was appended since the last :meth:`flush`, return True, and take the time anew for what is
+        appended next.
+        """
+        if self.touched or self._chunks:
+            return False
         self._now = 0
-
-    @property
-    def has_chunks(self) -> bool:
-        """True if anything was appended since the last :meth:`flush`."""
-        return bool(self._chunks)
+        return True
 
     # -- appending
 
