@@ -413,8 +413,8 @@ async def test_the_parts_are_stopped_in_order(house: House, monkeypatch: pytest.
 
     parts = {
         "slave sync": s.slave_sync, "members": s.membership, "remote pops": s.pop.remote_fetcher,
-        "mappings": s.mapping_clean_up, "forwarder": s.forwarder, "acting": s.acting, "check": s.scrubber, "registration": s.registration,
-        "listener": house.broker._server, "replication": s.replication,
+        "mappings": s.mapping_clean_up, "forwarder": s.forwarder, "acting": s.acting, "check": s.scrubber,
+        "registration": s.registration, "listener": house.broker._server, "replication": s.replication,
     }  # fmt: skip
     note(house.broker._ticker, "stop", "jobs")
     for name, part in parts.items():
@@ -425,8 +425,8 @@ async def test_the_parts_are_stopped_in_order(house: House, monkeypatch: pytest.
     note(s, "close", "store")
     await house.broker.stop()
     assert order == [
-        "jobs", "slave sync", "members", "remote pops", "mappings", "forwarder", "acting", "check", "registration", "pulls",
-        "pops", "listener", "hand over", "replication", "store",
+        "jobs", "slave sync", "members", "remote pops", "mappings", "forwarder", "acting", "check", "registration",
+        "pulls", "pops", "listener", "hand over", "replication", "store",
     ]  # fmt: skip
 
 
