@@ -130,8 +130,8 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
 STARTED = ["services.open", "services.take_back", "server.start", "server.listen", "replication.start",
            "ticker.start", "registration.start", "membership.start"]  # fmt: skip
 STOPPED = ["ticker.stop", "slave_sync.stop", "membership.stop", "remote_fetcher.stop", "mapping_clean_up.stop",
-           "forwarder.stop", "acting.stop", "scrubber.stop", "registration.stop",
-           "pull_request_hold.release", "pop.release", "server.stop", "replication.hand_over", "replication.stop", "services.close"]  # fmt: skip
+           "forwarder.stop", "acting.stop", "scrubber.stop", "registration.stop", "pull_request_hold.release",
+           "pop.release", "server.stop", "replication.hand_over", "replication.stop", "services.close"]  # fmt: skip
 
 
 def test_a_broker_starts_and_stops_in_order(site: Site) -> None:

@@ -45,6 +45,7 @@ class World:
             physic_msg_timestamp=1, logics_msg_timestamp=2, index_msg_timestamp=3, end=4, save=lambda: self.say("point")
         )
         self.failing: set[str] = set()
+        self.keys_wait = False
         self.ticks: list[None] = []
         table = SimpleNamespace(
             by_key=dict(enumerate(self.queues)), with_tail=lambda: list(self.queues), take_dirty=lambda: [Path("/q")],
@@ -56,7 +57,9 @@ class World:
             StoreConfig(**settings),
             SimpleNamespace(sync=lambda paths: self.say(f"sync {paths[0]}")),
             self.log, table,
-            SimpleNamespace(take_dirty=lambda: [(file, "a"), (file, "b")], end_timestamp=70),
+            SimpleNamespace(
+                take_dirty=lambda: [(file, "a"), (file, "b")], end_timestamp=70, build=lambda: not self.keys_wait
+            ),
             self.checkpoint,
             SimpleNamespace(snapshot=lambda begin: f"ends from {begin}", save=self.say),
             self.flusher, 0,
@@ -163,6 +166,15 @@ def test_a_round_writes_a_hundred_queues_in_a_tick() -> None:
     assert counts == [(0, 100), (0, 200), (2, 201), (0, 201)]
     world.flush()
     assert world.times == (60_000, 60_000, 70, 60_010), "of the tick in which the round began"
+
+
+def test_a_round_waits_for_keys_that_wait_for_the_disk() -> None:
+    world = World(queues=3)
+    world.flusher.flushed_offset = world.log.end
+    world.keys_wait = True
+    assert [world.tick(now, end=70_010, timestamp=now) for now in range(60_000, 60_003)] == [0, 0, 0]
+    world.keys_wait = False
+    assert world.tick(60_003, end=70_010, timestamp=60_003) == 2
 
 
 def test_a_queue_that_cannot_be_written_is_tried_again() -> None:

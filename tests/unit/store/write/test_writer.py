@@ -408,7 +408,7 @@ def test_a_run_is_appended_behind_what_is_pending(stores):
     assert store.queue_entries("T", 1, 1, 9) == [(end, 10, 97), (end + 10, 10, 99)]
     assert store.message_at(end, 48) is not None
     assert stores.fs.read(store.layout.commit_log / f"{0:020d}")[end : end + 25] == b"r" * 25
-    assert store._index.query("T", "key", 9, 0, NOW) == [end]
+    assert store._index.search("T", "key", 9, 0, NOW, None).run(None) == [end]
     run = Run((1, b"r" * 5, [[end, 5, 1]], [], "more"))
     assert store.append_run(run, 0, kinds[:1], CLIENT, b"") == (1, "more")
     assert [queue.queue_id for queue in store._writer.touched] == [1], "once for each write"
