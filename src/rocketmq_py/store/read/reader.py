@@ -33,6 +33,10 @@ from rocketmq_py.wire.record import MIN_SIZE
 MAX_PULL_SIZE = 128 * 1024 * 1024
 _MIN_PULL_SIZE = 100
 _I32 = Struct(">i")
+_LARGEST_RECORD = 64 * 1024 * 1024
+"""The largest size that is believed at an offset that a client names. The offset may be inside a body, whose bytes may
+claim a record of a whole file; the largest request has 16 MiB by default.
+"""
 _SIZE_AND_MORE = 48
 _HEAD = 4096
 """Number of bytes that are loaded to learn the size of a record; most records have fewer."""
@@ -343,7 +347,7 @@ class Reader:
         for physical in cold:
             head = log.read(physical, 4)
             size = _I32.unpack(head)[0] if head else 0
-            if size > _HEAD and physical + size <= min(log.end, log.next_file(physical)):
+            if _HEAD < size <= _LARGEST_RECORD and physical + size <= min(log.end, log.next_file(physical)):
                 log.needs(physical, size, residency)
         residency.check()
 
@@ -467,6 +471,8 @@ class Reader:
         if size is None:
             head = self._log.read(physical, 4)
             size = _I32.unpack(head)[0] if head else 0
+            if size > _LARGEST_RECORD:
+                return None
         return self._log.read(physical, size) if size >= _SIZE_AND_MORE else None
 
     def record_of(self, queue: ConsumeQueue, offset: int) -> bytes | None:

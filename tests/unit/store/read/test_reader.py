@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.store import Boundary, GetStatus, StoreConfig
 from rocketmq_py.store.fs.residency import NotInMemory, Residency
+from rocketmq_py.store.read import reader
 from rocketmq_py.store.read.reader import MAX_PULL_SIZE, Reader, machine_memory
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import decode_records
@@ -576,3 +577,15 @@ def test_adjacent_records_are_one_part(stores):
         lambda residency: store._reader.get(queue, 58, 9, None, None, lambda _: True, residency=residency)
     )
     assert residency == [("log", at, size) for at, size, _ in done[58:60]], "this process wrote the others"
+
+
+def test_bytes_that_claim_a_very_large_record_are_not_copied(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may name an offset inside a body, whose bytes look like the size of a record of a whole file."""
+    monkeypatch.setattr(reader, "_LARGEST_RECORD", 500)
+    store = stores.open(WIDE)
+    sizes = {claimed: store.append(record(0, body=claimed.to_bytes(4, "big") + bytes(600))) for claimed in (500, 501)}
+    store.commit_pending()
+    for claimed, appended in sizes.items():
+        found = store.message_at(appended.physical_offset + 88)
+        assert (found is None) is (claimed > 500)
+        assert store.message_at(appended.physical_offset + 88, 501) is not None, "the size is that of a queue's entry"
