@@ -15,7 +15,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.pop.long_polling import ANY_QUEUE, Poll, PollKey, PollTable
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.pop import NotificationResponse, PopResponse
-from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic
 from rocketmq_py.protocol.pop_handle import RETRY_V2, retry_flag
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, Responder
@@ -119,6 +119,8 @@ class PopLongPollingService:
             records = partial(self._records, arrival)
             topic, queue_id = _polled_queue(arrival)
             self._wake(self.table.arrived(topic, queue_id, arrival.tags_codes, records))
+            for group, popped in _first_version_readings(arrival.topic):
+                self.messages_back(popped, group)
 
     def _records(self, arrival: Arrival) -> Iterator[bytes]:
         for physical, size in zip(arrival.entries[0::3], arrival.entries[1::3], strict=True):
@@ -247,3 +249,16 @@ def _polled_queue(arrival: Arrival) -> tuple[str, int]:
     if is_retry_topic(topic) and retry_flag(topic) == RETRY_V2:
         return topic.partition("+")[2], ANY_QUEUE
     return topic, arrival.queue_id
+
+
+def _first_version_readings(name: str) -> Iterator[tuple[str, str]]:
+    """Return each group and topic whose retry topic of version 1 may have a name: ``%RETRY%group_topic``.
+
+    Both may contain underscores. Names that are no such retry topic have none.
+    """
+    if not is_retry_topic(name) or retry_flag(name) == RETRY_V2:
+        return
+    rest = name.removeprefix(RETRY_PREFIX)
+    for at, character in enumerate(rest):
+        if character == "_" and 0 < at < len(rest) - 1:
+            yield rest[:at], rest[at + 1 :]

@@ -50,6 +50,7 @@ def victim(tmp_path: Path) -> Path:
 def test_no_topic_of_such_a_name_is_deleted(running: InProcess, client: Client, victim: Path, name: str) -> None:
     topic = name.format(victim=victim)
     assert client.ask(Code.SEND_MESSAGE_V2, send(), b"body").code == 0
+    running.services._config_thread.submit(len, "").result()  # it has written the new topic
     before = contents(victim.parent)
     answer = client.ask_task(Code.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic))
     assert answer.code == 29

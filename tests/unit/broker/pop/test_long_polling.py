@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.pop import long_polling
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import bodies, make_topic, popped, put, take
@@ -38,6 +39,20 @@ def test_one_pop_of_a_group_is_woken_and_wakes_the_next(running: InProcess, clie
     put(client, b"b", b"c")
     running.turn()
     assert [len(one.heard) for one in others] == [1, 1, 1]
+
+
+def test_a_message_of_the_group_s_retry_topic_wakes_its_pop_and_no_other(running: InProcess, client: Client) -> None:
+    """A name of version 1 can be read in several ways, since groups and topics may have underscores."""
+    names = ("t_a", "a", "%RETRY%g_t_a")
+    running.services.topics.put([TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1) for name in names])
+    pairs = [("g_t", "a"), ("g", "t_a"), ("g_t", "t_a"), ("g", "a")]
+    held = {pair: running.connect() for pair in pairs}
+    for (group, topic), one in held.items():
+        assert one.call(Code.POP_MESSAGE, pop(topic, consumer_group=group, **WAIT)) is None
+    put(client, b"back", topic="%RETRY%g_t_a")
+    running.turn()
+    heard = {pair: [bodies(popped(answer)) for answer in one.heard] for pair, one in held.items()}
+    assert heard == {("g_t", "a"): [[b"back"]], ("g", "t_a"): [[b"back"]], ("g_t", "t_a"): [], ("g", "a"): []}
 
 
 def test_filters_are_checked_before_a_pop_is_woken(running: InProcess, client: Client) -> None:
