@@ -256,19 +256,21 @@ def test_a_broker_can_switch_a_group_between_pop_and_pull(java: JavaPeer, side: 
         def queues() -> list[int]:
             return [queue.queue_id for queue in member.queues if queue.topic == topic]
 
+        def have(count: int) -> None:
+            # Offsets are committed from time to time: what was pulled last may be popped again. Nothing is left out.
+            inbox.until(lambda seen: {int(one.body) for one in seen} == set(range(count)))
+
         eventually(queues, lambda found: found == list(range(QUEUES)))
         send(producer, topic, 10)
-        inbox.wait(10)
+        have(10)
         admin.set_request_mode(name, topic, "POP")
         eventually(queues, lambda found: found == [-1])
         send(producer, topic, 10, 10)
-        inbox.wait(20)
+        have(20)
         admin.set_request_mode(name, topic, "PULL")
         eventually(queues, lambda found: found == list(range(QUEUES)))
         send(producer, topic, 10, 20)
-        seen = inbox.wait(30)
-    # Offsets are committed from time to time: what was pulled last may be popped again. Nothing is left out.
-    assert {int(one.body) for one in seen} == set(range(30))
+        have(30)
 
 
 def test_broker_assigned_queues_are_shared_by_members(java: JavaPeer, side: Side, producer: Producer) -> None:
