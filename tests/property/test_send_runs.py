@@ -203,7 +203,7 @@ class Pair:
         for (topic, number), queue in sorted(store._queues.by_key.items()):
             found.append((topic, number, queue.min_offset, queue.max_offset, queue.next_offset, bytes(queue.tail)))
         nodes = running.services._fs.nodes
-        return [*found, {path: bytes(node.content) for path, node in nodes.items() if "commitlog" in str(path)}]
+        return [*found, {path: bytes(node.content) for path, node in list(nodes.items()) if "commitlog" in str(path)}]
 
 
 def waiting(store: MessageStore) -> list[tuple[object, ...]]:

@@ -86,7 +86,7 @@ def test_delayed_bytes_arrive_later(proxy: TcpProxy) -> None:
         proxy.delay = 0.1
         began = time.monotonic()
         assert exchange(peer, b"later") == b"later"
-        assert time.monotonic() - began >= 0.2  # there and back
+        assert time.monotonic() - began >= 0.19  # there and back; loops round the time of a timer to milliseconds
 
 
 def test_a_limited_connection_is_slow_and_keeps_every_byte(proxy: TcpProxy) -> None:
