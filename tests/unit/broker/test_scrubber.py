@@ -99,7 +99,7 @@ def test_nothing_is_read_while_the_rate_is_0_and_it_may_be_set_later(bench: Benc
 
 def test_findings_are_in_the_runtime_table(bench: Bench, fs: ColdFileSystem, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        [log] = [node for path, node in fs.nodes.items() if path.parent.name == "commitlog"]
+        [log] = [node for path, node in list(fs.nodes.items()) if path.parent.name == "commitlog"]
         log.content[88] ^= 1  # the body
         for _ in range(6):
             await bench.tick()
