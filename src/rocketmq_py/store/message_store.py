@@ -38,7 +38,7 @@ from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
 from rocketmq_py.store.schedule import FlushSchedule, Readable
-from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig, delay_levels
+from rocketmq_py.store.settings import SYNC_FLUSH, StoreConfig
 from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.records import (
     Appended,
@@ -482,7 +482,7 @@ class MessageStore:
                 self._commit_pending()
             return self._whole_end()
 
-        return Scrub(self._commit_log, whole_end, find_queue, delay_levels(self.config.message_delay_level))
+        return Scrub(self._commit_log, whole_end, find_queue, self._reader.repair)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""

@@ -85,7 +85,7 @@ class Reader:
         self._log = log
         self._index = index
         memory = total_memory if total_memory is not None else machine_memory()
-        self._repair = EntryRepair(log, delay_levels(config.message_delay_level))
+        self.repair = EntryRepair(log, delay_levels(config.message_delay_level))
         self._near = memory * config.access_message_in_memory_max_ratio // 100
 
     # -- by offset
@@ -222,7 +222,7 @@ class Reader:
                 status = status if records else GetStatus.MESSAGE_WAS_REMOVING
                 continue
             if record is None or not fits(record, queue, following - 1):
-                record = self._repair.record(queue, following - 1)
+                record = self.repair.record(queue, following - 1)
             if record is None:
                 damaged.append(following - 1)
                 continue

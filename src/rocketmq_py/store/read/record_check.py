@@ -92,14 +92,18 @@ class EntryRepair:
                 offset, queue.queue_id, queue.topic,
             )  # fmt: skip
             return None
+        self.rewrite(queue, found)
+        return record
+
+    def rewrite(self, queue: ConsumeQueue, found: Found) -> None:
+        """Rewrite the wrong entry of a record and log it."""
         properties = dispatch_fields.parse(found.properties)
         code = dispatch_fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
-        queue.replace_entry(offset, found.physical_offset, found.size, code)
+        queue.replace_entry(found.queue_offset, found.physical_offset, found.size, code)
         _log.warning(
             "the consume queue entry of offset %d of queue %d of topic %s was wrong: rebuilt from the commit log",
-            offset, queue.queue_id, queue.topic,
+            found.queue_offset, queue.queue_id, queue.topic,
         )  # fmt: skip
-        return record
 
     def _remember(self, key: tuple[str, int, int]) -> None:
         self._known[key] = None

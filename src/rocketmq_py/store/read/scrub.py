@@ -17,7 +17,7 @@ from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Part, Residenc
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import SIZE_MAGIC, Found, LogScan, first_record
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
-from rocketmq_py.store.read.record_check import fits
+from rocketmq_py.store.read.record_check import EntryRepair, fits
 from rocketmq_py.wire.record import MAGIC_BLANK, MIN_SIZE
 
 _log = logging.getLogger(__name__)
@@ -48,14 +48,16 @@ class Scrub:
     :param whole_end: returns the offset after the last complete record that is written.
     :param find_queue: returns the consume queue of a topic and queue id, with all entries that can be read; None if
         there is none.
-    :param delays: milliseconds of the delay levels, level 1 first, for tags codes in the delay topic.
+    :param repair: rewrites wrong entries.
     """
 
-    def __init__(self, log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue, delays: list[int]) -> None:
+    def __init__(
+        self, log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue, repair: EntryRepair
+    ) -> None:
         self._log = log
         self._whole_end = whole_end
         self._find_queue = find_queue
-        self._delays = delays
+        self._repair = repair
         self._begin = self._end = 0
         self._part_bytes = PART_BYTES
         self._damaged_from: int | None = None
@@ -198,11 +200,5 @@ class Scrub:
         record = self._log.read(entry[0], entry[1])
         if record is not None and fits(record, queue, offset):
             return  # the topic was created again: this offset was given to a later record, too
-        properties = dispatch_fields.parse(found.properties)
-        code = dispatch_fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
-        queue.replace_entry(offset, found.physical_offset, found.size, code)
+        self._repair.rewrite(queue, found)
         self.counts = self.counts._replace(entries_rebuilt=self.counts.entries_rebuilt + 1)
-        _log.warning(
-            "the consume queue entry of offset %d of queue %d of topic %s was wrong: rebuilt from the commit log",
-            offset, queue.queue_id, queue.topic,
-        )  # fmt: skip

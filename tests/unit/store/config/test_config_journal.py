@@ -28,7 +28,7 @@ class Later(Executor):
         self.jobs: list[Callable[[], None]] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
+        future = self.new_future()
 
         def run() -> None:
             try:
@@ -38,6 +38,9 @@ class Later(Executor):
 
         self.jobs.append(run)
         return future
+
+    def new_future(self) -> Future[Any]:
+        return Future()
 
     def run(self) -> None:
         while self.jobs:
@@ -422,17 +425,8 @@ class Waited(Future[Any]):
 class OnDemand(Later):
     """Runs its jobs as soon as somebody waits for one of them."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future = Waited(self)
-
-        def run() -> None:
-            try:
-                future.set_result(fn(*args, **kwargs))
-            except OSError as e:
-                future.set_exception(e)
-
-        self.jobs.append(run)
-        return future
+    def new_future(self) -> Future[Any]:
+        return Waited(self)
 
 
 def rewriting(fs: MemoryFileSystem) -> tuple[Keeper, OnDemand]:
