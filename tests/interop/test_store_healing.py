@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from rocketmq_py.cli import main
 from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.interop.ours import OurServers
-from tests.interop.side import eventually
 from tests.interop.test_store_repair import COUNT, QUEUES, damage, served
 from tests.interop.test_store_survival import SIZES
 from tests.killing import send
+from tests.replicas import caught_up
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -66,8 +66,10 @@ def test_a_master_of_ours_is_healed_from_a_java_slave(java: JavaPeer, servers: O
     master = servers.serve(root, **SIZES)
     flags: dict[str, Any] = {"role": "SLAVE", "id": 1, "conf": SIZES}
     slave = java.broker(master.namesrv, store=tmp_path / "slave", port=free_port_block(), **flags)
-    asyncio.run(send(master.broker, range(COUNT), QUEUES))
-    eventually(lambda: asyncio.run(served(slave.address)), lambda found: found == wanted())
+    asyncio.run(send(master.broker, range(3), QUEUES))
+    asyncio.run(caught_up(master.namesrv))  # an empty Java slave begins with the last file that there is
+    asyncio.run(send(master.broker, range(3, COUNT), QUEUES))
+    asyncio.run(caught_up(master.namesrv))
     master.stop()
     heal(root, slave.address)
     again = servers.serve(root, **SIZES)
@@ -86,8 +88,9 @@ def test_a_java_master_is_healed_from_a_slave_of_ours(java: JavaPeer, servers: O
     slave = servers.serve(
         tmp_path / "slave", "--namesrv", namesrv, "--role", "SLAVE", "--id", "1", slaveSyncInterval=500, **SIZES
     )
+    asyncio.run(caught_up(namesrv))
     asyncio.run(send(master.address, range(3, COUNT), QUEUES))
-    eventually(lambda: asyncio.run(served(slave.broker)), lambda found: found == wanted())
+    asyncio.run(caught_up(namesrv))
     master.process.stop()
     heal(root, slave.broker)
     again = java.broker(namesrv, store=root, port=port, conf=SIZES)
