@@ -82,7 +82,9 @@ def verify(directory: Path, hash_slots: int | None, commit_log: Path | None, out
     help="storePathCommitLog, when the commit log is not in DIR/commitlog.",
 )
 @click.option("--apply", "is_applied", is_flag=True, help="Repair the store instead of only showing what is damaged.")
-@click.option("--from", "replica", metavar="HOST:PORT", help="Take lost records from this broker: a slave or the master.")
+@click.option(
+    "--from", "replica", metavar="HOST:PORT", help="Take lost records from this broker: a slave or the master."
+)
 @security_options
 @output_option
 def repair(

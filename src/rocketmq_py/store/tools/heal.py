@@ -48,19 +48,27 @@ class Replica:
         self._read = read
         self._expects = expects
 
-    def has_same(self, neighbours: Sequence[tuple[int, int]]) -> bool:
-        """Return whether the replica has one of these whole records of this log, so that it is a copy of it.
+    def same(self, neighbours: Sequence[tuple[int, int]]) -> list[int]:
+        """Return the offsets of those whole records of this log that the replica has, too: it is a copy of it.
 
         :param neighbours: offset and size of each.
         :raises StoreError: the replica has other records there.
         """
-        is_same = False
+        found = []
         for begin, size in neighbours:
-            piece = self._piece(begin, None)
-            if piece is not None and piece.data != self._log.read(begin, size):
+            piece, own = self._piece(begin, None), self._log.read(begin, size)
+            if piece is None or piece.found is None or own is None:
+                continue
+            checked = -len(piece.found.properties) or None  # no checksum covers properties: damage can begin there
+            if piece.data[:checked] != own[:checked]:
                 raise StoreError(f"the replica has another record at {begin} of the commit log: it is of another log")
-            is_same = is_same or piece is not None
-        return is_same
+            found.append(begin)
+        return found
+
+    def differs(self, begin: int, size: int) -> bool:
+        """Return whether the replica has a record with other properties than this log, where damage follows."""
+        piece = self._piece(begin, None)
+        return piece is not None and piece.data != self._log.read(begin, size)
 
     def pieces(self, begin: int, end: int | None, starts: Sequence[int] = ()) -> Iterator[Piece]:
         """Read the records from ``begin`` to ``end``; None reads on to the end of the replica's log.
@@ -75,11 +83,14 @@ class Replica:
             at = piece.end if piece is not None else min((start for start in starts if start > at), default=None)
 
     def _piece(self, at: int, end: int | None) -> Piece | None:
+        file_end = self._log.next_file(at)
         data = self._read(at) or b""
+        is_short = SIZE_MAGIC.size <= file_end - at < MIN_SIZE + SIZE_MAGIC.size
+        if is_short and (end is not None or self._read(file_end)):
+            data = SIZE_MAGIC.pack(file_end - at, MAGIC_BLANK)  # no record has room: brokers may not send the blank one
         if len(data) < SIZE_MAGIC.size:
             return None
         size, magic = SIZE_MAGIC.unpack_from(data)
-        file_end = self._log.next_file(at)
         if magic == MAGIC_BLANK:
             return Piece(at, file_end, data[: SIZE_MAGIC.size], None) if at + size == file_end else None
         if magic not in (MAGIC_V1, MAGIC_V2) or size < MIN_SIZE or size != len(data):

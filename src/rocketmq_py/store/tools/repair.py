@@ -1,9 +1,9 @@
 """Repair of a store on disk, of this broker or of Apache RocketMQ, so that either serves everything that is whole.
 
 What is damaged in the commit log is taken from a replica if one is given (``heal``). The rest is replaced by filler
-records, which no queue has, so that every broker can read from the first record to the last. Consume queues, index and checkpoint are rebuilt from the log. Every file that changes is
-first kept below ``replaced`` in the store, which is renamed to ``replaced-1`` and so on in the end. A repair that was
-interrupted continues when it is started again.
+records, which no queue has, so that every broker can read from the first record to the last. Consume queues, index and
+checkpoint are rebuilt from the log. Every file that changes is first kept below ``replaced`` in the store, which is
+renamed to ``replaced-1`` and so on in the end. A repair that was interrupted continues when it is started again.
 """
 
 from __future__ import annotations

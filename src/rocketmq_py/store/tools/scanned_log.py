@@ -97,14 +97,19 @@ class ScannedLog:
         walks: list[tuple[int, int | None]] = [(gap.begin, gap.end) for gap in gaps if gap.end <= self.end]
         healed: list[Part] = []
         for begin, end in [*walks, (self.end, None)]:
-            if replica.has_same(self._neighbours(begin)):
-                healed += parts(self._taken(replica.pieces(begin, end, starts)))
+            neighbours = self._neighbours(begin)
+            if not replica.same(neighbours):
+                continue
+            first = begin
+            if end is not None and neighbours[0][0] < begin and replica.differs(*neighbours[0]):
+                first = neighbours[0][0]  # the damage begins in its properties
+            healed += parts(self._taken(replica.pieces(first, end, starts), begin))
         self.end = max(self.end, *(part.end for part in healed), 0)
         return healed
 
-    def _taken(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    def _taken(self, pieces: Iterable[Piece], begin: int) -> Iterator[Piece]:
         for piece in pieces:
-            if piece.found is not None:
+            if piece.found is not None and piece.begin >= begin:  # others were whole
                 self._take(piece.found)
             yield piece
 

@@ -1,4 +1,4 @@
-"""Repair with the records of a replica: what it takes, what it refuses, and that the log is then byte for byte right."""
+"""Repair with the records of a replica: what it takes and refuses, and that every byte of the log is right then."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def repaired(stores: Stores, read: Read) -> Plan:
 
 @pytest.mark.parametrize("number", [0, 1, 3, 4])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_the_log_is_what_it_was(
-    stores: Stores, read: Read, damage: Callable[[Path], None], number: int
-) -> None:
+def test_the_log_is_what_it_was(stores: Stores, read: Read, damage: Callable[[Path], None], number: int) -> None:
     before = log(stores)
     damage(log_file(stores, number))
     plan = make_plan(stores.root, read=read)
@@ -124,6 +122,15 @@ def test_a_record_that_is_damaged_in_the_replica_is_not_taken(
     assert plan.healed == []
     assert [(one.first, one.last) for one in plan.lost] == [(15, 15)]
     assert served(stores) == [at for at in range(COUNT) if at != 15]
+
+
+def test_damage_that_begins_in_properties_is_healed(stores: Stores, done: list[Appended], read: Read) -> None:
+    """No checksum covers them: the record counts as whole, but the replica has another one."""
+    before = log(stores)
+    overwrite(log_file(stores, 1), done[16].physical_offset - FILE - 8, bytes(100))
+    plan = repaired(stores, read)
+    assert (plan.records, [part.begin for part in plan.healed]) == (COUNT, [done[15].physical_offset])
+    assert log(stores) == before
 
 
 def test_a_replica_with_another_log_is_refused(stores: Stores, read: Read, tmp_path: Path) -> None:
