@@ -188,7 +188,8 @@ def test_fillers_are_records_without_a_queue() -> None:
     (message,) = decode_records(filled)
     assert (message.topic, message.commit_log_offset, message.sys_flag) == ("RMQ_SYS_DAMAGED", 100, 0xC)
     assert message.body == bytes(200 - 91 - 15)
-    assert len(repair.filler(100, 206, 4096)) == 106, "the smallest one"
+    assert len(repair.filler(100, 206, 4096)) == 106, "the smallest one with the whole topic"
+    assert [len(repair.filler(100, 100 + size, 4096)) for size in (92, 99, 105)] == [92, 99, 105]
 
 
 def test_offsets_that_the_log_does_not_have() -> None:
