@@ -102,7 +102,7 @@ class Judge:
 def _places(options: argparse.Namespace) -> list[Place]:
     changed = changed_lines(ROOT, options.since) if options.since else None
     lines = frozenset((file, int(line)) for file, _, line in (name.rpartition(":") for name in options.lines))
-    wish = Wish(options.sample, options.only, changed, lines)
+    wish = Wish(options.sample, options.only, changed, lines, options.together)
     return choose(list(every_place(PACKAGE, equivalent(EQUIVALENT.read_text()))), wish, random.Random(options.seed))
 
 
@@ -118,6 +118,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--since", metavar="COMMIT", help="only lines that changed since the branch left this commit")
     parser.add_argument("--sample", type=int, default=25, help="faults for each package; with --since, in all of them")
+    parser.add_argument("--together", action="store_true", help="the sample is one of all packages, not of each")
     parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="of files: client store/log")
     parser.add_argument("--lines", nargs="+", default=[], metavar="FILE:LINE", help="every fault of these lines")
     parser.add_argument("--seed", type=int, default=1)
