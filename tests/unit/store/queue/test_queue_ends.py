@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -371,3 +372,10 @@ def test_without_a_file_nothing_is_known(stores):
 
 def test_a_file_that_is_missing_names_no_queues() -> None:
     assert QueueEndsFile(MemoryFileSystem(), Path("/store/ends")).load() == QueueEnds()
+
+
+@pytest.mark.parametrize("content", [b"00000000\n{}", b"%08x\n[]" % crc32(b"[]")])
+def test_a_file_that_cannot_be_used_names_no_queues(content: bytes) -> None:
+    fs = MemoryFileSystem()
+    fs.write(Path("/store/ends"), content)
+    assert QueueEndsFile(fs, Path("/store/ends")).load() == QueueEnds()
