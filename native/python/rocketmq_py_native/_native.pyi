@@ -51,6 +51,9 @@ def encode_messages(messages: list[tuple[int, bytes, dict[str, str]]], most: int
 def send_fields(
     numbers: tuple[int, int, int], properties: dict[str, str], more: tuple[bytes, bytes], most: int, /
 ) -> tuple[bytes, bytes] | None: ...
+def gather(
+    buffer: Any, base: int, entries: bytes, most: int, /
+) -> tuple[int, int, int, bytes | None] | None: ...
 def index_entries(
     hashes: list[int], physicals: list[int], timestamps: list[int], begin: int, previous: bytes, /
 ) -> bytes: ...
