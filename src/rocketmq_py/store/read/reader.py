@@ -173,6 +173,7 @@ class Reader:
             places_in_file = [at - base for at in starts]
             if not all_fit(buffer, places_in_file, sizes, queue, offset):
                 return None
+        body: bytes | memoryview
         if end - first != total:
             body = _joined(buffer, base, starts, sizes, total)
         else:
@@ -199,9 +200,8 @@ class Reader:
         found = gather(buffer, base, raw, most)
         if found is None:
             return None
-        count, begin, end, body = found
-        if body is None:
-            body = _part(buffer, begin, end, allow_view)
+        count, begin, end, copied = found
+        body = _part(buffer, begin, end, allow_view) if copied is None else copied
         return GetResult(GetStatus.FOUND, body, count, offset + count, queue.min_offset, queue.max_offset)
 
     def _chosen(
