@@ -3,8 +3,8 @@
 After a clean shutdown the end of the log is found from the queues. After a crash (there is an ``abort`` file) only what
 the checkpoint confirms is trusted; later entries are rebuilt from the log. If all queues or the index are missing, they
 are rebuilt from the whole log. If the file with the ends of the queues is lost, all queues are compared with the log,
-because nothing else tells which entries they must have. In each case the log is scanned to its last complete record and the rest is truncated.
-The rules are those of CommitLog.recoverNormally and recoverAbnormally.
+because nothing else tells which entries they must have. In each case the log is scanned to its last complete record and
+the rest is truncated. The rules are those of CommitLog.recoverNormally and recoverAbnormally.
 """
 
 from __future__ import annotations
