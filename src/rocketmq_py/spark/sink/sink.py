@@ -22,19 +22,19 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType, TimestampType
 
+from rocketmq_py.arrow.decode.arrays import Ints
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy
+from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
+from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter, check_columns
+from rocketmq_py.arrow.sink.sender import BatchSender
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import dlq_topic
 from rocketmq_py.spark.decision_store import stores
 from rocketmq_py.spark.decision_store.decisions import Decisions
-from rocketmq_py.spark.decode.arrays import Ints
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy
 from rocketmq_py.spark.options.write import Guarantee, WriteOptions
 from rocketmq_py.spark.runtime.workers import keep_imports
-from rocketmq_py.spark.sink.blocks import Block, BlockWriter
 from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
-from rocketmq_py.spark.sink.rows import RowStamp, RowWriter, check_columns
-from rocketmq_py.spark.sink.sender import BatchSender
-from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.ids import UniqueKeys
 
 try:  # PySpark 4.1 and later

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.options.offsets import Boundary, FromGroup, Times
+from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.spark.decode.bad_records import Mode
-from rocketmq_py.spark.options.offsets import Boundary, FromGroup, Times
 from rocketmq_py.spark.options.options import Use, check_options, read_options, write_options
-from rocketmq_py.spark.options.selection import Topics
 from rocketmq_py.tls import TlsOptions
 from rocketmq_py.wire.signing import Credentials
 

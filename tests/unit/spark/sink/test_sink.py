@@ -25,21 +25,21 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.options.security import Security
+from rocketmq_py.arrow.sink.rows import RowStamp
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.decode.bad_records import Mode
-from rocketmq_py.spark.options.security import Security
 from rocketmq_py.spark.options.write import Guarantee, WriteOptions
 from rocketmq_py.spark.sink import check_back, sink
-from rocketmq_py.spark.sink.rows import RowStamp
 from rocketmq_py.spark.sink.sink import PreparedTask, RowStreamWriter, TaskWriter, Written, check_schema, stream_writer
-from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.signing import Credentials
-from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.arrow.scripted import ScriptedPeer, answer, scripted
 from tests.unit.spark.sink.half_log import COMMIT, ROLLBACK, HalfLog
 
 TEXT_MAP = MapType(StringType(), StringType())

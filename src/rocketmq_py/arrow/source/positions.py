@@ -1,0 +1,31 @@
+"""Resolve the starting and ending positions of a read to offsets; module ``plan`` has the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_py.arrow.options.offsets import Bounds, FromGroup, Offsets, Position, Times
+from rocketmq_py.arrow.remoting.cluster import Cluster
+from rocketmq_py.arrow.remoting.queues import QueueRoutes
+from rocketmq_py.arrow.source.plan import resolve, resolve_committed, resolve_times
+from rocketmq_py.model import MessageQueue
+
+
+def locate(
+    position: Position, option: str, cluster: Cluster, queues: QueueRoutes, bounds: Mapping[MessageQueue, Bounds]
+) -> Offsets:
+    """Return the offset of every queue at ``position``; asks brokers for committed offsets and times.
+
+    :param option: the option that gave the position, for errors.
+    :param bounds: earliest and latest offset of each of ``queues``.
+    :raises ConfigError: the position does not fit these queues.
+    :raises RocketMQError: a broker does not respond.
+    """
+    if isinstance(position, FromGroup):
+        return resolve_committed(position.group, cluster.committed(position.group, queues), bounds)
+    if isinstance(position, Times):
+        wanted = dict.fromkeys(bounds, position.everywhere)
+        if position.by_queue is not None:
+            wanted = resolve(position.by_queue, bounds, f"{option}ByTimestamp")
+        return resolve_times(wanted, cluster.since(queues, wanted), bounds, or_latest=position.or_latest)
+    return resolve(position, bounds, option)
