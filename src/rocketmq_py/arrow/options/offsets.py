@@ -5,7 +5,7 @@ Its form is ``{topic: {broker: {queue: offset}}}``, with queue ids as strings be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -51,6 +51,8 @@ class FromGroup(NamedTuple):
 class Times(NamedTuple):
     """A position: the first message of each queue that was stored at or after a time, in ms since 1970.
 
+    A negative time is relative: so many milliseconds before the time at which the read is planned.
+
     :ivar everywhere: the time for all queues; ignored if ``by_queue`` is given.
     :ivar by_queue: the time for each queue; it must name every queue of the read. None: ``everywhere`` is used.
     :ivar or_latest: use the latest offset of a queue that has no such message, instead of failing.
@@ -91,6 +93,28 @@ def from_document(document: Any, least: int = Boundary.EARLIEST.number, *, empty
     if not offsets and not empty:
         raise ConfigError("no queue is named; expected is {topic: {broker: {queue: offset}}}")
     return offsets
+
+
+def moments_of_document(document: Any, moment: Callable[[str], int]) -> Offsets:
+    """Return the time of each queue in a document ``{topic: {broker: {queue: time}}}``.
+
+    :param moment: parses a time that is given as text, such as a relative one.
+    :raises ConfigError: the document has another form, or a time is illegal; the message names the wrong member.
+    """
+    numbers = {
+        topic: {
+            broker: {
+                queue: moment(time) if isinstance(time, str) else _offset(time, topic, broker, queue, 0)
+                for queue, time in _members(queues, f"broker {broker!r} of topic {topic!r}")
+            }
+            for broker, queues in _members(brokers, f"topic {topic!r}")
+        }
+        for topic, brokers in _members(document, "the document")
+    }
+    return from_document(numbers, _LONG_AGO)
+
+
+_LONG_AGO = -(1 << 62)
 
 
 def start_of_document(document: Any) -> Offsets | None:

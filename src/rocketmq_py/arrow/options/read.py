@@ -23,12 +23,14 @@ class ReadOptions(ClusterOptions):
 
     :ivar selection: exactly one of ``subscribe`` (topics, separated by commas), ``subscribePattern`` (a regular
         expression of Python that whole topic names match) and ``assign`` (JSON ``{topic: {broker: [queue, ...]}}``).
-    :ivar start: the first of these that is given: ``startingTimestamp`` (ms since 1970: messages stored then or later),
+    :ivar start: the first of these that is given: ``startingTimestamp`` (ms since 1970, or relative to
+        now as ``-10 minutes``: messages stored then or later),
         ``startingOffsetsByTimestamp`` (JSON, one for every queue), ``startingOffsets`` (``earliest``, ``latest``,
         ``group``, or JSON ``{topic: {broker: {queue: offset}}}`` naming every queue, where -2 is earliest and -1
         latest). Default: earliest for a batch read, latest for a stream. A stream uses it in its first run only; later
         runs start from the checkpoint. ``startingOffsetsByTimestampStrategy`` applies to queues without a message
-        stored at or after the time: ``error`` (default) fails, ``latest`` starts at the queue's end.
+        stored at or after the time: ``error`` (default) fails, ``latest`` (default for
+        relative times) starts at the queue's end.
     :ivar end: ``endingTimestamp``, ``endingOffsetsByTimestamp`` or ``endingOffsets``, with values as for ``start``,
         except that earliest and ``group`` are refused; offsets are exclusive. Batch read only. Default: latest.
     :ivar group: option ``groupId``: the consumer group under which messages are pulled. A stream commits the offsets of
@@ -105,11 +107,11 @@ READ: dict[str, Parse] = SHARED | {
     "subscribePattern": values.pattern,
     "assign": values.assignment,
     "startingOffsets": values.starting,
-    "startingTimestamp": values.milliseconds,
+    "startingTimestamp": values.moment,
     "startingOffsetsByTimestamp": values.times,
     "startingOffsetsByTimestampStrategy": values.or_latest,
     "endingOffsets": values.ending,
-    "endingTimestamp": values.milliseconds,
+    "endingTimestamp": values.moment,
     "endingOffsetsByTimestamp": values.times,
     "groupId": check_group,
     "failOnDataLoss": values.boolean,
@@ -177,7 +179,7 @@ def _resolve_selection(given: dict[str, Any], use: str) -> None:
 
 def _resolve_positions(given: dict[str, Any]) -> None:
     or_latest = given.pop("starting_offsets_by_timestamp_strategy", None)
-    start = _position(given, "starting", or_latest=bool(or_latest))
+    start = _position(given, "starting", or_latest=or_latest)
     end = _position(given, "ending", or_latest=True)
     if start == values.GROUP:
         if "group_id" not in given:
@@ -188,13 +190,16 @@ def _resolve_positions(given: dict[str, Any]) -> None:
     given.update({name: at for name, at in (("start", start), ("end", end)) if at is not None})
 
 
-def _position(given: dict[str, Any], prefix: str, *, or_latest: bool) -> Any:
+def _position(given: dict[str, Any], prefix: str, *, or_latest: bool | None) -> Any:
     everywhere = given.pop(f"{prefix}_timestamp", None)
     by_queue = given.pop(f"{prefix}_offsets_by_timestamp", None)
     offsets = given.pop(f"{prefix}_offsets", None)
-    if everywhere is not None:
-        return Times(everywhere, None, or_latest)
-    return offsets if by_queue is None else Times(0, by_queue, or_latest)
+    if everywhere is None and by_queue is None:
+        return offsets
+    times = [everywhere] if everywhere is not None else by_queue.values()
+    if or_latest is None:  # a queue in which nothing was stored lately is no mistake
+        or_latest = all(time < 0 for time in times)
+    return Times(everywhere, None, or_latest) if everywhere is not None else Times(0, by_queue, or_latest)
 
 
 def _resolve_dead_letters(given: dict[str, Any]) -> None:

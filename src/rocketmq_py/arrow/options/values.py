@@ -9,7 +9,7 @@ from typing import Any
 
 from rocketmq_py.arrow.decode.bad_records import Mode
 from rocketmq_py.arrow.fetched import DecoderChoice
-from rocketmq_py.arrow.options.offsets import Boundary, Offsets, from_document, queues_of_document
+from rocketmq_py.arrow.options.offsets import Boundary, Offsets, from_document, moments_of_document, queues_of_document
 from rocketmq_py.arrow.options.selection import Assigned, Matching, Topics
 from rocketmq_py.errors import BadHeader, ConfigError, shortened
 from rocketmq_py.model import MessageQueue
@@ -54,6 +54,29 @@ def milliseconds(text: str) -> int:
     if int(text) in _SECONDS_OF_OUR_TIME:
         raise ConfigError("these are seconds, milliseconds since 1970 are expected")
     return int(text)
+
+
+_SPAN_UNITS = {
+    **dict.fromkeys(("s", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+
+
+def moment(text: str) -> int:
+    """Parse a time: milliseconds since 1970, or a time span before now such as ``-10 minutes``.
+
+    Returns the milliseconds; for a time span, the negative number of milliseconds, as :class:`Times` has it.
+    """
+    if not text.strip().startswith("-"):
+        return milliseconds(text)
+    found = re.fullmatch(r"-\s*([0-9]+)\s*([a-z]+)", text.strip().lower())
+    unit = _SPAN_UNITS.get(found[2]) if found else None
+    if found is None or unit is None or not int(found[1]):
+        raise ConfigError("milliseconds since 1970 or a time span before now are expected, as -30 seconds, -10 minutes,"
+                          " -2 hours or -1 day")  # fmt: skip
+    return -int(found[1]) * unit
 
 
 def words(text: str) -> str:
@@ -134,8 +157,9 @@ def ending(text: str) -> Boundary | Offsets:
 
 
 def times(text: str) -> dict[MessageQueue, int]:
-    """Parse a time for each queue, as JSON ``{topic: {broker: {queue: ms since 1970}}}``."""
-    return from_document(_json(text, "JSON {topic: {broker: {queue: milliseconds since 1970}}}"), 0)
+    """Parse a time for each queue, as JSON ``{topic: {broker: {queue: time}}}``, with times as of :func:`moment`."""
+    document = _json(text, "JSON {topic: {broker: {queue: milliseconds since 1970}}}")
+    return moments_of_document(document, moment)
 
 
 def or_latest(text: str) -> bool:

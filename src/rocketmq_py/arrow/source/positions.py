@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from rocketmq_py.arrow.options.offsets import Bounds, FromGroup, Offsets, Position, Times
@@ -24,8 +25,15 @@ def locate(
     if isinstance(position, FromGroup):
         return resolve_committed(position.group, cluster.committed(position.group, queues), bounds)
     if isinstance(position, Times):
-        wanted = dict.fromkeys(bounds, position.everywhere)
+        now = int(time.time() * 1000)
+        wanted = dict.fromkeys(bounds, absolute(position.everywhere, now))
         if position.by_queue is not None:
-            wanted = resolve(position.by_queue, bounds, f"{option}ByTimestamp")
+            by_queue = {queue: absolute(moment, now) for queue, moment in position.by_queue.items()}
+            wanted = resolve(by_queue, bounds, f"{option}ByTimestamp")
         return resolve_times(wanted, cluster.since(queues, wanted), bounds, or_latest=position.or_latest)
     return resolve(position, bounds, option)
+
+
+def absolute(moment: int, now: int) -> int:
+    """Return a time of :class:`Times` in ms since 1970, not before 1970: a negative one is relative to ``now``."""
+    return moment if moment >= 0 else max(now + moment, 0)

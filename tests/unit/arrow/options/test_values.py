@@ -165,3 +165,11 @@ def test_documents_of_offsets() -> None:
     ):
         with pytest.raises(ConfigError, match=told):
             offsets.from_document(document, least)
+
+
+def test_times_before_now_are_negative_milliseconds() -> None:
+    texts = ("-10 minutes", "-1 day", "- 2h", "-30 S", "17", "-10", "-0 minutes", "-1 week", "-1 ms", "- minutes")
+    assert parsed(values.moment, *texts) == [-600_000, -86_400_000, -7_200_000, -30_000, 17, *[None] * 5]
+    assert parsed(values.times, '{"t": {"b": {"0": "-1 minute"}}}', '{"t": {"b": {"0": "soon"}}}') == [
+        {QUEUE: -60_000}, None,
+    ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Which brokers are asked for the offsets of a position, and for which queues."""
 
 from rocketmq_py.arrow.options.offsets import Bounds, FromGroup, Times
+from rocketmq_py.arrow.source import positions
 from rocketmq_py.arrow.source.positions import locate
 from rocketmq_py.model import MessageQueue
 
@@ -44,3 +45,11 @@ def test_times_by_queue_are_asked_of_each():
     times = Times(0, {FIRST: 7, SECOND: 8}, or_latest=True)
     assert locate(times, "starting", cluster, "routes", BOUNDS) == {FIRST: 4, SECOND: 1}
     assert cluster.asked == [("routes", {FIRST: 7, SECOND: 8})]
+
+
+def test_relative_times_count_back_from_now(monkeypatch):
+    monkeypatch.setattr(positions.time, "time", lambda: 1000.0)
+    cluster = Cluster({FIRST: 4, SECOND: 1})
+    locate(Times(0, {FIRST: -400_000, SECOND: -2_000_000}, or_latest=True), "starting", cluster, "routes", BOUNDS)
+    locate(Times(-1000, None, or_latest=True), "starting", cluster, "routes", BOUNDS)
+    assert [asked for _, asked in cluster.asked] == [{FIRST: 600_000, SECOND: 0}, {FIRST: 999_000, SECOND: 999_000}]
