@@ -202,9 +202,10 @@ class BlockWriter:
         stem, keys = self._unique_keys(count)
         first = self._rows.count
         before = f"{Property.UNIQUE_KEY}\x01{stem}".encode()
-        between = b"\x02" + encode_properties(self._rows.stamp) + f"{ROW_KEY}\x01{self._rows.partition}-".encode()
-        parts: list[bytes | Chars] = [before, hexadecimals(keys), between]
-        parts += [decimals(np.arange(first, first + count), ROW_KEY_DIGITS), b"\x02"]
+        parts: list[bytes | Chars] = [before, hexadecimals(keys), b"\x02" + encode_properties(self._rows.stamp)]
+        if self._rows.names_rows:
+            parts += [f"{ROW_KEY}\x01{self._rows.partition}-".encode()]
+            parts += [decimals(np.arange(first, first + count), ROW_KEY_DIGITS), b"\x02"]
         widths = [len(part) if isinstance(part, bytes) else part.shape[1] for part in parts]
         matrix, at = np.empty((count, sum(widths)), np.uint8), 0
         for part, width in zip(parts, widths, strict=True):

@@ -58,12 +58,14 @@ class RowStamp(NamedTuple):
     :ivar batch_id: the micro-batch; None in a batch write.
     :ivar partition: number of the Spark partition.
     :ivar extra: further properties of every row.
+    :ivar is_written: whether messages have these properties and the row's key; false outside of Spark.
     """
 
     query_id: str
     batch_id: str | None
     partition: int
     extra: Mapping[str, str] = MappingProxyType({})
+    is_written: bool = True
 
     @property
     def properties(self) -> dict[str, str]:
@@ -81,6 +83,7 @@ class RowWriter:
     :param unique_key: returns a new unique key (client message id).
     :ivar stamp: properties of every message.
     :ivar partition: number of the Spark partition.
+    :ivar names_rows: whether each message has the key of its row as a property.
     :ivar count: number of rows encoded until now, which is also the number of the next row.
     """
 
@@ -90,7 +93,8 @@ class RowWriter:
         self._at = {name: columns.index(name) if name in columns else None for name in COLUMNS}
         self._topic = topic
         self._unique_key = unique_key
-        self.stamp = {Property.WAIT_STORE: "true", **stamp.properties}
+        self.stamp = {Property.WAIT_STORE: "true", **(stamp.properties if stamp.is_written else {})}
+        self.names_rows = stamp.is_written
         self.partition = stamp.partition
         self.count = 0
 
@@ -166,7 +170,8 @@ class RowWriter:
                 properties[name] = _plain(name, value)
         properties[Property.UNIQUE_KEY] = unique_key
         properties.update(self.stamp)
-        properties[ROW_KEY] = row_key
+        if self.names_rows:
+            properties[ROW_KEY] = row_key
         properties.update(delay)
         raw = encode_properties(properties)
         if len(raw) > MAX_PROPERTIES:

@@ -33,6 +33,21 @@ class Pruning:
     offsets: tuple[int, int] = (0, _BEYOND)
     times: tuple[int, int] = (0, _BEYOND)
 
+    def add(self, column: str, name: str, value: Any) -> None:
+        """Add a condition, which all rows must meet in addition; one that is not supported changes nothing.
+
+        :param name: name of PySpark's filter class, such as ``EqualTo``, ``In`` or ``GreaterThan``.
+        """
+        if column in _SETS and name in (*_EQUAL, "In"):
+            values = frozenset(value if name == "In" else (value,))
+            self.among[column] = self.among.get(column, values) & values
+        elif column == "queueOffset" and type(value) is int:
+            self.offsets = _within(self.offsets, name, value, value)
+        elif column == "storeTimestamp" and isinstance(value, datetime) and value.tzinfo is not None:
+            exact = (value - _EPOCH) / timedelta(milliseconds=1)
+            low = (value - _EPOCH) // timedelta(milliseconds=1)
+            self.times = _within(self.times, name, low, low if exact == low else low + 1)
+
     def wants(self, queue: MessageQueue) -> bool:
         """Return True if the filters allow rows of ``queue``."""
         values = {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
@@ -73,17 +88,7 @@ def prune(conditions: Iterable[Any]) -> Pruning:
     pruning = Pruning()
     for condition in conditions:
         column = ".".join(getattr(condition, "attribute", ()))
-        name = type(condition).__name__
-        value: Any = getattr(condition, "value", None)
-        if column in _SETS and name in (*_EQUAL, "In"):
-            values = frozenset(value if name == "In" else (value,))
-            pruning.among[column] = pruning.among.get(column, values) & values
-        elif column == "queueOffset" and type(value) is int:
-            pruning.offsets = _within(pruning.offsets, name, value, value)
-        elif column == "storeTimestamp" and isinstance(value, datetime) and value.tzinfo is not None:
-            exact = (value - _EPOCH) / timedelta(milliseconds=1)
-            low = (value - _EPOCH) // timedelta(milliseconds=1)
-            pruning.times = _within(pruning.times, name, low, low if exact == low else low + 1)
+        pruning.add(column, type(condition).__name__, getattr(condition, "value", None))
     return pruning
 
 
