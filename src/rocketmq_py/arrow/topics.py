@@ -23,7 +23,7 @@ from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange
 from rocketmq_py.arrow.source.planning import cluster_of, plan_read
 from rocketmq_py.arrow.source.pruning import Pruning
 from rocketmq_py.arrow.source.reading import read_ranges
-from rocketmq_py.client.name_servers import name_servers
+from rocketmq_py.client.name_servers import name_server_addresses
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.names import check_topic
@@ -155,7 +155,7 @@ def read_options(topic: str | Sequence[str] | re.Pattern[str], settings: ReadSet
         raise ConfigError("mode=DLQ is for Spark: read with mode PERMISSIVE and column _corrupt_reason")
     start, end = place("start", settings.get("start")), place("end", settings.get("end"))
     return ReadOptions(
-        namesrv=tuple(name_servers(settings.get("namesrv"))),
+        namesrv=tuple(name_server_addresses(settings.get("namesrv"))),
         selection=_selection(topic),
         start=start,
         end=Boundary.LATEST if end is None else end,

@@ -15,7 +15,7 @@ from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter, check_columns
 from rocketmq_py.arrow.sink.sender import BatchSender
 from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.arrow.sink.task_keys import TaskKeys
-from rocketmq_py.client.name_servers import name_servers
+from rocketmq_py.client.name_servers import name_server_addresses
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic
 from rocketmq_py.tls import Tls, client_context
@@ -65,7 +65,7 @@ def write(
     check_columns(names, check_topic(topic) if topic is not None else None)
     kinds = _kinds(stream.schema)
     settings = SendSettings(
-        namesrv=tuple(name_servers(namesrv)), producer_group=check_group(group), timeout=timeout, retries=retries,
+        namesrv=tuple(name_server_addresses(namesrv)), producer_group=check_group(group), timeout=timeout, retries=retries,
         in_flight=4, max_batch_bytes=256 * 1024,
         security=Security(tls=client_context(tls), credentials=credentials),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rules for the unit tests of Spark's parts: retries do not wait."""
+"""Rules for the unit tests of reads and writes: retries do not wait."""
 
 from __future__ import annotations
 
