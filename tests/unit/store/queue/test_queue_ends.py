@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -10,11 +12,12 @@ import pytest
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.queue import queue_table
-from rocketmq_py.store.queue.queue_ends import QueueEndsFile
+from rocketmq_py.store.queue.queue_ends import QueueEnds, QueueEndsFile
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.store.helpers import SMALL, Stores, fill, flush, numbers, read_queue, record
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 COUNT = 50
 """Messages of each queue: three files of 20 entries."""
@@ -365,3 +368,14 @@ def test_verify_notes_lost_offsets(disk_stores):
 def test_without_a_file_nothing_is_known(stores):
     ends = QueueEndsFile(stores.fs, stores.root / "queueends").load()
     assert (ends.log_begin, ends.file_size, ends.batch_file_size, ends.queues) == (-1, 0, 0, [])
+
+
+def test_a_file_that_is_missing_names_no_queues() -> None:
+    assert QueueEndsFile(MemoryFileSystem(), Path("/store/ends")).load() == QueueEnds()
+
+
+@pytest.mark.parametrize("content", [b"00000000\n{}", b"%08x\n[]" % crc32(b"[]")])
+def test_a_file_that_cannot_be_used_names_no_queues(content: bytes) -> None:
+    fs = MemoryFileSystem()
+    fs.write(Path("/store/ends"), content)
+    assert QueueEndsFile(fs, Path("/store/ends")).load() == QueueEnds()
