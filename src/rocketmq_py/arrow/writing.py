@@ -65,7 +65,8 @@ def write(
     check_columns(names, check_topic(topic) if topic is not None else None)
     kinds = _kinds(stream.schema)
     settings = SendSettings(
-        namesrv=tuple(name_server_addresses(namesrv)), producer_group=check_group(group), timeout=timeout, retries=retries,
+        namesrv=tuple(name_server_addresses(namesrv)), producer_group=check_group(group),
+        timeout=timeout, retries=retries,
         in_flight=4, max_batch_bytes=256 * 1024,
         security=Security(tls=client_context(tls), credentials=credentials),
     )  # fmt: skip
