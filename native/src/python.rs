@@ -90,7 +90,7 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
 /// Decode the records with queue offsets from ``start`` to before ``stop`` to the buffers of Arrow columns.
 ///
 /// :param bodies: the bodies of pull responses of one queue, in order.
-/// :param columns: names of columns, of those in rocketmq_py.spark.decode.COLUMNS.
+/// :param columns: names of columns, of those in rocketmq_py.arrow.decode.COLUMNS.
 /// :param check_crc: whether to refuse records whose bodies do not have their stored checksums.
 /// :returns: the number of rows and a tuple of the columns. A column of numbers is the bytes of the values in native
 ///     byte order, with times in microseconds. ``body``, ``tags``, ``keys`` and ``msgId`` are the validity bits of the

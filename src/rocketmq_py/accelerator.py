@@ -137,7 +137,7 @@ class Accelerator(Protocol):
 
         :param bodies: bodies of pull responses of one queue, in order.
         :param start: queue offset of the first record wanted. :param stop: queue offset after the last one.
-        :param columns: names of columns, of those in ``rocketmq_py.spark.decode``.
+        :param columns: names of columns, of those in ``rocketmq_py.arrow.decode``.
         :param check_crc: whether to compare each body with its stored checksum.
         :returns: number of rows and the buffers of each column. None for records that the Python code must decode:
             compressed bodies, inner batches, several topics, text that is not UTF-8, inconsistent lengths, wrong
