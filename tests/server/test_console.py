@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -163,6 +164,53 @@ def test_a_reset_does_what_its_preview_said_and_refuses_when_offsets_moved(rocke
     browse(rocketmq.namesrv, work)
     with Admin(rocketmq.namesrv) as admin:
         assert admin.group_offset(group, queue) == 0
+
+
+HOSTILE = """<img src=x onerror=alert(1)>"'><script>alert(2)</script>{{7*7}}"""
+
+
+def test_names_and_properties_are_shown_as_text(rocketmq: Cluster) -> None:
+    topic = fill(rocketmq, 1, keys="<b>k</b>", tags="<i>t</i>", properties={"<u>p</u>": HOSTILE})
+    hostile = quote(HOSTILE, safe="")
+
+    async def work(browser: httpx.AsyncClient) -> None:
+        listed = f"/topics/{topic}/messages"
+        for path in (
+            listed, f"{listed}/broker-a/0/0", f"{listed}?key={hostile}", f"{listed}?tags={hostile}",
+            f"/topics/{hostile}", f"/topics/{hostile}/messages", f"/topics?q={hostile}", f"/topics?kind={hostile}",
+            f"/groups/{hostile}", f"/groups/{hostile}/dead", f"/groups/{hostile}/reset?topic={topic}",
+            f"/groups?q={hostile}", f"/groups?sort={hostile}", f"/search?q={hostile}", f"/messages/{hostile}",
+            f"/groups/g/dead/resend?pick={hostile}", f"/?lang={hostile}", f"/?{hostile}={hostile}",
+        ):  # fmt: skip
+            page = await browser.get(path, headers={"accept": "text/html"})
+            assert page.headers["content-type"].startswith(("text/html", "text/plain")), path
+            assert page.headers["x-content-type-options"] == "nosniff"
+            if page.headers["content-type"].startswith("text/html"):
+                for tag in ("<img", "<script>", "<b>", "<i>", "<u>"):
+                    assert tag not in page.text.replace(topic, ""), (path, tag)
+        message = (await browser.get(f"{listed}/broker-a/0/0")).text
+        assert "{{7*7}}" in message
+        assert "&lt;u&gt;p&lt;/u&gt;" in message
+        assert "&lt;img src=x onerror=alert(1)&gt;" in message
+
+    browse(rocketmq.namesrv, work)
+
+
+@pytest.mark.parametrize(("site", "status"), [("same-origin", 200), ("none", 200), ("same-site", 403),
+                                              ("cross-site", 403), ("", 403)])  # fmt: skip
+def test_a_change_from_a_page_of_another_site_is_refused(rocketmq: Cluster, site: str, status: int) -> None:
+    topic = fill(rocketmq, 0)
+    group = dead_letter(rocketmq, topic)
+
+    async def work(browser: httpx.AsyncClient) -> None:
+        url = f"/groups/{group}/dead/resend"
+        preview = await browser.get(url, params={"pick": "broker-a:0:0"}, headers={"sec-fetch-site": "cross-site"})
+        form = {"pick": "broker-a:0:0", "csrf": token_in(preview)}
+        assert (await browser.post(url, data=form, headers={"sec-fetch-site": site})).status_code == status
+        sent = (await browser.get(f"/topics/{topic}/messages", headers=JSON)).json()["messages"]
+        assert len(sent) == (status == 200)
+
+    browse(rocketmq.namesrv, work)
 
 
 def test_read_only_does_not_mount_what_changes(rocketmq: Cluster) -> None:

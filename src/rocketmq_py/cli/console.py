@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ def command(
     except ModuleNotFoundError as e:
         raise CommandFailure(f"the console needs {e.name}: pip install 'rocketmq-py[console]'", Status.USAGE) from e
     from rocketmq_py.cli.server.settings import ready
+    from rocketmq_py.server.runner import run
 
     check_bind(host, insecure=insecure)
 
@@ -49,11 +49,11 @@ def command(
             credentials=target.credentials,
         )  # fmt: skip
 
-    async def run() -> None:
+    async def main() -> None:
         await serve(
             connect(), host=host, port=port, read_only=read_only, hosts=hosts,
             on_ready=lambda address: ready(console=address),
             until=(lambda: end_of_input(sys.stdin)) if supervised else None,
         )  # fmt: skip
 
-    asyncio.run(run())
+    run(main())

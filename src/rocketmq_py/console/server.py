@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import uvicorn
 
 from rocketmq_py.console.app import create_app
 from rocketmq_py.console.connection import Connection
 from rocketmq_py.console.state import Console
+from rocketmq_py.errors import ConfigError
 
 _MOST_CONNECTIONS = 128
 
@@ -26,35 +27,48 @@ async def serve(
     on_ready: Callable[[str], None],
     until: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Serve the console until the process is interrupted.
+    """Serve the console until it is cancelled; requests that are being answered are finished.
 
     :param port: 0 picks a free one.
     :param hosts: further names under which it is served.
     :param on_ready: called with its address, ``http://HOST:PORT``, when it accepts connections.
     :param until: also end when this does.
-    :raises OSError: the port cannot be used.
+    :raises ConfigError: the port cannot be used.
     """
     app = create_app(Console(connection, read_only=read_only), (host, *hosts))
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", timeout_keep_alive=10,
         limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=5, proxy_headers=False, ws="none",
     )  # fmt: skip
-    with socket.create_server((host, port), family=family) as listening:
-        server = uvicorn.Server(config)
+    with _listen(host, port) as listening:
+        server = _Server(config)
         at = f"[{host}]" if ":" in host else host
         on_ready(f"http://{at}:{listening.getsockname()[1]}")
-        ending = asyncio.ensure_future(_end(server, until)) if until is not None else None
+        serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+        ending = asyncio.ensure_future(_ended(until))
         try:
-            await server.serve(sockets=[listening])
+            await asyncio.wait((serving, ending), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if ending is not None:
-                ending.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await ending
+            ending.cancel()
+            server.should_exit = True
+            await serving
             await connection.close()
 
 
-async def _end(server: uvicorn.Server, until: Callable[[], Awaitable[None]]) -> None:
-    await until()
-    server.should_exit = True
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as e:
+        raise ConfigError(f"cannot listen on {host}:{port}: {e.strerror}") from e
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the runner of the process: uvicorn raises them again, which ends it with their status."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _ended(until: Callable[[], Awaitable[None]] | None) -> None:
+    await (until() if until is not None else asyncio.Event().wait())
