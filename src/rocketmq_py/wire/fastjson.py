@@ -29,6 +29,9 @@ _PRETTY_KEY = re.compile(rb"\n(\t+)(-?\d+):")
 """A bare integer key in PrettyFormat, at the begin of a line: no string of JSON has a line break."""
 _COMPACT_KEY = re.compile(rb"([{,])(-?\d+):")
 """A bare integer key in compact JSON. In a string it may stand, too: quoted there, it makes the text invalid."""
+_OBJECT_KEY = re.compile(rb'\{(?:"\w++":(?:"[^"\\]*+"|-?\d++),?)++\}:')
+"""A key that is an object of strings and integers, in compact JSON: never in a string, where '{"' is not followed by a
+letter."""
 _CHUNK = 64 * 1024
 _SCALAR = re.compile(r"[^\s,:{}\[\]\"'/]+")
 _MAX_DEPTH = 64
@@ -66,11 +69,11 @@ def loads_in_steps(data: bytes | str) -> Generator[None, None, Any]:
 
 
 def _parts(data: bytes) -> Iterator[bytes]:
-    """Split a text before line breaks or closing braces, which a bare key does not contain."""
+    """Split a text before line breaks or after objects that are no keys: not within a bare key or an object as key."""
     begin = 0
     while len(data) - begin > _CHUNK:
-        end = max(data.rfind(b"\n", begin + 1, begin + _CHUNK), data.rfind(b"}", begin + 1, begin + _CHUNK))
-        if end < 0:
+        end = max(data.rfind(b"\n", begin + 1, begin + _CHUNK), data.rfind(b"},", begin, begin + _CHUNK) + 1)
+        if end <= begin:
             break
         yield data[begin:end]
         begin = end
@@ -78,13 +81,19 @@ def _parts(data: bytes) -> Iterator[bytes]:
 
 
 def _quoted(data: bytes) -> bytes:
-    """Quote the integer keys of a text in PrettyFormat or in compact JSON, which makes it strict.
+    """Quote the keys of a text in PrettyFormat or in compact JSON that are integers or objects, which makes it strict.
 
     The reader of the dialect takes long.
     """
     if _PRETTY_KEY.search(data):
         return _PRETTY_KEY.sub(rb'\n\1"\2":', data)
+    if b"}:" in data:
+        data = _OBJECT_KEY.sub(_quoted_object, data)
     return _COMPACT_KEY.sub(rb'\1"\2":', data)
+
+
+def _quoted_object(found: re.Match[bytes]) -> bytes:
+    return _encode(_encode(_decode(found[0][:-1])).decode()) + b":"
 
 
 def is_strict(data: bytes) -> bool:

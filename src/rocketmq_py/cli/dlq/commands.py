@@ -15,13 +15,14 @@ import click
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
 from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.dlq.resend import resend
-from rocketmq_py.cli.dlq.source import dead_letters, origin_of, resent_to
+from rocketmq_py.cli.dlq.source import dead_letters
 from rocketmq_py.cli.message.rows import body_option, in_short, message_row
 from rocketmq_py.cli.output.failures import CommandFailure
 from rocketmq_py.cli.output.files import replaced
 from rocketmq_py.cli.output.prompts import progress
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.output.times import Time, show_time
+from rocketmq_py.client.dead_letters import origin_of, resent_to
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.names import DLQ_PREFIX, dlq_topic
 

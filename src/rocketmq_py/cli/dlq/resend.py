@@ -16,22 +16,27 @@ import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, with_admin
 from rocketmq_py.cli.dlq.resend_lock import ResendLock
-from rocketmq_py.cli.dlq.source import dead_letters, mark_resent, origin_of, resent_to
+from rocketmq_py.cli.dlq.source import dead_letters
 from rocketmq_py.cli.group.lookup import existing_group
-from rocketmq_py.cli.message.rows import own_properties
 from rocketmq_py.cli.output.failures import CommandFailure, missing, status_of
 from rocketmq_py.cli.output.prompts import confirm, progress, yes_option
 from rocketmq_py.cli.output.tables import Row, echo_rows, output_option
-from rocketmq_py.properties import Property
-from rocketmq_py.protocol.names import dlq_topic, retry_topic
+from rocketmq_py.client.dead_letters import (
+    GROUP,
+    TOPIC,
+    mark_resent,
+    message_to_resend,
+    origin_of,
+    receiving_topic,
+    resent_to,
+)
+from rocketmq_py.protocol.names import dlq_topic
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
     from rocketmq_py.client.producer.producer import Producer
     from rocketmq_py.errors import RocketMQError
     from rocketmq_py.model import Message, MessageExt, MessageQueue
-
-TOPIC, GROUP = "topic", "group"
 
 OffsetRanges = dict["MessageQueue", tuple[int, int]]
 """First offset and exclusive end of the dead letters to send, by queue."""
@@ -117,30 +122,9 @@ def plan_rows(plan: ResendPlan, group: str, receiver: str) -> list[Row]:
     :param receiver: ``topic`` to send to the original topic, ``group`` to send to the retry topic of ``group``.
     """
     return [
-        {"origin": origin, "to": retry_topic(group) if receiver == GROUP else origin, "messages": count}
+        {"origin": origin, "to": receiving_topic(origin, group, receiver), "messages": count}
         for origin, count in sorted(plan.origins.items(), key=lambda item: item[0] or "")
     ]
-
-
-def message_to_resend(message: MessageExt, group: str, receiver: str) -> Message:
-    """Return the message to send for a dead letter, with its unique id, so that consumers can detect duplicates.
-
-    :param receiver: ``topic`` to send to the original topic, ``group`` to send to the retry topic of ``group``.
-    """
-    from rocketmq_py.model import Message
-
-    origin = origin_of(message) or ""
-    properties = own_properties(message.properties)
-    unique_id = message.properties.get(Property.UNIQUE_KEY)
-    if unique_id:
-        properties[Property.UNIQUE_KEY] = unique_id
-    if receiver == GROUP:
-        properties[Property.RETRY_TOPIC] = origin
-    topic = retry_topic(group) if receiver == GROUP else origin
-    return Message(
-        topic, message.body, message.tags, message.keys, sharding_key=message.sharding_key, flag=message.flag,
-        properties=properties,
-    )  # fmt: skip
 
 
 async def _check_receivers(admin: Admin, plan: ResendPlan, group: str, receiver: str) -> None:

@@ -1,8 +1,4 @@
-"""The lock that allows one run of ``rocketmq dlq resend`` at a time for a consumer group.
-
-It consists of the brokers' queue locks, which orderly consumers use too. A lock expires a minute after its last
-renewal.
-"""
+"""The lock that allows one run of ``rocketmq dlq resend`` at a time for a consumer group."""
 
 from __future__ import annotations
 
@@ -18,12 +14,9 @@ if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
     from rocketmq_py.model import MessageQueue
 
-RENEW_SECONDS = 20.0
-"""Interval at which the locks are renewed."""
-
 
 class ResendLock:
-    """The brokers' locks of dead-letter queues. One run of ``dlq resend`` holds them, so that no other can start.
+    """The brokers' locks of dead-letter queues, with the errors of a command.
 
     :param clock: monotonic clock, in seconds.
     """
@@ -31,39 +24,23 @@ class ResendLock:
     def __init__(
         self, admin: Admin, queues: Collection[MessageQueue], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._admin = admin
-        self._queues = sorted(queues)
-        self._clock = clock
-        self._held: list[MessageQueue] = []
-        self._since = 0.0
+        from rocketmq_py.client.dead_letters import DeadLetterLock
+
+        self._lock = DeadLetterLock(admin, queues, clock)
 
     async def acquire(self) -> None:
-        """Take the locks; locks that this run holds are renewed if they are older than ``RENEW_SECONDS``.
+        """Take the locks, or renew them.
 
         :raises CommandFailure: another run holds a lock.
         """
-        from rocketmq_py.protocol.names import TOOLS_GROUP
-
-        if self._held and self._clock() - self._since < RENEW_SECONDS:
-            return
-        self._since = self._clock()
-        for queue in self._queues:
-            if not await self._admin.lock_queue(TOOLS_GROUP, queue):
-                raise CommandFailure(
-                    f"another run is sending the dead letters of {queue.topic}. Wait for it; if it was killed, its "
-                    "lock expires within a minute"
-                )
-            if queue not in self._held:
-                self._held.append(queue)
+        busy = await self._lock.acquire()
+        if busy is not None:
+            raise CommandFailure(
+                f"another run is sending the dead letters of {busy.topic}. Wait for it; if it was killed, its "
+                "lock expires within a minute"
+            )
 
     async def release(self) -> None:
         """Release the locks; a broker that cannot be reached is reported on standard error."""
-        from rocketmq_py.errors import RocketMQError
-        from rocketmq_py.protocol.names import TOOLS_GROUP
-
-        for queue in self._held:
-            try:
-                await self._admin.unlock_queue(TOOLS_GROUP, queue)
-            except RocketMQError as e:
-                click.echo(f"{queue} stays locked for a minute: {e}", err=True)
-        self._held.clear()
+        for queue, error in (await self._lock.release()).items():
+            click.echo(f"{queue} stays locked for a minute: {error}", err=True)

@@ -1,8 +1,4 @@
-"""Look up dead letters, their original topics, and which of them have been resent.
-
-The progress of ``rocketmq dlq resend`` is stored in the cluster, as the committed offset of the group TOOLS_CONSUMER in
-the dead-letter topic. No other program commits that offset.
-"""
+"""Look up the dead letters of a consumer group."""
 
 from __future__ import annotations
 
@@ -10,12 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rocketmq_py.cli.output.failures import CommandFailure, missing
-from rocketmq_py.properties import Property
 from rocketmq_py.protocol.names import dlq_topic
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
-    from rocketmq_py.model import MessageExt, MessageQueue
+    from rocketmq_py.model import MessageQueue
 
 
 async def dead_letters(admin: Admin, group: str) -> dict[MessageQueue, tuple[int, int]]:
@@ -41,23 +36,3 @@ async def dead_letters(admin: Admin, group: str) -> dict[MessageQueue, tuple[int
 async def _extent(admin: Admin, queue: MessageQueue) -> tuple[int, int]:
     first, end = await asyncio.gather(admin.min_offset(queue), admin.max_offset(queue))
     return first, end
-
-
-def origin_of(message: MessageExt) -> str | None:
-    """Return the original topic of a dead letter; None if its properties do not contain it."""
-    properties = message.properties
-    return properties.get(Property.RETRY_TOPIC) or properties.get(Property.DLQ_ORIGIN_TOPIC)
-
-
-async def resent_to(admin: Admin, queue: MessageQueue) -> int | None:
-    """Return the offset after the last resent dead letter of a queue; None if none was resent."""
-    from rocketmq_py.protocol.names import TOOLS_GROUP
-
-    return await admin.group_offset(TOOLS_GROUP, queue)
-
-
-async def mark_resent(admin: Admin, queue: MessageQueue, offset: int) -> None:
-    """Store in the cluster that the dead letters of a queue before ``offset`` have been resent."""
-    from rocketmq_py.protocol.names import TOOLS_GROUP
-
-    await admin.set_group_offset(TOOLS_GROUP, queue, offset)

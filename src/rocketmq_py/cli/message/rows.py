@@ -11,7 +11,7 @@ import click
 
 from rocketmq_py.cli.output.tables import Row
 from rocketmq_py.cli.output.times import show_time
-from rocketmq_py.properties import Property
+from rocketmq_py.properties import SYSTEM_PROPERTIES, Property, own_properties
 
 if TYPE_CHECKING:
     from rocketmq_py.model import Message, MessageExt
@@ -23,11 +23,6 @@ COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "tags", "keys", "body
 
 _TABLE_BODY_CHARS = 80
 """Number of characters of a body that a table shows."""
-
-SYSTEM_PROPERTIES = frozenset(
-    value for name, value in vars(Property).items() if name.isupper() and isinstance(value, str)
-) | {"1ST_POP_TIME", "POP_CK_OFFSET", "DUP_INFO", "TRAN_PREPARED_QUEUE_OFFSET", "__BORNHOST", "BORN_TIMESTAMP"}
-"""Names of the properties that clients and brokers set; all others belong to the application."""
 
 
 def body_option(function: F) -> F:
@@ -124,11 +119,6 @@ def tail_line(row: Row) -> str:
     return f"{show_time(row['stored'])}  {place}  {row['tags'] or '-'}  {row['keys'] or '-'}  " + one_line(
         row["body"], width=10_000
     )
-
-
-def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that the application set, without those that clients and brokers set."""
-    return {name: value for name, value in properties.items() if name not in SYSTEM_PROPERTIES}
 
 
 def message_of_row(topic: str, row: Mapping[str, Any]) -> Message:

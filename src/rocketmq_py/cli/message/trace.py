@@ -7,7 +7,6 @@ topics. Trace entries come from the trace topic, to which clients with tracing e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,18 +17,13 @@ from rocketmq_py.cli.message.lookup import find
 from rocketmq_py.cli.message.rows import in_short, message_row
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
 from rocketmq_py.cli.output.times import show_time
-from rocketmq_py.protocol.names import TRACE_TOPIC, dlq_topic, retry_topic
+from rocketmq_py.client.message_state import state_in_group, trace_entries
+from rocketmq_py.protocol.names import TRACE_TOPIC
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
-    from rocketmq_py.model import MessageExt, MessageQueue
-    from rocketmq_py.protocol.bodies.admin import OffsetWrapper
-    from rocketmq_py.protocol.bodies.client import ConsumerConnection
     from rocketmq_py.wire.trace import TraceEntry
 
-CONSUMED, WAITING, FILTERED, RETRYING, DEAD, BROADCAST = (
-    "consumed", "waiting", "filtered", "retrying", "dead", "broadcast"
-)  # fmt: skip
 _BRIEF = ("topic", "broker", "queue", "offset", "msgId", "offsetMsgId", "tags", "keys", "born", "bornHost", "stored",
           "storeHost")  # fmt: skip
 CONSUMER_COLUMNS = ("group", "status", "members", "retries")
@@ -84,87 +78,15 @@ async def gather(admin: Admin, msg_id: str, topic: str | None, trace_topic: str)
     """
     message = await find(admin, msg_id, topic)
     groups = await admin.topic_groups(message.topic)
-    consumers = await asyncio.gather(*(_consumer(admin, message, group) for group in groups))
+    consumers = await asyncio.gather(*(state_in_group(admin, message, group) for group in groups))
+    entries, damaged = await trace_entries(admin, trace_topic, message.msg_id)
+    for place, error in damaged.items():
+        click.echo(f"{place} is skipped: {error}", err=True)
     return {
         "message": {name: value for name, value in message_row(message).items() if name in _BRIEF},
-        "consumers": list(consumers),
-        "trace": [trace_row(entry) for entry in await _entries(admin, trace_topic, message.msg_id)],
+        "consumers": [state._asdict() for state in consumers],
+        "trace": [trace_row(entry) for entry in entries],
     }
-
-
-async def _consumer(admin: Admin, message: MessageExt, group: str) -> Row:
-    members, progress, retries, dead = await asyncio.gather(
-        admin.members(group),
-        admin.progress(group),
-        _copies(admin, retry_topic(group), message.msg_id),
-        _copies(admin, dlq_topic(group), message.msg_id),
-    )
-    return {
-        "group": group,
-        "status": status(message, members, progress, retries, dead),
-        "members": len(members.connection_set) if members else 0,
-        "retries": len(retries),
-    }
-
-
-def status(
-    message: MessageExt,
-    members: ConsumerConnection | None,
-    progress: Mapping[MessageQueue, OffsetWrapper],
-    retries: list[MessageExt],
-    dead: list[MessageExt],
-) -> str:
-    """Return the status of a message in one group: consumed, waiting, filtered, retrying, dead or broadcast.
-
-    :param members: the connected members; None if there are none.
-    :param progress: the group's progress in each queue, also in its retry topic.
-    :param retries: its copies in the group's retry topic, oldest first.
-    :param dead: its copies in the group's dead-letter topic.
-    """
-    if dead:
-        return DEAD
-    if members is not None and members.message_model == "BROADCASTING":
-        return BROADCAST
-    if retries:
-        return CONSUMED if _is_past(retries[-1], progress) else RETRYING
-    if not _is_past(message, progress):
-        return WAITING
-    subscription = members.subscription_table.get(message.topic) if members is not None else None
-    tags = subscription.tags_set if subscription is not None and subscription.expression_type == "TAG" else []
-    return FILTERED if tags and message.tags not in tags else CONSUMED
-
-
-def _is_past(message: MessageExt, progress: Mapping[MessageQueue, OffsetWrapper]) -> bool:
-    state = progress.get(message.queue)
-    return state is not None and state.consumer_offset > message.queue_offset
-
-
-async def _copies(admin: Admin, topic: str, msg_id: str) -> list[MessageExt]:
-    """Return the messages of a topic whose unique id is ``msg_id``; empty if the topic does not exist."""
-    from rocketmq_py.errors import NoRouteError
-
-    try:
-        return await admin.messages_by_key(topic, msg_id, unique=True)
-    except NoRouteError:
-        return []
-
-
-async def _entries(admin: Admin, trace_topic: str, msg_id: str) -> list[TraceEntry]:
-    """Return the trace entries of a message, ordered by timestamp; entries without a timestamp come first."""
-    from rocketmq_py.errors import CorruptRecord, NoRouteError
-    from rocketmq_py.wire.trace import decode_trace
-
-    found: list[TraceEntry] = []
-    try:
-        messages = await admin.messages_by_key(trace_topic, msg_id)
-    except NoRouteError:
-        return []
-    for message in messages:
-        try:
-            found += [entry for entry in decode_trace(message.body) if entry.msg_id == msg_id]
-        except CorruptRecord as e:
-            click.echo(f"{message.queue} at {message.queue_offset} is skipped: {e}", err=True)
-    return sorted(found, key=lambda entry: entry.timestamp or 0)
 
 
 def trace_row(entry: TraceEntry) -> Row:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,14 @@ ROLES = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
     show_default=True,
     help="Masters to run, a process each; auto for one per core.",
 )
+@click.option(
+    "--console",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    is_flag=False,
+    flag_value=8080,
+    help="Also run the web console, as a process on 127.0.0.1; without PORT on 8080.",
+)
 @click.option("--supervised", is_flag=True, hidden=True)
 @settings_options("broker")
 @drain_option
@@ -118,6 +127,7 @@ def command(
     from rocketmq_py.server.runner import run, speedups
     from rocketmq_py.store.tools.offline import has_messages
 
+    console_port = None if options["console"] is None else int(options["console"])
     log_as(log_level, log_format, str(options["name"]) if supervised else "")
     _log.info("%s", speedups())
     given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
@@ -143,10 +153,10 @@ def command(
     if count > 1:
         followed = FollowedAccess(access_settings, broker.store_root, broker.broker_cluster_name)
         child = _child_command(config_file, given | addresses, log_format)
-        run(_supervise(namesrv, broker.namesrv_addr, plan(count, first), child, tls_settings, followed))
+        run(_supervise(namesrv, broker.namesrv_addr, plan(count, first), child, tls_settings, followed, console_port))
     else:
         control = open_access(access_settings, broker.store_root, broker.broker_cluster_name)
-        run(_serve(namesrv, broker, store, tls_settings, control, supervised=supervised))
+        run(_serve(namesrv, broker, store, tls_settings, control, supervised=supervised, console_port=console_port))
 
 
 def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig | None) -> None:
@@ -277,6 +287,7 @@ async def _serve(
     access: AuthDispatcher,
     *,
     supervised: bool,
+    console_port: int | None = None,
 ) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
@@ -289,9 +300,32 @@ async def _serve(
                 nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
                 broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
             serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
+        console = await stack.enter_async_context(_console(console_port, broker.namesrv_addr))
         LongCollections().start()
-        ready(namesrv=broker.namesrv_addr, broker=serving.address)
+        ready(namesrv=broker.namesrv_addr, broker=serving.address, **console)
         await (end_of_input(sys.stdin) if supervised else asyncio.Event().wait())
+
+
+@asynccontextmanager
+async def _console(port: int | None, namesrv: str) -> AsyncIterator[dict[str, str]]:
+    """Run the console as a child process; yields its address for the READY line. A restart uses the same port.
+
+    :param port: None for no console.
+    """
+    if port is None:
+        yield {}
+        return
+    address: dict[str, str] = {}
+
+    def command() -> list[str]:
+        bound = address["console"].rpartition(":")[2] if address else str(port)
+        return [*python_command(), "console", "--supervised", "--port", bound, "--namesrv", namesrv]
+
+    def note(ready_line: str) -> None:
+        address["console"] = ready_line.split("console=")[1].strip()
+
+    async with running([ChildProcess("console", command, note)]):
+        yield address
 
 
 # -- several brokers
@@ -344,6 +378,7 @@ async def _supervise(
     command: list[str],
     tls: TlsSettings,
     access: FollowedAccess,
+    console_port: int | None = None,
 ) -> None:
     """Run brokers as child processes, and a name server in this process if ``namesrv`` is given.
 
@@ -364,6 +399,7 @@ async def _supervise(
 
         children = [Child(planned, command, others) for planned in brokers]
         await stack.enter_async_context(running([child.process for child in children]))
+        console = await stack.enter_async_context(_console(console_port, others))
         LongCollections().start()
-        ready(namesrv=others, broker=";".join(child.address for child in children))
+        ready(namesrv=others, broker=";".join(child.address for child in children), **console)
         await asyncio.Event().wait()

@@ -1,13 +1,13 @@
 """Administration of a cluster with the requests of Apache RocketMQ's tools: brokers, topics, groups, offsets, messages,
-transactions, users.
+transactions, users, statistics.
 """
 
 from __future__ import annotations
 
-from rocketmq_py.client.admin.access import AccessAdmin
+from rocketmq_py.client.admin.statistics import StatisticsAdmin
 
 
-class Admin(AccessAdmin):
+class Admin(StatisticsAdmin):
     """Manages and inspects a cluster: ``async with Admin("127.0.0.1:9876") as admin``.
 
     :param namesrv: name servers: ``"h:p;h:p"``, a sequence, or None for the environment's NAMESRV_ADDR.

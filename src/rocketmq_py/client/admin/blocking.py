@@ -17,9 +17,16 @@ from rocketmq_py.errors import NetworkError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 from rocketmq_py.protocol.bodies.admin import HaStatus, OffsetWrapper, TopicOffset
-from rocketmq_py.protocol.bodies.client import ConsumerConnection
+from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.route import ClusterInfo
+from rocketmq_py.protocol.bodies.statistics import (
+    ConsumerRunningInfo,
+    ConsumeTimes,
+    CounterValues,
+    ProducerInfo,
+    QueueEntries,
+)
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.sys_flag import PERM_RW
 from rocketmq_py.tls import Tls
@@ -526,3 +533,66 @@ class Admin(BlockingFacade[AioSource]):
         :raises BrokerError: a broker has no such user, or refuses.
         """
         self._run(self._aio.delete_acl(user, resource, cluster=cluster))
+
+    def counter(self, name: str, key: str, *, cluster: str | None = None) -> dict[str, CounterValues]:
+        """A counter over the last minute, hour and day, by broker name; brokers that never counted it are left out.
+
+        :param name: one of Java's counters, for example ``TOPIC_PUT_NUMS``, ``TOPIC_PUT_SIZE``, ``GROUP_GET_NUMS``.
+        :param key: what is counted: a topic, for counters of groups ``topic@group``, for those of brokers the cluster.
+        :param cluster: only brokers of this cluster.
+        """
+        return self._run(self._aio.counter(name, key, cluster=cluster))
+
+    def consume_times(self, group: str, topic: str) -> dict[MessageQueue, ConsumeTimes]:
+        """The store times of the oldest, the newest and the last consumed message of each queue of a topic.
+
+        :raises NoRouteError: the name server does not know the topic.
+        """
+        return self._run(self._aio.consume_times(group, topic))
+
+    def all_progress(self, *, cluster: str | None = None) -> dict[str, dict[MessageQueue, OffsetWrapper]]:
+        """The consume progress of all groups, by group, then by queue: one request to each broker.
+
+        Topics to which the members of a group no longer subscribe are left out, those of groups without members not.
+
+        :param cluster: only on brokers of this cluster.
+        """
+        return self._run(self._aio.all_progress(cluster=cluster))
+
+    def timers(self, *, cluster: str | None = None) -> dict[str, dict[str, int]]:
+        """The number of timed messages that wait, by topic, then by broker name; brokers without timers are left out.
+
+        :param cluster: only on brokers of this cluster.
+        """
+        return self._run(self._aio.timers(cluster=cluster))
+
+    def queue_entries(
+        self, queue: MessageQueue, offset: int, count: int = 32, *, group: str | None = None
+    ) -> QueueEntries:
+        """Entries of a consume queue as they are on disk, for diagnosis; none if there is no message at ``offset``.
+
+        :param count: maximum number of entries; a broker may return fewer.
+        :param group: the broker evaluates the subscription of this group, too.
+        :raises BrokerError: the broker has no such queue.
+        """
+        return self._run(self._aio.queue_entries(queue, offset, count, group=group))
+
+    def producers(self, *, cluster: str | None = None) -> dict[str, list[ProducerInfo]]:
+        """All connected producers by group; one that is connected to several brokers is there once.
+
+        :param cluster: only of brokers of this cluster.
+        """
+        return self._run(self._aio.producers(cluster=cluster))
+
+    def producer_members(self, group: str) -> list[ConnectionInfo]:
+        """The connected members of one producer group, sorted by client id; empty if there are none."""
+        return self._run(self._aio.producer_members(group))
+
+    def running_info(self, group: str, client_id: str, *, stack: bool = False) -> ConsumerRunningInfo | None:
+        """What a running consumer says about its queues, rates and settings; None if no broker reaches it.
+
+        A broker passes the question on to the consumer.
+
+        :param stack: also ask for the stacks of its threads.
+        """
+        return self._run(self._aio.running_info(group, client_id, stack=stack))

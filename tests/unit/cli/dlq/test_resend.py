@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rocketmq_py.cli.connect.connect import Target
-from rocketmq_py.cli.dlq import resend, source
+from rocketmq_py.cli.dlq import resend
 from rocketmq_py.errors import ConnectError, NoRouteError, RequestTimeout
 from rocketmq_py.model import MessageQueue
 from tests.unit.cli.messages import message
@@ -20,7 +20,7 @@ def test_a_dead_letter_is_revived_as_it_was():
         b"b", topic="%DLQ%g", TAGS="a", KEYS="k", UNIQ_KEY="ID", RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="X", DELAY="0",
         mine="1", __SHARDINGKEY="s",
     )  # fmt: skip
-    assert source.origin_of(dead) == "orders"
+    assert resend.origin_of(dead) == "orders"
     again = resend.message_to_resend(dead, "g", resend.TOPIC)
     assert (again.topic, again.body, again.flag, again.sharding_key) == ("orders", b"b", 7, "s")
     assert again.properties == {
@@ -290,7 +290,7 @@ def test_an_interrupted_run_records_the_message_that_is_under_way(dlq, sends):
 
 
 def test_a_lock_is_renewed_while_messages_are_sent(dlq, sends, run, monkeypatch):
-    monkeypatch.setattr("rocketmq_py.cli.dlq.resend_lock.RENEW_SECONDS", 0.0)
+    monkeypatch.setattr("rocketmq_py.client.dead_letters.RENEW_SECONDS", 0.0)
     assert run("dlq resend g --yes -n 3").exit_code == 0
     assert [change[0] for change in dlq.changes].count("lock_queue") == 4
 

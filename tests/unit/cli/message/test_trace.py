@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq_py.cli.message import trace
 from rocketmq_py.cli.output.times import show_time
+from rocketmq_py.client import message_state
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.admin import OffsetWrapper
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection, SubscriptionData
@@ -36,29 +37,29 @@ def connected(tags=(), model="CLUSTERING"):
 )
 def test_the_status_of_a_message_is_derived_from_offsets(members, at, retries, dead, status):
     progress = {Q0: OffsetWrapper(broker_offset=9, consumer_offset=at)}
-    assert trace.status(message(TAGS="a"), members, progress, retries, dead) == status
+    assert message_state.status(message(TAGS="a"), members, progress, retries, dead) == status
 
 
 def test_a_consumed_retry_counts_as_consumed():
     retry = message(topic="%RETRY%g", offset=0)
     progress = {retry.queue: OffsetWrapper(broker_offset=1, consumer_offset=1)}
-    assert trace.status(message(), connected(), progress, [retry], []) == "consumed"
+    assert message_state.status(message(), connected(), progress, [retry], []) == "consumed"
 
 
 def test_a_filter_by_property_does_not_look_at_tags():
     members = connected(["b"])
     members.subscription_table["t"].expression_type = "SQL92"
     progress = {Q0: OffsetWrapper(broker_offset=9, consumer_offset=6)}
-    assert trace.status(message(TAGS="a"), members, progress, [], []) == "consumed"
+    assert message_state.status(message(TAGS="a"), members, progress, [], []) == "consumed"
     other = ConsumerConnection(message_model="CLUSTERING")
-    assert trace.status(message(TAGS="a"), other, progress, [], []) == "consumed"
+    assert message_state.status(message(TAGS="a"), other, progress, [], []) == "consumed"
 
 
 def test_the_last_retry_decides():
     first, last = message(topic="%RETRY%g", offset=0), message(topic="%RETRY%g", offset=1)
     progress = {first.queue: OffsetWrapper(broker_offset=2, consumer_offset=1)}
-    assert trace.status(message(), connected(), progress, [first, last], []) == "retrying"
-    assert trace.status(message(), connected(), {Q1: progress[first.queue]}, [], []) == "waiting"
+    assert message_state.status(message(), connected(), progress, [first, last], []) == "retrying"
+    assert message_state.status(message(), connected(), {Q1: progress[first.queue]}, [], []) == "waiting"
 
 
 # -- the command

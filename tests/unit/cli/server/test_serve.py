@@ -257,6 +257,43 @@ def test_brokers_of_the_supervisor_join_other_name_servers(states, children, cap
     assert states == ["watched"]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_console_runs_beside_brokers_and_keeps_its_port(states, monkeypatch, capsys, tmp_path, count):
+    commands = []
+
+    @contextlib.asynccontextmanager
+    async def running(processes):
+        for process in processes:
+            commands.append(process._command())
+            process._on_ready("READY broker=h:100 console=http://127.0.0.1:4711\n")
+            commands.append(process._command())
+        try:
+            yield
+        finally:
+            states.append(f"{processes[0].name} stopped")
+
+    monkeypatch.setattr(serve, "running", running)
+    config = BrokerConfig(namesrv_addr="n:1")
+    serving = (
+        serve._serve(None, config, "store", None, None, supervised=False, console_port=0)
+        if count == 1
+        else serve._supervise(None, "n:1", with_tables(tmp_path), ["run"], None, None, 0)
+    )
+    asyncio.run(until_ready(serving, lambda: None))
+    assert capsys.readouterr().out.endswith(" console=http://127.0.0.1:4711\n")
+    command = [*python_command(), "console", "--supervised", "--port"]
+    assert commands[-2:] == [[*command, "0", "--namesrv", "n:1"], [*command, "4711", "--namesrv", "n:1"]]
+    assert "console stopped" in states
+
+
+@pytest.mark.parametrize(("words", "port"), [("", None), ("--console", 8080), ("--console 0", 0)])
+def test_the_port_of_the_console_arrives(run_serve, tmp_path, words, port):
+    _, (*_, options) = run_serve(f"--store {tmp_path} {words}")
+    assert options["console_port"] == port
+    _, (*_, given) = run_serve(f"--store {tmp_path} --brokers 2 {words}")
+    assert given == port
+
+
 @pytest.fixture
 def run_serve(run, monkeypatch):
     """Runs the command up to the coroutine; returns the arguments of it."""
@@ -276,7 +313,7 @@ def run_serve(run, monkeypatch):
 
 
 def test_several_brokers_are_planned_from_the_first(run_serve, tmp_path):
-    _, (namesrv, others, brokers, command, _, _) = run_serve(
+    _, (namesrv, others, brokers, command, _, _, _) = run_serve(
         f"--store {tmp_path} --brokers 2 --host 10.0.0.1 --port 100 --set fileReservedTime=7"
     )
     assert (namesrv.listen_port, others) == (9876, "")
@@ -309,10 +346,10 @@ def test_a_supervised_broker_names_itself_and_looks_at_no_sibling(run_serve, tmp
     monkeypatch.setattr(offline, "has_messages", lambda _: True)
     logged, (_, broker, _, _, _, options) = run_serve(f"--store {tmp_path} --name broker-b --supervised --namesrv n:1")
     assert logged == (None, "text", "broker-b")
-    assert (broker.broker_name, options) == ("broker-b", {"supervised": True})
+    assert (broker.broker_name, options) == ("broker-b", {"supervised": True, "console_port": None})
     monkeypatch.setattr(offline, "has_messages", lambda _: False)
     logged, (*_, options) = run_serve(f"--store {tmp_path} --name broker-b")
-    assert (logged, options) == ((None, "text", ""), {"supervised": False})
+    assert (logged, options) == ((None, "text", ""), {"supervised": False, "console_port": None})
 
 
 def test_a_drain_arrives(run_serve, tmp_path):

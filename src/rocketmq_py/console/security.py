@@ -1,0 +1,219 @@
+"""What protects the console: checks of Host, origin and token, sizes of requests, headers of answers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rocketmq_py.errors import ConfigError
+
+_audit_log = logging.getLogger("rocketmq_py.console.audit")
+
+MOST_BODY_BYTES = 512 * 1024
+MOST_QUERY_BYTES = 16 * 1024
+MOST_FIELDS = 4_096
+
+COOKIE = "rocketmq_console"
+TOKEN_FIELD = "csrf"  # noqa: S105 - the name of a form field
+_COOKIE_DIGITS = 43
+
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Headers of every answer."""
+
+
+class Refused(ConfigError):
+    """A request that the console refuses; ``status`` is the HTTP status."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if an address or name to listen on can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_bind(host: str, *, insecure: bool) -> None:
+    """Refuse to listen on an address that others reach, because the console has no login.
+
+    :raises ConfigError: ``host`` is no loopback address, and ``insecure`` is False.
+    """
+    if not is_loopback(host) and not insecure:
+        raise ConfigError(
+            f"--host {host} can be reached from other machines, and the console has no login: whoever reaches "
+            "it can read every message and reset every group. Listen on 127.0.0.1 and forward the port (ssh "
+            "-L), put a proxy with a login in front of it, or say --insecure"
+        )
+
+
+class Guard:
+    """ASGI middleware that refuses forbidden requests before a page sees them, and adds the headers of answers.
+
+    :param hosts: names under which the console is served, besides those of the loopback interface.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
+        self._app = app
+        self._hosts = _LOOPBACK_NAMES | {host.strip("[]").lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return  # websockets are not served
+
+        async def send_protected(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            status, why = refusal
+            await PlainTextResponse(why + "\n", status)(scope, receive, send_protected)
+            return
+        await self._app(scope, receive, send_protected)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _name_of(hosts[0]) not in self._hosts:
+            # Without this check, a page whose name an attacker resolves to 127.0.0.1 could read everything.
+            return 421, "this console is not served under that name; see --allowed-host"
+        if len(scope["query_string"]) > MOST_QUERY_BYTES:
+            return 414, f"the query is longer than {MOST_QUERY_BYTES} bytes"
+        if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+            return None
+        return _refusal_of_change(headers, hosts[0])
+
+
+def _refusal_of_change(headers: Headers, host: str) -> tuple[int, str] | None:
+    """Return status and reason if a change does not come from a page of this console, or is too long."""
+    site = headers.get("sec-fetch-site")
+    if site is not None and site not in ("same-origin", "none"):
+        return 403, "a change must come from a page of this console"
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        return 403, "a change must come from a page of this console"
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > MOST_BODY_BYTES:
+        return 413, f"the body is longer than {MOST_BODY_BYTES} bytes"
+    return None
+
+
+def _name_of(host: str) -> str | None:
+    """Return the name in a Host header without the port; None if it is malformed."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+class Tokens:
+    """Tokens that bind forms to the browser which got them: HMAC of a random cookie."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def of(self, cookie: str) -> str:
+        return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
+
+    def check(self, request: Request, given: str) -> None:
+        """Refuse a change without the token of the browser's cookie.
+
+        :raises Refused: there is no cookie, or ``given`` is not its token.
+        """
+        cookie = cookie_of(request)
+        if cookie is None or not hmac.compare_digest(self.of(cookie).encode(), given.encode()):
+            raise Refused(403, "the form is not from this console, or older than its last start: reload the page")
+
+
+def cookie_of(request: Request) -> str | None:
+    """Return the console's cookie of a request; None if there is none or it is malformed."""
+    try:
+        found = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found is not None and len(found.value) == _COOKIE_DIGITS else None
+
+
+def new_cookie() -> str:
+    """Return a random value for the console's cookie."""
+    return secrets.token_urlsafe(32)
+
+
+async def read_form(request: Request) -> list[tuple[str, str]]:
+    """Return the fields of a form.
+
+    :raises Refused: the body is too long, of another type, or no form.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind != "application/x-www-form-urlencoded":
+        raise Refused(415, "a change is a form: application/x-www-form-urlencoded")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY_BYTES:  # a body in chunks has no length to check before
+            raise Refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
+    try:
+        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as e:
+        raise Refused(400, f"the body is no form: {e}") from e
+
+
+class Audit:
+    """Records every change, in the log and for a page of the last ones.
+
+    :param now: returns the time in milliseconds since the epoch.
+    """
+
+    KEPT = 1000
+
+    def __init__(self, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self.entries: deque[Mapping[str, Any]] = deque(maxlen=self.KEPT)
+        self._now = now
+
+    def record(self, request: Request, action: str, **what: Any) -> None:
+        """Record a change: one JSON line in the log."""
+        client = request.client
+        entry = {
+            "at": self._now(),
+            "from": f"{client.host}:{client.port}" if client else None,
+            "action": action,
+            **what,
+        }
+        self.entries.appendleft(entry)
+        _audit_log.warning("%s", json.dumps(entry, ensure_ascii=True))

@@ -1,0 +1,60 @@
+"""``rocketmq console``: what it hands to the server, and what it refuses before it starts."""
+
+import sys
+
+import pytest
+
+from rocketmq_py.cli import console
+from rocketmq_py.console import server
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """What the server was started with; it is ready at once, and ends with its input if it is supervised."""
+    seen = {}
+
+    async def serve(connection, *, on_ready, until, **options):
+        seen.update(options, namesrv=connection.namesrv, timeout=connection._timeout)
+        on_ready("http://127.0.0.1:4711")
+        if until is not None:
+            await until()
+        await connection.close()
+
+    monkeypatch.setattr(server, "serve", serve)
+    return seen
+
+
+def test_options_arrive_and_the_address_is_printed(run, served):
+    result = run("console --namesrv n:1 --timeout 2 --port 0 --read-only --allowed-host a --allowed-host b")
+    assert (result.exit_code, result.output) == (0, "READY console=http://127.0.0.1:4711\n")
+    assert served == {
+        "host": "127.0.0.1", "port": 0, "read_only": True, "hosts": ("a", "b"), "namesrv": "n:1", "timeout": 2.0,
+    }  # fmt: skip
+
+
+def test_a_supervised_console_ends_with_its_input(run, served, monkeypatch):
+    streams = []
+
+    async def end_of_input(stream):
+        streams.append(stream)
+
+    monkeypatch.setattr(console, "end_of_input", end_of_input)
+    assert run("console --supervised").exit_code == 0
+    assert len(streams) == 1
+    run("console")
+    assert len(streams) == 1
+
+
+def test_an_address_that_others_reach_needs_a_word(run, served):
+    refused = run("console --host 10.0.0.1")
+    assert (refused.exit_code, "the console has no login" in refused.output) == (2, True)
+    assert served == {}
+    assert run("console --host 10.0.0.1 --insecure").exit_code == 0
+    assert served["host"] == "10.0.0.1"
+
+
+def test_the_extra_that_is_missing_is_named(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rocketmq_py.console.server", None)
+    result = run("console")
+    assert result.exit_code == 2
+    assert "pip install 'rocketmq-py[console]'" in result.output
