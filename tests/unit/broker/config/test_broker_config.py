@@ -12,6 +12,9 @@ from rocketmq_py.store import StoreConfig
 
 OURS = {
     "haAllowedSlaves",
+    "healthHost",
+    "healthPort",
+    "metricsQueueLevel",
     "enableTopicMessageTypeCheck",
     "acceptLoss",
     "maxOpenQueueFiles",
