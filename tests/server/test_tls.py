@@ -15,6 +15,7 @@ from rocketmq_py.server.runner import loop_factory
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.testing import Cluster
 from tests.certificates import Authority
+from tests.server.cli import eventually
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_servers_use_tls_on_either_loop(factory, server, trusting):
 
 def test_a_plaintext_client_on_an_enforcing_port_gets_a_hint(enforcing, caplog):
     refused(ConnectionLost, "does it require TLS", enforcing.namesrv)
-    assert "does not use TLS, which this port requires" in caplog.text
+    eventually(lambda: caplog.text, lambda text: "does not use TLS, which this port requires" in text)
 
 
 def test_a_tls_client_on_a_plain_port_gets_a_hint(trusting):
@@ -158,8 +159,9 @@ def test_mutual_tls_requires_a_client_certificate(server, authority, tmp_path, c
         refused(
             NetworkError, "may require a client certificate|does not trust our certificate", cluster.namesrv, unknown
         )
-        assert "the client gave no certificate, and one is asked for" in caplog.text
-        assert "the client's certificate is not accepted" in caplog.text
+        # The server logs a refusal after it has sent its alert, so the client can know of it first.
+        eventually(lambda: caplog.text, lambda text: "the client gave no certificate, and one is asked for" in text)
+        eventually(lambda: caplog.text, lambda text: "the client's certificate is not accepted" in text)
 
 
 def test_a_broker_that_cannot_reach_its_name_server_does_not_start(server, authority):

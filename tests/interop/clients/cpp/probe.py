@@ -45,6 +45,21 @@ def text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
+class CException(ctypes.Structure):
+    """CMQException as CMQException.h of the library has it; the package's own type has other lengths."""
+
+    _fields_ = (
+        ("error", ctypes.c_int), ("line", ctypes.c_int), ("file", ctypes.c_char * 256), ("msg", ctypes.c_char * 512),
+        ("type", ctypes.c_char * 128),
+    )  # fmt: skip
+
+
+def reason(error: Any) -> str:
+    """What the library says of a failed asynchronous send: its text, code and place."""
+    said = CException.from_buffer_copy(error)
+    return f"{text(said.msg)}, code {said.error}, {text(said.file)}:{said.line}"
+
+
 class Probe:
     """The modes of one run; what callbacks of C refer to lives as long as it."""
 
@@ -137,7 +152,7 @@ class Probe:
         producer = self._producer(mode)
         for i in range(SENT):
             done = ffi.SEND_SUCCESS_CALLBACK(functools.partial(self._done, mode, i))
-            failed = ffi.SEND_EXCEPTION_CALLBACK(lambda error: say(mode, "error", text=text(error.msg)))
+            failed = ffi.SEND_EXCEPTION_CALLBACK(lambda error: say(mode, "error", text=reason(error)))
             self._kept += [done, failed]
             check(C.SendMessageAsync(producer, self._message(mode, i), done, failed), "async")
 
