@@ -149,8 +149,30 @@ def test_series_have_a_limit(tmp_path, caplog):
             found = await cluster.samples()
             assert len(found["rocketmq_processor_watermark"]) == 3
             left_out = {one["metric"]: value for one, value in found["rocketmq_py_series_left_out"]}
-            assert left_out["rocketmq_processor_watermark"] == 9.0
+            assert left_out["rocketmq_processor_watermark"] == 7.0
             assert "rocketmq_processor_watermark are left out" in caplog.text
+
+    asyncio.run(main())
+
+
+def test_metrics_on_all_interfaces_are_logged(tmp_path, caplog):
+    async def main() -> None:
+        async with Cluster(tmp_path / "s", metrics_prom_exporter_host="0.0.0.0", health_port=0):
+            assert caplog.text.count("without access control: anyone who reaches it reads") == 2
+
+    asyncio.run(main())
+
+
+def test_a_deleted_topic_leaves_the_exposition(tmp_path):
+    async def main() -> None:
+        async with Cluster(tmp_path / "s") as cluster:
+            async with aio.Producer("p", cluster.namesrv.address) as producer:
+                for topic in ("t", "u"):
+                    await producer.send(Message(topic, b"1"))
+            async with aio.Admin(cluster.namesrv.address) as admin:
+                await admin.delete_topic("t")
+            found = await cluster.samples()
+            assert {one["topic"] for one, _ in found["rocketmq_messages_in_total"]} == {"u"}
 
     asyncio.run(main())
 

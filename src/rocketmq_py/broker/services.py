@@ -476,7 +476,7 @@ class Services:
 
     def count(self, counts: MessageCounts) -> None:
         """Count messages and transactions for metrics from now on."""
-        self.sender.counts = self.transactions.counts = counts
+        self.sender.counts = self.transactions.counts = self.stats.message_counts = counts
 
     # -- events
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rocketmq_py.core.broker.stats import MINUTE, StatsClock, StatsItem
 from rocketmq_py.core.broker.topic_group_index import TopicGroupIndex
+from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.store import Arrival
 
 _WINDOWS_MS = (10_000, 60_000, 600_000)
@@ -99,6 +100,8 @@ class Stats:
         self._gets: dict[tuple[str, str], _Flow] = {}
         self.popped: dict[tuple[str, str], tuple[int, int]] = {}
         """Of what groups got from topics, the messages and bytes that they got by POP."""
+        self.message_counts: MessageCounts | None = None
+        """What is counted for metrics; None: they are off."""
         self._all_puts, self._user_puts = self._totals(BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS)
         self._all_gets, self._user_gets = self._totals(BROKER_GET_NUMS, BROKER_GET_NUMS_OF_USERS)
         self.put_day = Day(self._user_puts)
@@ -238,6 +241,8 @@ class Stats:
     def remove_topic(self, topic: str) -> None:
         """Drop the counters of a deleted topic."""
         self._puts.pop(topic, None)
+        if self.message_counts is not None:
+            self.message_counts.remove_topic(topic)
         for key, group in self._keys.take_topic(topic).items():
             del self._items[key]
             self._gets.pop((group, topic), None)

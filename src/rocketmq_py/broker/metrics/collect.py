@@ -33,7 +33,7 @@ _LANES = {
     "heartbeat": "heartbeat", "transaction": "transaction", "consumer": "consumer_manager", "admin": "admin",
     "reply": "reply",
 }  # fmt: skip
-"""Java's names of processors by lane. Those without a lane here report 0."""
+"""Java's names of processors by lane. Those without a lane here are left out."""
 
 _Row = tuple[Labels, float]
 
@@ -170,7 +170,6 @@ class Collector:
         services, lanes = self._services, self._server.dispatcher.lanes
         waiting = {processor: lanes[lane].running for lane, processor in _LANES.items()}
         waiting["send"] += len(services.waiting_sends)
-        waiting |= {"async_put": 0, "lite_pull": 0}
         rows = ((self._labels(("processor", processor)), count) for processor, count in waiting.items())
         yield from self._family(f.WATERMARK, rows)
         yield from self._family(f.PERMISSION, [(self._base, self._config.broker_permission)])
@@ -256,7 +255,7 @@ class Collector:
         oldest = store.earliest_message_time()
         behind = max(0, store.max_physical_offset - store.flushed_offset)
         for family, value in (
-            (f.STORAGE_SIZE, used), (f.FLUSH_BEHIND, behind), (f.DISPATCH_BEHIND, 0),
+            (f.STORAGE_SIZE, used), (f.FLUSH_BEHIND, behind),
             (f.RESERVE_TIME, max(0, self._clock() - oldest) if oldest > 0 else 0),
             (f.STORE_BYTES, store.max_physical_offset - store.min_physical_offset), (f.WRITABLE, store.is_writable),
         ):  # fmt: skip
@@ -267,7 +266,7 @@ class Collector:
         if not timers.is_enabled:
             return
         for family, value in (
-            (f.TIMER_ENQUEUE_LAG, timers.unread), (f.TIMER_ENQUEUE_LATENCY, 0),
+            (f.TIMER_ENQUEUE_LAG, timers.unread), (f.TIMER_ENQUEUE_LATENCY, self._age(timers.first_unread)),
             (f.TIMER_DEQUEUE_LATENCY, timers.behind_ms),
         ):  # fmt: skip
             yield from self._family(family, [(disk, value)])
@@ -278,7 +277,6 @@ class Collector:
     def _pop(self) -> Iterator[str]:
         log = self._services.pop.revive_log
         yield from self._family(f.POP_CHECKPOINTS, [(self._base, len(log.inflight))])
-        yield from self._family(f.POP_OFFSETS, [(self._base, 0)])
         behind, ages = list[_Row](), list[_Row]()
         for queue in range(self._config.revive_queue_num):
             text = self._labels(("queue_id", str(queue)))

@@ -57,13 +57,14 @@ OPEN_TRANSACTIONS = Family("rocketmq_py_open_transactions", GAUGE, "Half message
 
 STORAGE_SIZE = Family("rocketmq_storage_size_bytes", GAUGE, "Used bytes of the file system of the store.")
 FLUSH_BEHIND = Family("rocketmq_storage_flush_behind_bytes", GAUGE, "Bytes of the log that are not flushed to disk.")
-DISPATCH_BEHIND = Family("rocketmq_storage_dispatch_behind_bytes", GAUGE, "Bytes of the log without queue entries.")
 RESERVE_TIME = Family(
     "rocketmq_storage_message_reserve_time_milliseconds", GAUGE, "Age of the oldest message in the store."
 )
 TIMER_ENQUEUE_LAG = Family("rocketmq_timer_enqueue_lag", GAUGE, "Timed messages that are not in the timer wheel yet.")
 TIMER_ENQUEUE_LATENCY = Family(
-    "rocketmq_timer_enqueue_latency_milliseconds", GAUGE, "How far the filling of the timer wheel is behind."
+    "rocketmq_timer_enqueue_latency_milliseconds",
+    GAUGE,
+    "Age of the oldest timed message that is not in the timer wheel yet.",
 )
 TIMER_DEQUEUE_LATENCY = Family(
     "rocketmq_timer_dequeue_latency_milliseconds", GAUGE, "How far delivery of timed messages is behind the clock."
@@ -75,7 +76,6 @@ TIMING_MESSAGES = Family("rocketmq_timing_messages", GAUGE, "Timed messages that
 # -- POP
 
 POP_CHECKPOINTS = Family("rocketmq_pop_checkpoint_buffer_size", GAUGE, "Pops with messages that are not acked.")
-POP_OFFSETS = Family("rocketmq_pop_offset_buffer_size", GAUGE, "0 here: offsets of pops are committed at once.")
 POP_REVIVE_LAG = Family(
     "rocketmq_pop_revive_lag_milliseconds", GAUGE,
     "Entries of a revive queue behind the oldest pop in flight: MESSAGES in spite of the name, as in Apache RocketMQ.",

@@ -7,6 +7,7 @@ compression takes time of that loop. What belongs to the server is read in its o
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
@@ -18,7 +19,11 @@ from rocketmq_py.server.monitoring.health import Checks, Health, Heartbeat
 from rocketmq_py.server.monitoring.http import HttpRequest, HttpServer, MakePage, Page
 from rocketmq_py.server.monitoring.settings import Place
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+_ANY = ("0.0.0.0", "::")  # noqa: S104 - to recognise them
 
 COLLECT_SECONDS = 20.0
 
@@ -99,10 +104,17 @@ class MonitoringEndpoint:
         server = HttpServer(pages)
         self._servers.append(server)
         try:
-            return await server.start(*place)
+            port = await server.start(*place)
         except OSError as e:
             said = f"cannot serve health and metrics on {place.host}:{place.port}: {e.strerror or e}"
             raise ConfigError(f"{said}; choose another port or an address of this machine") from e
+        if place.host in _ANY:
+            _log.warning(
+                "health and metrics are served on %s:%d without access control: anyone who reaches it reads %s; set "
+                "metricsPromExporterHost or healthHost to one address",
+                place.host, port, " ".join(sorted(pages)),
+            )  # fmt: skip
+        return port
 
     async def _end(self) -> None:
         for server in self._servers:
