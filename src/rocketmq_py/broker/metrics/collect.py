@@ -54,6 +54,7 @@ class Collector:
         self._slices = SlicedWork(call_soon, SLICE_SECONDS)
         self._base = labels({
             "cluster": config.broker_cluster_name, "node_type": "broker", "node_id": config.broker_name,
+            "otel_scope_name": "broker-meter",  # Java's exporter adds it to every series
             **extra_labels(config.metrics_label),
         })  # fmt: skip
         self._disk = f'{self._base},storage_type="local",storage_medium="disk"'

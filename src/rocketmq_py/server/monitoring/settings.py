@@ -10,7 +10,7 @@ from rocketmq_py.errors import ConfigError
 DISABLE, PROM = "DISABLE", "PROM"
 _BY_NUMBER = {"0": DISABLE, "1": "OTLP_GRPC", "2": PROM, "3": "LOG"}
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_OWN = frozenset({"cluster", "node_type", "node_id", "le"})
+_OWN = frozenset({"cluster", "node_type", "node_id", "otel_scope_name", "le"})
 
 
 class Place(NamedTuple):

@@ -281,7 +281,8 @@ def test_several_brokers_are_planned_from_the_first(run_serve, tmp_path):
     )
     assert (namesrv.listen_port, others) == (9876, "")
     assert brokers == [
-        PlannedBroker("broker-a", tmp_path, 100, 0), PlannedBroker("broker-b", tmp_path / "broker-b", 110, 0)
+        PlannedBroker("broker-a", tmp_path, 100, 0, 5557),
+        PlannedBroker("broker-b", tmp_path / "broker-b", 110, 0, 5567),
     ]  # fmt: skip
     given = [word for flag, word in pairwise(command) if flag == "--set"]
     assert sorted(given) == ["bindAddress=10.0.0.1", "brokerIP1=10.0.0.1", "fileReservedTime=7"]
