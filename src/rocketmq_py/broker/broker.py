@@ -17,6 +17,7 @@ from rocketmq_py.broker.config.lane_limits import lane_limits
 from rocketmq_py.broker.handlers.access import AccessHandlers
 from rocketmq_py.broker.handlers.body_limits import body_fault
 from rocketmq_py.broker.metadata.access_store import open_access
+from rocketmq_py.broker.metrics.monitor import Monitor
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
@@ -89,6 +90,12 @@ class Broker:
         self._services: Services | None = None
         self._server: Server | None = None
         self._ticker: Ticker | None = None
+        self._monitor = Monitor(config, clock, fs)
+
+    @property
+    def monitoring_ports(self) -> dict[str, int]:
+        """The ports on which health and metrics are served, by ``metrics`` and ``health``; without those not served."""
+        return self._monitor.ports
 
     @property
     def services(self) -> Services:
@@ -113,6 +120,16 @@ class Broker:
         :raises StoreLocked: another process uses the store.
         :raises StoreCorrupt: the store contradicts itself or the configuration.
         """
+        self._monitor = Monitor(self.config, self._clock, self._fs)
+        await self._monitor.start()
+        try:
+            await self._start()
+        except BaseException:
+            await self._monitor.stop()
+            raise
+        self._monitor.started()
+
+    async def _start(self) -> None:
         config = self.config
         self.port = self.port or _free_port(config.bind_address)
         call_soon = asyncio.get_running_loop().call_soon
@@ -142,6 +159,7 @@ class Broker:
             authorize_run=access.admit_run if access.enabled else None,
         )  # fmt: skip
         self._limit(server)
+        self._monitor.watch(services, server)
         try:
             await services.take_back()
             await server.start()
@@ -226,6 +244,7 @@ class Broker:
         services, self._services = self._services, None
         if services is None or self._server is None or self._ticker is None:
             return
+        self._monitor.draining()
         try:
             if self.config.enable_shutdown_gracefully:
                 await self._go_away(self._server, services)
@@ -245,6 +264,7 @@ class Broker:
             await services.replication.hand_over(_LAST_SECONDS)
             await services.replication.stop()
         finally:
+            await self._monitor.stop()
             services.close()
         _log.info("broker %s has stopped", self.config.broker_name)
 

@@ -80,6 +80,7 @@ from rocketmq_py.broker.timer.timers import Timers
 from rocketmq_py.broker.transaction.check import TransactionCheck
 from rocketmq_py.broker.transaction.transactions import Transactions
 from rocketmq_py.core.broker.lock_table import LockTable
+from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.core.pop.long_polling import PollKey
 from rocketmq_py.core.timer.delay_levels import DelayLevels
 from rocketmq_py.errors import StoreNotWritable
@@ -474,6 +475,10 @@ class Services:
             self.delay.close()
             self.pop.close()
             self.store.close()
+
+    def count(self, counts: MessageCounts) -> None:
+        """Count messages and transactions for metrics from now on."""
+        self.sender.counts = self.transactions.counts = self.stats.message_counts = counts
 
     # -- events
 

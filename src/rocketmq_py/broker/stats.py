@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from rocketmq_py.core.broker.stats import MINUTE, StatsClock, StatsItem
 from rocketmq_py.core.broker.topic_group_index import TopicGroupIndex
+from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.store import Arrival
 
 _WINDOWS_MS = (10_000, 60_000, 600_000)
@@ -97,6 +98,10 @@ class Stats:
         """Index of the keys of ``_items`` by topic and by group."""
         self._puts: dict[str, _Flow] = {}
         self._gets: dict[tuple[str, str], _Flow] = {}
+        self.popped: dict[tuple[str, str], tuple[int, int]] = {}
+        """Of what groups got from topics, the messages and bytes that they got by POP."""
+        self.message_counts: MessageCounts | None = None
+        """What is counted for metrics; None: they are off."""
         self._all_puts, self._user_puts = self._totals(BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS)
         self._all_gets, self._user_gets = self._totals(BROKER_GET_NUMS, BROKER_GET_NUMS_OF_USERS)
         self.put_day = Day(self._user_puts)
@@ -145,6 +150,24 @@ class Stats:
         if flow.of_users:
             self._user_gets.value += count
             self._user_gets.times += 1
+
+    def pulled_by_pop(self, group: str, topic: str, count: int, size: int) -> None:
+        """As :meth:`pulled`, for a pop."""
+        self.pulled(group, topic, count, size)
+        messages, before = self.popped.get((group, topic), (0, 0))
+        self.popped[group, topic] = messages + count, before + size
+
+    def got_by(self) -> Iterator[tuple[str, str, int, int]]:
+        """Iterate over what groups got from topics: group, topic, messages and bytes. Changes meanwhile are allowed."""
+        for (group, topic), flow in list(self._gets.items()):
+            yield group, topic, flow.nums.value, flow.size.value
+
+    def dead_letters(self) -> Iterator[tuple[str, str, int]]:
+        """Iterate over dead letters that consumers sent back: topic, group and number."""
+        for (name, key), item in list(self._items.items()):
+            if name == SENT_BACK_TO_DLQ_TIMES:
+                topic, _, group = key.partition("@")
+                yield topic, group, item.value
 
     def missed(self) -> None:
         """Count a pull that was answered without messages."""
@@ -218,15 +241,19 @@ class Stats:
     def remove_topic(self, topic: str) -> None:
         """Drop the counters of a deleted topic."""
         self._puts.pop(topic, None)
+        if self.message_counts is not None:
+            self.message_counts.remove_topic(topic)
         for key, group in self._keys.take_topic(topic).items():
             del self._items[key]
             self._gets.pop((group, topic), None)
+            self.popped.pop((group, topic), None)
 
     def remove_group(self, group: str) -> None:
         """Drop the counters of a deleted group."""
         for key, topic in self._keys.take_group(group).items():
             del self._items[key]
             self._gets.pop((group, topic), None)
+            self.popped.pop((group, topic), None)
 
 
 def next_morning(now_ms: int) -> int:

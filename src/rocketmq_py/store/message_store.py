@@ -647,6 +647,10 @@ class MessageStore:
         self._commit_pending()
         return self._commit_log.end
 
+    def appended_end(self) -> int:
+        """Return the end of the commit log with all appends, pending ones included; nothing is written."""
+        return self._writer.appended_end
+
     # -- durability
 
     @property

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from rocketmq_py.broker.stats import Day, Meter, Stats, next_morning, three_rates
+from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.store import Arrival
 
 START = 1_700_000_000_000
@@ -79,7 +80,11 @@ def test_counters_of_a_topic_or_group_that_is_deleted_are_dropped(stats: Stats) 
         stats.arrived([arrival(topic, 1)])
         for group in ("g", "h"):
             stats.pulled(group, topic, 1, 1)
+    counts = stats.message_counts = MessageCounts()
+    for topic in ("t", "u"):
+        counts.sent(topic, topic, None, 100)
     stats.remove_topic("t")
+    assert list(counts.received) == [("u", "normal")]
     assert counted(stats, "TOPIC_PUT_NUMS", "t") is None
     assert counted(stats, "GROUP_GET_SIZE", "t@g") is None
     assert counted(stats, "TOPIC_PUT_NUMS", "u") == (1, 1)

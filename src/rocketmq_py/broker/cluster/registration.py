@@ -61,6 +61,8 @@ class Registration:
         self._address = address
         self._role = role
         self._leaving = False
+        self.registered_at: set[str] = set()
+        """Name servers whose latest answer was that the broker is registered."""
         self._changed: dict[str, TopicConfig] = {}
         self._wake = asyncio.Event()
         self._failing: set[str] = set()
@@ -219,9 +221,11 @@ class Registration:
                     "cannot register at name server %s, clients will not find this broker there: %s; "
                     "trying again every %g s", address, e, _RETRY_SECONDS,
                 )  # fmt: skip
+            self.registered_at.discard(address)
             if address not in self._failing:
                 self._retry(address)
             return
+        self.registered_at.add(address)
         if address in self._logged_failures:
             _log.warning("registered at name server %s", address)
             self._logged_failures.discard(address)

@@ -12,6 +12,8 @@ LARGEST_LONG = 2**63 - 1
 
 _LEAST = {
     "defaultPopShareQueueNum": -1,
+    "healthPort": -1,
+    "metricsOtelCardinalityLimit": 1,
     **dict.fromkeys(
         ("brokerHeartbeatInterval", "channelExpiredTimeout", "filterDataCleanTimeSpan", "flushConsumerOffsetInterval",
          "flushDelayOffsetInterval", "loadBalancePollNameServerInterval", "maxFilterMessageSize", "maxMessageSize",
@@ -24,6 +26,7 @@ _LEAST = {
 }  # fmt: skip
 _MOST = {
     "brokerPermission": 7,
+    **dict.fromkeys(("healthPort", "metricsPromExporterPort"), 65535),
     **dict.fromkeys(("defaultTopicQueueNums", "reviveQueueNum"), MAX_QUEUES),
     **dict.fromkeys(
         ("accessMessageInMemoryMaxRatio", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio",

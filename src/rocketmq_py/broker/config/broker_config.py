@@ -21,6 +21,7 @@ from rocketmq_py.core.java_config import read_properties
 from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.sys_flag import PERM_RW
+from rocketmq_py.server.monitoring.settings import extra_labels, health_place, metrics_place
 from rocketmq_py.store import StoreConfig
 
 DEFAULT_STORE = "~/store"
@@ -96,6 +97,15 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param config_black_list: keys that requests cannot change, separated by ``;``.
     :param enable_topic_message_type_check: refuse messages that don't match their topic's ``message.type``. This is a
         key of Java's proxy, which checks by default; a Java broker does not check.
+    :param metrics_exporter_type: ``PROM`` serves metrics for Prometheus, and the pages of health, on
+        ``metrics_prom_exporter_port``; 0 picks a free port.
+    :param metrics_prom_exporter_host: the address to serve metrics on; empty: ``broker_ip1``.
+    :param metrics_label: ``key:value,key:value``, labels added to every series.
+    :param metrics_otel_cardinality_limit: maximum number of series of one metric.
+    :param metrics_queue_level: also serve the lag of each queue (not a key of Java's).
+    :param health_port: a port for ``/livez``, ``/readyz`` and ``/startupz`` alone; -1 for none, 0 picks a free one (not
+        a key of Java's).
+    :param health_host: the address of that port; empty: the address of the metrics.
     :param ignored: settings of a broker.conf that have no effect here.
     :param transaction_check_interval: interval between checks of open transactions; 30 s as in Apache RocketMQ from
         5.1.4 on (60 s in earlier versions).
@@ -233,6 +243,23 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     enable_mixed_message_type: bool = False
     enable_topic_message_type_check: bool = False
 
+    metrics_exporter_type: str = "DISABLE"
+    metrics_prom_exporter_port: int = 5557
+    metrics_prom_exporter_host: str = ""
+    metrics_label: str = ""
+    metrics_otel_cardinality_limit: int = 50_000
+    enable_stats_metrics: bool = True
+    enable_request_metrics: bool = True
+    enable_connection_metrics: bool = True
+    enable_lag_and_dlq_metrics: bool = True
+    enable_transaction_metrics: bool = True
+    enable_remoting_metrics: bool = True
+    enable_message_store_metrics: bool = True
+    enable_pop_metrics: bool = True
+    metrics_queue_level: bool = False
+    health_port: int = -1
+    health_host: str = ""
+
     ignored: dict[str, str] = {}
 
     def __post_init__(self) -> None:
@@ -250,6 +277,9 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
                 raise ConfigError(f"{key} is {name!r}: letters, digits, '-', '_', '%' and '|' are allowed")
         for address in self.namesrv_addresses:
             parse_address(address)
+        metrics_place(self.metrics_exporter_type, self.broker_ip1, self.metrics_prom_exporter_port)
+        health_place(self.health_port, self.broker_ip1)
+        extra_labels(self.metrics_label)
 
     def _check_role(self) -> None:
         if self.broker_role not in ROLES:

@@ -55,6 +55,10 @@ AT_START = frozenset({
     "flush_disk_type", "check_crc_on_recover", "access_message_in_memory_max_ratio", "clean_resource_interval",
     "accept_loss", "max_open_queue_files", "timer_wheel_enable", "timer_precision_ms", "timer_roll_window_slot",
     "timer_flush_interval_ms", "mapped_file_size_timer_log",
+    "metrics_exporter_type", "metrics_prom_exporter_port", "metrics_prom_exporter_host", "metrics_label",
+    "metrics_otel_cardinality_limit", "metrics_queue_level", "enable_stats_metrics", "enable_request_metrics",
+    "enable_connection_metrics", "enable_lag_and_dlq_metrics", "enable_transaction_metrics",
+    "enable_remoting_metrics", "enable_message_store_metrics", "enable_pop_metrics", "health_port", "health_host",
 })  # fmt: skip
 """Fields that are read only at the start; a change takes effect at the next start."""
 

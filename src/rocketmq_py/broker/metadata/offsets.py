@@ -7,7 +7,7 @@ A committed offset is not checked against its queue: a client may commit any num
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, int_keys, version_of
@@ -19,6 +19,7 @@ from rocketmq_py.wire.fastjson import BareKey
 _log = logging.getLogger(__name__)
 
 NOT_FOUND = -1
+_NONE: Mapping[int, int] = {}
 
 Table = dict[str, dict[int, int]]
 """Offsets by ``topic@group`` and queue id."""
@@ -150,6 +151,17 @@ class ConsumerOffsets:
         """Return the offset after a group's last pull; the result of :meth:`query` if it has not pulled."""
         found = self._pulled.get(f"{topic}@{group}", {}).get(queue_id)
         return self.query(group, topic, queue_id) if found is None else found
+
+    def progress(self) -> Iterator[tuple[str, str, Mapping[int, int], Mapping[int, int]]]:
+        """Iterate over all groups with committed offsets: topic, group, committed offsets, and offsets after pulls.
+
+        Changes meanwhile are allowed.
+        """
+        for key in list(self.table):
+            queues = self.table.get(key)
+            if queues is not None:
+                topic, _, group = key.partition("@")
+                yield topic, group, queues, self._pulled.get(key, _NONE)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Reset the offset of a group: the next pull is answered with it, and commits are ignored until then."""

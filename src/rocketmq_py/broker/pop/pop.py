@@ -331,7 +331,7 @@ class PopService:
         state.starts.append(pop_handle.start_offset_entry(topic, queue_id, start))
         state.offsets.append(pop_handle.msg_offset_entry(topic, queue_id, offsets))
         state.pieces.append(self._body(state, topic, queue_id, start, found.body))
-        self._stats.pulled(group, topic, found.count, len(found.body))
+        self._stats.pulled_by_pop(group, topic, found.count, len(found.body))
 
     def _take_in_order(self, state: _PopState, topic: str, queue_id: int, offsets: Sequence[int]) -> None:
         header = state.header

@@ -26,11 +26,12 @@ from rocketmq_py.broker.send.half_messages import (
 from rocketmq_py.broker.send.retry_topics import RetryTopics
 from rocketmq_py.broker.send.send_runs import UNCOMMON_FLAGS, SendRuns, send_fields
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget, SendTargets
+from rocketmq_py.core.metrics.counters import NORMAL, MessageCounts
 from rocketmq_py.errors import BrokerError, CorruptRecord, MessageIllegal
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.half_messages import encode_offsets
-from rocketmq_py.protocol.names import HALF_TOPIC, TIMER_TOPIC, is_retry_topic
+from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, is_retry_topic
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
@@ -43,6 +44,9 @@ MAX_PROPERTIES = 32767
 
 
 Redirect = Callable[[NewRecord, dict[str, str]], None]
+
+
+_REDIRECTING = frozenset((HALF_TOPIC, TIMER_TOPIC, SCHEDULE_TOPIC))
 
 
 class SendService:
@@ -80,6 +84,8 @@ class SendService:
         self._ack_waiter = ack_waiter
         self._runs = SendRuns(store, targets, property_writer, self._host_hex, self.extra)
         self.targets = targets
+        self.counts: MessageCounts | None = None
+        """Counts stored messages for the metrics; None: nobody wants to know."""
         self.apply_settings()
         self._known = self.targets.known.get
 
@@ -98,7 +104,7 @@ class SendService:
 
         :returns: None if the send at ``begin`` needs it; always if sends wait for disk or slaves (see ``ack_waiter``).
         """
-        return self._runs.send(peer, run, begin) if self._ack_waiter is None else None
+        return self._runs.send(peer, run, begin, self.counts) if self._ack_waiter is None else None
 
     # -- one message
 
@@ -159,6 +165,8 @@ class SendService:
         appended = self._store.append_inner_batch(record, inner) if inner else self._store.append(record)
         if half is not None and self._ack_waiter is None:  # its transaction must not end before it is safe
             self._halves.add(half, appended)
+        if self.counts is not None:
+            self._count(record, sent_properties, appended.size, inner)
         msg_id = f"{self._host_hex}{appended.physical_offset:016X}"
         ext = send_fields(msg_id, queue_text, str(appended.queue_offset), record.uniq_key or "", self.extra)
         if inner:
@@ -169,6 +177,16 @@ class SendService:
         if self._ack_waiter is None:
             return reply
         return self._ack_waiter.answer(reply, appended.physical_offset + appended.size, sent_properties)
+
+    def _count(self, record: NewRecord, sent_properties: str | None, size: int, inner: int) -> None:
+        assert self.counts is not None
+        if inner:
+            self.counts.sent_many(record.topic, NORMAL, inner, size, 1)
+            return
+        sent_to = record.topic
+        if sent_to in _REDIRECTING:
+            sent_to = decode(record.properties.decode()).get(Property.REAL_TOPIC, sent_to)
+        self.counts.sent(sent_to, record.topic, sent_properties, size)
 
     def _send_checked(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Store one message after all checks, in Java's order.
@@ -292,6 +310,8 @@ class SendService:
             "queueOffset": str(appended.queue_offset),
             **self.extra,
         }
+        if self.counts is not None:
+            self.counts.sent_many(target.topic, NORMAL, len(appended.physical_offsets), appended.size, 1)
         uniq_key = decode(header.properties or "").get("UNIQ_KEY")
         if uniq_key is not None:
             ext["transactionId"] = uniq_key
@@ -314,6 +334,8 @@ class SendService:
             if self._ack_waiter is not None:
                 self._ack_waiter.check(header.properties)
             places, first, end = self._store_halves(peer, request, target, body)
+            if self.counts is not None:
+                self.counts.sent_halves(target.topic, len(places), end - places[0])
         except (MessageIllegal, CorruptRecord):
             return Reply(Code.MESSAGE_ILLEGAL, remarks.message_illegal(self._max_body), ext=self.extra)
         except BrokerError as e:

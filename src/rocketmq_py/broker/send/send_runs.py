@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from rocketmq_py.accelerator import SendKind, SendRun
+from rocketmq_py.accelerator import RunAnswers, SendKind, SendRun
 from rocketmq_py.broker.records.message_properties import PropertyWriter
 from rocketmq_py.broker.send.send_validation import SendTargets
+from rocketmq_py.core.metrics.counters import FIFO, NORMAL, MessageCounts
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.server import Peer, Reply, RunReply, encode_reply
 from rocketmq_py.store import KindTarget, MessageStore
 from rocketmq_py.wire.frame import HEAD_SIZE
 
+_SHARDED = "__SHARDINGKEY\x01"
 UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
 
 
@@ -34,23 +36,46 @@ class SendRuns:
         extra: dict[str, str],
     ) -> None:  # fmt: skip
         self._append = store.append_run
+        self._log_end = store.appended_end
         self._known = targets.known
         self._common_tags_code = property_writer.common_tags_code
         self._suffix = property_writer.suffix.encode()
         self._host = host_hex.encode()
         self._pieces = answer_pieces(extra)
 
-    def send(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
+    def send(self, peer: Peer, run: SendRun, begin: int, counts: MessageCounts | None = None) -> RunReply | None:
         """Store the sends of a run from index ``begin`` on, up to the first one that is not plain.
 
         Returns None, without storing anything, if that is already the send at ``begin``.
+
+        :param counts: counts stored messages; sends to different topics, or of different types, end a run then.
         """
-        kinds = [self._target(kind) for kind in run.kinds()]
-        found = self._append(run, begin, kinds, peer.host, self._suffix)
+        kinds = run.kinds()
+        targets = [self._target(kind) for kind in kinds]
+        if counts is None:
+            found = self._append(run, begin, targets, peer.host, self._suffix)
+        else:
+            found = self._append_counted(peer, run, begin, kinds, targets, counts)
         if found is None:
             return None
         stop, answers = found
         return RunReply(stop, answers.opaques, partial(answers.encode, self._pieces, self._host))
+
+    def _append_counted(
+        self, peer: Peer, run: SendRun, begin: int, kinds: list[SendKind], targets: list[KindTarget | None],
+        counts: MessageCounts,
+    ) -> tuple[int, RunAnswers] | None:  # fmt: skip
+        """Store the sends up to the first that is not plain or differs in topic or type, and count them."""
+        shown = [(topic, FIFO if _SHARDED in others else NORMAL) for topic, _, _, others, _ in kinds]
+        for topic, kind in dict.fromkeys(shown):
+            same = [target if one == (topic, kind) else None for target, one in zip(targets, shown, strict=True)]
+            before = self._log_end()
+            found = self._append(run, begin, same, peer.host, self._suffix)
+            if found is not None:
+                count = found[0] - begin
+                counts.sent_many(topic, kind, count, self._log_end() - before, count)
+                return found
+        return None
 
     def _target(self, kind: SendKind) -> KindTarget | None:
         topic, queue_id, sys_flag, others, _ = kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean, version_of
@@ -22,6 +22,10 @@ class TimerMetrics:
     ) -> None:
         self._file, self._clock, self._save = file, clock, save
         self._counts: dict[str, list[int]] = {}
+        self.entered: dict[str, int] = {}
+        """By topic: how many messages began to wait since the start."""
+        self.left: dict[str, int] = {}
+        """By topic: how many were delivered or cancelled since the start."""
         self._version = DataVersion(timestamp=clock())
         self._is_changed = False
 
@@ -52,6 +56,8 @@ class TimerMetrics:
         metric[0] = max(0, metric[0] + change)
         metric[1] = now_ms
         self._is_changed = True
+        moved = self.entered if change > 0 else self.left
+        moved[topic] = moved.get(topic, 0) + abs(change)
 
     def reset(self) -> None:
         """Clear all counts, because all entries are written again."""
@@ -61,6 +67,10 @@ class TimerMetrics:
     def total(self) -> int:
         """The number of undelivered timed messages of all topics."""
         return sum(count for count, _ in self._counts.values())
+
+    def waiting(self) -> Iterator[tuple[str, int]]:
+        """Iterate over the topics and the numbers of their undelivered timed messages."""
+        yield from [(topic, count) for topic, (count, _) in self._counts.items()]
 
     def persist(self) -> None:
         """Write the file if anything changed since the last time."""

@@ -609,6 +609,11 @@ class Timers:
         return max(0, self._clock() - self._read_ms) if self._files is not None else 0
 
     @property
+    def first_unread(self) -> list[tuple[str, int, int]]:
+        """Topic, queue and offset of the first message in the timer topic without an entry; empty if all have one."""
+        return [(TIMER_TOPIC, QUEUE, self._queue_offset)] if self.unread > 0 else []
+
+    @property
     def unread(self) -> int:
         """The number of messages in the timer topic without an entry; 0 if ``timerWheelEnable`` is off."""
         return self._store.queue_range(TIMER_TOPIC, QUEUE)[1] - self._queue_offset if self._files is not None else 0

@@ -20,6 +20,7 @@ from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.send.half_batches import real_batch
 from rocketmq_py.broker.send.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.recovery import committed, join_copies
+from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.queue_limits import parse_queue_id
 from rocketmq_py.core.transaction.check import is_too_late
@@ -47,6 +48,7 @@ _OP_PROPERTIES = encode({"WAIT": "true", "TAGS": _ENDED_TAG}).encode()
 _ENTRIES_LOADED = 50_000
 """Maximum number of entries of the half topic that are loaded from disk for one request; they are usually adjacent."""
 _READ_AT_ONCE = 32
+_DELAYED = frozenset((names.SCHEDULE_TOPIC, names.TIMER_TOPIC))
 _MOST_COPIES = 64
 _OUTCOMES = {COMMIT: "committed", ROLLBACK: "rolled back"}
 
@@ -73,6 +75,11 @@ def _as_sent(half: StoredRecord) -> NewRecord:
     record = copy_of(half, properties, topic, queue_id)
     record.sys_flag |= TRANSACTION_PREPARED
     return record
+
+
+def _named_topic(real: NewRecord) -> str:
+    """Return the topic that the producer of a message named, which may be delayed."""
+    return real.topic if real.topic not in _DELAYED else decode_properties(real.properties)[Property.REAL_TOPIC]
 
 
 class Transactions:
@@ -109,6 +116,8 @@ class Transactions:
         self._unwritten_size = 0
         self._written_ms = clock()
         self._is_refused = False
+        self.counts: MessageCounts | None = None
+        """Counts ended transactions for the metrics; None: nobody wants to know."""
         self.table = TransactionTable(0)
         self.ops = OpProgress(0)
 
@@ -248,6 +257,9 @@ class Transactions:
             if outcome == COMMIT:
                 self._deliver(half)
             self._ended(header.tran_state_table_offset, outcome)
+            if self.counts is not None:
+                real = half.real if isinstance(half, CachedHalfMessage) else self._real(half)
+                self._count(_named_topic(real), real.born_timestamp, outcome, 1)
         self._cache.remove(header.commit_log_offset)
         return True
 
@@ -308,9 +320,16 @@ class Transactions:
                 return False
         self.table.end_all(offset, count, outcome)
         self._add_ended(range(offset, offset + count))
+        if self.counts is not None:
+            self._count(real.topic, real.born_timestamp, outcome, count)
         for place in places if self._cache else ():
             self._cache.remove(place)
         return True
+
+    def _count(self, topic: str, born_ms: int, outcome: int, count: int) -> None:
+        assert self.counts is not None
+        seconds = max(0, self._clock() - born_ms) / 1000
+        self.counts.ended(topic, seconds, commit=outcome == COMMIT, count=count)
 
     def _outcome(self, header: EndTransaction) -> int:
         """Return the outcome of a transaction: ``OPEN``, or how it has ended (committed, rolled back or unknown).

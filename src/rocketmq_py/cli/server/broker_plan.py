@@ -33,12 +33,16 @@ class PlannedBroker(NamedTuple):
     :ivar store: its directory.
     :ivar port: port for clients; 0 for any free port.
     :ivar ha_port: port for its slaves; 0 for any free port.
+    :ivar metrics_port: port of metrics, if they are on; 0 for any free port.
+    :ivar health_port: port of health alone; 0 for any free port, -1 for none.
     """
 
     name: str
     store: Path
     port: int
     ha_port: int
+    metrics_port: int = 0
+    health_port: int = -1
 
 
 def broker_count(text: str) -> int:
@@ -69,11 +73,12 @@ def _sibling(first: PlannedBroker, number: int) -> PlannedBroker:
     if not number:
         return first
     name = f"{first.name.removesuffix('-a')}-{chr(ord('a') + number)}"
-    return PlannedBroker(name, first.store / name, _shifted(first.port, number), _shifted(first.ha_port, number))
+    ports = (_shifted(port, number) for port in (first.port, first.ha_port, first.metrics_port, first.health_port))
+    return PlannedBroker(name, first.store / name, *ports)
 
 
 def _shifted(port: int, number: int) -> int:
-    return port and port + PORT_STEP * number
+    return port + PORT_STEP * number if port > 0 else port
 
 
 def check_settings(settings: Mapping[str, str]) -> None:

@@ -147,7 +147,10 @@ def command(
     _check(access_settings, broker, namesrv)
     if namesrv is not None:
         tls_settings.check_talks_to_itself()
-    first = PlannedBroker(broker.broker_name, broker.store_root, broker.listen_port, broker.ha_listen_port)
+    first = PlannedBroker(
+        broker.broker_name, broker.store_root, broker.listen_port, broker.ha_listen_port,
+        broker.metrics_prom_exporter_port, broker.health_port,
+    )  # fmt: skip
     if not supervised:
         check_left_out(first, count, has_messages)
     if count > 1:
@@ -337,7 +340,10 @@ def _child_command(config_file: Path | None, given: dict[str, str], log_format: 
     command += ["--log-level", logging.getLevelName(logging.getLogger().level).lower()]
     if config_file is not None:
         command += ["-c", str(config_file)]
-    own = {"storePathRootDir", "listenPort", "haListenPort", "brokerName", "namesrvAddr"}
+    own = {
+        "storePathRootDir", "listenPort", "haListenPort", "brokerName", "namesrvAddr", "metricsPromExporterPort",
+        "healthPort",
+    }  # fmt: skip
     for key, value in given.items():
         if key not in own:
             command += ["--set", f"{key}={value}"]
@@ -363,7 +369,8 @@ class Child:
         planned = self._planned
         return [
             *self._command, "--name", planned.name, "--store", str(planned.store), "--port", str(planned.port),
-            "--set", f"haListenPort={planned.ha_port}", "--namesrv", self._namesrv,
+            "--set", f"haListenPort={planned.ha_port}", "--set", f"metricsPromExporterPort={planned.metrics_port}",
+            "--set", f"healthPort={planned.health_port}", "--namesrv", self._namesrv,
         ]  # fmt: skip
 
     def _note_address(self, ready_line: str) -> None:

@@ -6,7 +6,7 @@ revive queue that is still needed. Times are arguments, in milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -99,6 +99,10 @@ class InflightPops:
             one = InflightPop(check_point, revive_queue, revive_offset)
             self._all[key] = self._by_queue.setdefault(revive_queue, {})[key] = one
             self._file(key, one, check_point.revive_time + REVIVE_AFTER_MS)
+
+    def pops(self) -> Iterator[InflightPop]:
+        """Iterate over the pops that are in the table now; changes meanwhile are allowed."""
+        yield from list(self._all.values())
 
     def find(self, key: CkKey) -> InflightPop | None:
         """Return a pop; None if it has no unacked messages."""

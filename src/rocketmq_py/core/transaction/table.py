@@ -161,6 +161,10 @@ class TransactionTable:
         """Call :meth:`give_up` again for a half message that it removed from memory and that the caller found open."""
         self.give_up(half)
 
+    def open_count(self, end: int) -> int:
+        """Return how many half messages before ``end`` are open and not processed by checks."""
+        return self._states.count(_OPEN_BYTE) + max(0, end - self.base - len(self._states))
+
     def next_open(self, end: int) -> int:
         """Return the offset of the first open half message from ``base`` on; ``end`` if there is none before it."""
         index = self._states.find(_OPEN_BYTE)

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from rocketmq_py.accelerator import SendRun, installed
+from rocketmq_py.core.metrics.counters import ONEWAY, SUCCESS, RpcKey, RpcLatency
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
@@ -79,6 +80,31 @@ def _work_name(late: Request | Command | None, peer: Peer, answers: int) -> str:
     return f"{name} ({late.code}) of {peer.address}"
 
 
+_POLLS = (
+    RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION,
+)  # fmt: skip
+"""Requests that may wait for messages."""
+_PLAIN_SEND = (int(RequestCode.SEND_MESSAGE_V2), 0, False)
+
+
+class TimedResponder(Responder):
+    """Answers one request later, and counts how long that took.
+
+    :param key: the labels; the response code is that of the answer.
+    :param begin: when the request arrived, on the monotonic clock.
+    """
+
+    __slots__ = ("_begin", "_key", "_latency")
+
+    def __init__(self, peer: Peer, opaque: int, latency: RpcLatency, key: RpcKey, begin: float) -> None:
+        super().__init__(peer, opaque)
+        self._latency, self._key, self._begin = latency, key, begin
+
+    def encode(self, reply: Reply) -> bytes:
+        self._latency.observe(self._key._replace(response=reply.code), (monotonic() - self._begin) * 1000)
+        return super().encode(reply)
+
+
 def _call_soon(callback: Callable[[], None]) -> object:
     return asyncio.get_running_loop().call_soon(callback)
 
@@ -126,6 +152,10 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused = 0
         """Number of requests answered as busy because of :meth:`refuse`; the loop monitor resets it."""
+        self.latency: RpcLatency | None = None
+        """Counts how long requests take; None: nobody wants to know."""
+        self._codes: list[tuple[int, int, bool]] = []
+        """Request code, response code and True for one-way, of requests to be counted at the end of their read."""
         self.longest_write = 0.0
         """Seconds of the longest ``after_read`` since :meth:`time_writes`."""
 
@@ -174,9 +204,20 @@ class Dispatcher:
         late = request if monotonic() > end else None
         if self._after_read is not None:
             answers = self._after_handlers(peer, answers)
-        if monotonic() > end:
-            self.slow_turns.note(_work_name(late, peer, len(answers)), monotonic() - begin)
+        self._note_read(begin, late, peer, len(answers))
         return Served(_buffers(answers), fault, rest)
+
+    def _note_read(self, begin: float, late: Request | Command | None, peer: Peer, answers: int) -> None:
+        seconds = monotonic() - begin
+        if seconds > SLICE_SECONDS:
+            self.slow_turns.note(_work_name(late, peer, answers), seconds)
+        self._count_latency(seconds)
+
+    def _count_latency(self, seconds: float) -> None:
+        """Count the requests that were answered together and have not been counted."""
+        if self._codes and self.latency is not None:
+            self.latency.observe_read(self._codes, seconds * 1000)
+            self._codes = []
 
     def _handle_run(self, peer: Peer, run: SendRun) -> list[_Answer]:
         """Handle a run of sends: those that the route's run handler takes together, the others one by one."""
@@ -189,6 +230,8 @@ class Dispatcher:
         while begin < end:
             found = handle(peer, run, begin) if handle is not None else None
             if found is not None:
+                if self.latency is not None:
+                    self._codes += [_PLAIN_SEND] * (found.stop - begin)
                 answers.append(found)
                 begin = found.stop
                 continue
@@ -291,9 +334,12 @@ class Dispatcher:
     def _handle(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
         try:
             outcome = cast("Outcome", route.method(peer, request, body))
-            return outcome if type(outcome) is Reply else self._later(peer, request, outcome)
+            reply = outcome if type(outcome) is Reply else self._later(peer, request, outcome)
         except Exception as e:  # noqa: BLE001 - a request that fails must not close its connection
-            return failure(e, route.code.name, peer.address)
+            reply = failure(e, route.code.name, peer.address)
+        if self.latency is not None and reply is not None:
+            self._codes.append((request.code, reply.code, bool(request.flag & ONEWAY_FLAG)))
+        return reply
 
     def _handle_in_slices(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
         """Handle a request of a sliced route at once if there is spare time; otherwise queue it.
@@ -312,9 +358,11 @@ class Dispatcher:
 
     def _queued(self, route: Route, peer: Peer, request: Request, body: bytes, lane: Lane) -> Iterator[None]:
         """Handle and answer a request when the iterator is advanced, unless its connection is closed by then."""
+        begin = monotonic()
         try:
             if not peer.closed:
                 self._answer(peer, request, self._handle(route, peer, request, body))
+                self._count_latency(monotonic() - begin)
         finally:
             lane.leave()
         yield  # the time budget is checked here
@@ -322,9 +370,15 @@ class Dispatcher:
     def _later(self, peer: Peer, request: Request, outcome: Outcome) -> Reply | None:
         if isinstance(outcome, Hold):
             if not request.flag & ONEWAY_FLAG:
-                self._hold(outcome, Responder(peer, request.opaque))
+                self._hold(outcome, self._responder(peer, request, outcome))
             return None
         return outcome
+
+    def _responder(self, peer: Peer, request: Request, hold: Hold) -> Responder:
+        if self.latency is None:
+            return Responder(peer, request.opaque)
+        key = RpcKey(request.code, 0, hold.deadline_ms > 0 and request.code in _POLLS, SUCCESS)
+        return TimedResponder(peer, request.opaque, self.latency, key, monotonic())
 
     def _hold(self, hold: Hold, responder: Responder) -> None:
         if self._on_hold is None:
@@ -366,6 +420,7 @@ class Dispatcher:
     async def _finish(
         self, route: Route, peer: Peer, request: Request, outcome: Awaitable[Outcome], lane: Lane
     ) -> None:
+        begin = monotonic()
         try:
             reply = self._later(peer, request, await outcome)
         except Exception as e:  # noqa: BLE001 - as for synchronous handlers
@@ -373,6 +428,9 @@ class Dispatcher:
         finally:
             lane.leave()
         self._answer(peer, request, reply)
+        if self.latency is not None and reply is not None:
+            result = ONEWAY if request.flag & ONEWAY_FLAG else SUCCESS
+            self.latency.observe(RpcKey(request.code, reply.code, False, result), (monotonic() - begin) * 1000)
 
     def _answer(self, peer: Peer, request: Request, reply: Reply | None) -> None:
         """Store what the handler of a request that was answered later appended, then send its reply."""

@@ -140,6 +140,11 @@ class Writer:
         self._now = 0
         return True
 
+    @property
+    def appended_end(self) -> int:
+        """Offset in the log after the last append, which may be pending."""
+        return self._start + self._position
+
     # -- appending
 
     def append(self, record: NewRecord) -> Appended:

@@ -12,6 +12,9 @@ from rocketmq_py.store import StoreConfig
 
 OURS = {
     "haAllowedSlaves",
+    "healthHost",
+    "healthPort",
+    "metricsQueueLevel",
     "enableTopicMessageTypeCheck",
     "acceptLoss",
     "maxOpenQueueFiles",
@@ -138,4 +141,5 @@ def test_settings_that_java_lacks_have_their_documented_defaults() -> None:
         "acceptLoss": "false", "enableTopicMessageTypeCheck": "false", "haAllowedSlaves": "",
         "maxOpenQueueFiles": "512", "scrubBytesPerSecond": "0",
         "slaveKeepLargerOffset": "false", "slaveSyncInterval": "60000",
+        "healthHost": "", "healthPort": "-1", "metricsQueueLevel": "false",
     }  # fmt: skip

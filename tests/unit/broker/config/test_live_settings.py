@@ -233,6 +233,6 @@ def test_a_file_in_latin_1_is_changed_in_latin_1(running: InProcess, client: Cli
     path.parent.mkdir(parents=True, exist_ok=True)
     before = "# Gr\u00fc\u00dfe\nfileReservedTime=72\n".encode("latin-1")
     path.write_bytes(before)
-    assert update(client, fileReservedTime=48, metricsLabel="\u20ac").code == 0
-    after = before.replace(b"72", b"48") + b"metricsLabel=\\u20ac\n"
+    assert update(client, fileReservedTime=48, metricsLabel="zone:\u20ac").code == 0
+    after = before.replace(b"72", b"48") + b"metricsLabel=zone:\\u20ac\n"
     assert path.read_bytes() == after

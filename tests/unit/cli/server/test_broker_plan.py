@@ -35,6 +35,13 @@ def test_a_port_for_slaves_that_is_set_moves_with_the_port():
     assert second.ha_port == 12010
 
 
+def test_ports_of_metrics_and_health_move_with_the_port_unless_there_is_none():
+    first = FIRST._replace(metrics_port=5557, health_port=5558)
+    third = plan(3, first)[2]
+    assert (third.metrics_port, third.health_port) == (5577, 5578)
+    assert plan(2, FIRST)[1].health_port == -1
+
+
 def test_free_ports_stay_free_ports():
     assert [broker.port for broker in plan(3, FIRST._replace(port=0))] == [0, 0, 0]
 

@@ -193,8 +193,8 @@ def test_children_are_started_with_the_settings_that_they_share():
 
 def test_a_child_keeps_the_port_of_its_first_start():
     child = serve.Child(PlannedBroker("broker-b", Path("/s/b"), 0, 0), ["run"], "n:1")
-    words = ["run", "--name", "broker-b", "--store", "/s/b", "--port", "0", "--set", "haListenPort=0", "--namesrv",
-             "n:1"]  # fmt: skip
+    words = ["run", "--name", "broker-b", "--store", "/s/b", "--port", "0", "--set", "haListenPort=0", "--set",
+             "metricsPromExporterPort=0", "--set", "healthPort=-1", "--namesrv", "n:1"]  # fmt: skip
     assert (child.process.name, child.address) == ("broker-b", "")
     assert child.process._command() == words
     child.process._on_ready("READY namesrv=n:1 broker=10.0.0.1:4711\n")
@@ -318,7 +318,8 @@ def test_several_brokers_are_planned_from_the_first(run_serve, tmp_path):
     )
     assert (namesrv.listen_port, others) == (9876, "")
     assert brokers == [
-        PlannedBroker("broker-a", tmp_path, 100, 0), PlannedBroker("broker-b", tmp_path / "broker-b", 110, 0)
+        PlannedBroker("broker-a", tmp_path, 100, 0, 5557),
+        PlannedBroker("broker-b", tmp_path / "broker-b", 110, 0, 5567),
     ]  # fmt: skip
     given = [word for flag, word in pairwise(command) if flag == "--set"]
     assert sorted(given) == ["bindAddress=10.0.0.1", "brokerIP1=10.0.0.1", "fileReservedTime=7"]

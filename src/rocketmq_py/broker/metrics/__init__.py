@@ -1,0 +1,1 @@
+"""The broker's metrics for Prometheus, under the names of Apache RocketMQ."""

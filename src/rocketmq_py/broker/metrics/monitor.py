@@ -1,0 +1,103 @@
+"""Health and metrics of a broker: when its endpoint is there, what its readiness depends on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metrics.collect import Collector
+from rocketmq_py.broker.services import Services
+from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
+from rocketmq_py.errors import ClosedError
+from rocketmq_py.server import Server
+from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
+from rocketmq_py.server.monitoring.health import Checks
+from rocketmq_py.server.monitoring.settings import health_place, metrics_place
+from rocketmq_py.store import FileSystem, OsFileSystem
+
+
+class Monitor:
+    """Serves health and metrics of a broker, if its configuration asks for them."""
+
+    def __init__(self, config: BrokerConfig, clock: Callable[[], int], fs: FileSystem | None) -> None:
+        self._config, self._clock, self._fs = config, clock, fs or OsFileSystem()
+        host = config.metrics_prom_exporter_host or config.broker_ip1
+        metrics = metrics_place(config.metrics_exporter_type, host, config.metrics_prom_exporter_port)
+        health = health_place(config.health_port, config.health_host or host)
+        if health is not None and health == metrics and health.port:
+            health = None  # one port has both
+        self._counts_messages = metrics is not None
+        self._collector: Collector | None = None
+        self._services: Services | None = None
+        self._endpoint = None
+        if metrics is not None or health is not None:
+            self._endpoint = MonitoringEndpoint(metrics, health, self._checks, self._collect)
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that are listened on, by ``metrics`` and ``health``."""
+        return self._endpoint.ports if self._endpoint is not None else {}
+
+    async def start(self) -> None:
+        """Serve health, before the broker recovers its store.
+
+        :raises ConfigError: a port cannot be listened on.
+        """
+        if self._endpoint is not None:
+            await self._endpoint.start()
+
+    def watch(self, services: Services, server: Server) -> None:
+        """Count for the metrics from now on; to be called before the first request."""
+        self._services = services
+        if not self._counts_messages:
+            return
+        counts, latency = MessageCounts(), RpcLatency()
+        services.count(counts)
+        server.dispatcher.latency = latency
+        call_soon = asyncio.get_running_loop().call_soon
+        self._collector = Collector(
+            self._config, services, server, counts, latency, self._clock, call_soon, self._fs
+        )  # fmt: skip
+
+    def started(self) -> None:
+        """Report that the broker serves requests."""
+        if self._endpoint is not None:
+            self._endpoint.started()
+
+    def draining(self) -> None:
+        """Report that the broker is about to stop."""
+        if self._endpoint is not None:
+            self._endpoint.draining()
+
+    async def stop(self) -> None:
+        """Stop serving. Does nothing if stopped already."""
+        if self._endpoint is not None:
+            await self._endpoint.stop()
+
+    async def _collect(self, wanted: frozenset[str]) -> bytes:
+        if self._collector is None:
+            raise ClosedError("the broker does not collect metrics")
+        return await self._collector.collect(wanted)
+
+    def _checks(self) -> Checks:
+        assert self._services is not None
+        services = self._services
+
+        def registered() -> str | None:
+            is_missing = self._config.namesrv_addresses and not services.registration.registered_at
+            return "the broker is registered at no name server" if is_missing else None
+
+        def writable() -> str | None:
+            is_fine = services.role.is_slave or services.store.is_writable
+            return None if is_fine else "the store refuses messages: see the log"
+
+        def following() -> str | None:
+            slave = services.replication.slave
+            return (
+                None
+                if slave is None or slave.is_connected or services.role.is_acting
+                else "no connection to the master"
+            )
+
+        return {"registered": registered, "store": writable, "replication": following}

@@ -1,0 +1,1 @@
+"""The HTTP endpoint of a server: health for supervisors, metrics for Prometheus."""

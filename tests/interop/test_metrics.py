@@ -1,0 +1,131 @@
+"""Metrics of our broker have the names, types, labels and values that a Java broker shows after the same work."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.interop.javapeer import JavaPeer, free_port_block
+from tests.interop.ours import OurServers
+from tests.interop.side import Side, eventually
+
+TOPIC, GROUP = "metrics-topic", "metrics-group"
+
+LACKING = {
+    "rocketmq_pop_buffer_scan_time_consume_milliseconds": "POP has no buffer here that is scanned",
+    "rocketmq_pop_offset_buffer_size": "offsets of pops are committed at once",
+    "rocketmq_storage_dispatch_behind_bytes": "queue entries are written with the log",
+    "rocketmq_timer_dequeue_lag": "the timer wheel has no queue between reading and delivery",
+    "rocketmq_timer_message_snapshot": "the wheel is not scanned for the times of its messages",
+    "rocketmq_topic_create_execution_time_milliseconds": "not measured",
+    "target_info": "says nothing in Java's exposition: its value is 1, without labels",
+}
+"""Families of a Java broker that ours lacks, and why."""
+
+LACKING_PROCESSORS = {"async_put", "lite_pull"}
+"""There is no queue of such requests here."""
+
+EQUAL = (
+    "rocketmq_messages_in", "rocketmq_messages_out", "rocketmq_consumer_lag_messages",
+    "rocketmq_consumer_inflight_messages", "rocketmq_consumer_ready_messages", "rocketmq_consumer_connections",
+    "rocketmq_broker_permission", "rocketmq_throughput_in", "rocketmq_throughput_out", "rocketmq_message_size",
+)  # fmt: skip
+"""Families whose series of the topic or group have the same values on both brokers."""
+
+Families = dict[str, Metric]
+Labels = frozenset[tuple[str, str]]
+
+
+class Pair(NamedTuple):
+    ours: Families
+    java: Families
+
+
+def scrape(port: int) -> Families:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        return {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
+
+
+STATES = {
+    "rocketmq_messages_out": 8.0,
+    "rocketmq_consumer_lag_messages": 3.0,
+    "rocketmq_consumer_inflight_messages": 3.0,
+    "rocketmq_consumer_ready_messages": 0.0,
+}
+"""What the topic's series show in the end; a Java broker reads them one after the other while its members pull."""
+
+
+def shown(families: Families) -> dict[str, float]:
+    return {
+        name: sum(one.value for one in families[name].samples if one.labels["topic"] == TOPIC)
+        for name in STATES.keys() & families.keys()
+    }
+
+
+def work(java: JavaPeer, side: Side, port: int) -> Families:
+    """Five messages are consumed; three more are delivered to a member that is still busy with them."""
+    java.admin("updateTopic", "-n", side.namesrv, "-b", side.broker, "-t", TOPIC, "-r", "1", "-w", "1")
+    side.await_route(TOPIC)
+    java.produce(side.namesrv, TOPIC, 5)
+    java.consume(side.namesrv, TOPIC, GROUP, 5)
+    java.produce(side.namesrv, TOPIC, 3)
+    java.consumer(side.namesrv, TOPIC, GROUP, work_ms=100_000)
+    return eventually(lambda: scrape(port), lambda found: shown(found) == STATES)
+
+
+@pytest.fixture(scope="module")
+def pair(java: JavaPeer, servers: OurServers) -> Pair:
+    settings: dict[str, Any] = {"metricsExporterType": "PROM", "metricsPromExporterHost": "127.0.0.1"}
+    port = free_port_block()
+    ours = servers.serve(metricsPromExporterPort=port, **settings)
+    found = work(java, Side("ours", ours.namesrv, ours.broker), port)
+    port = free_port_block()
+    broker = java.broker(java.namesrv().address, conf={"metricsPromExporterPort": port, **settings})
+    return Pair(found, work(java, Side("java", broker.namesrv, broker.address), port))
+
+
+def test_every_family_of_a_java_broker_is_there_or_its_lack_is_explained(pair: Pair) -> None:
+    assert pair.java.keys() - pair.ours.keys() == LACKING.keys()
+    own = {name for name in pair.ours.keys() - pair.java.keys() if not name.startswith("rocketmq_py_")}
+    assert own == set()
+
+
+def test_common_families_have_the_same_types_and_labels(pair: Pair) -> None:
+    common = pair.ours.keys() & pair.java.keys()
+    assert {name: pair.ours[name].type for name in common} == {name: pair.java[name].type for name in common}
+    assert {name: label_sets(pair.ours[name]) for name in common} == {
+        name: label_sets(pair.java[name]) for name in common
+    }
+
+
+def label_sets(family: Metric) -> set[tuple[str, frozenset[str]]]:
+    return {(sample.name, frozenset(sample.labels)) for sample in family.samples}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_values_after_the_same_work_are_equal(pair: Pair, name: str) -> None:
+    ours, java = (values(families[name]) for families in pair)
+    assert ours
+    assert ours == java
+
+
+def values(family: Metric) -> dict[tuple[str, Labels], float]:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for sample in family.samples
+        if sample.labels.get("topic", TOPIC) == TOPIC and sample.labels.get("consumer_group", GROUP) == GROUP
+    }
+
+
+def test_buckets_of_latency_and_names_of_processors_are_the_same(pair: Pair) -> None:
+    bounds = [{one.labels["le"] for one in families["rocketmq_rpc_latency_milliseconds"].samples if "le" in one.labels}
+              for families in pair]  # fmt: skip
+    assert bounds[0] == bounds[1]
+    ours, java = ({one.labels["processor"] for one in families["rocketmq_processor_watermark"].samples}
+                  for families in pair)  # fmt: skip
+    assert java - ours == LACKING_PROCESSORS
+    assert ours <= java

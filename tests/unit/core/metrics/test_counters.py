@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from rocketmq_py.core.metrics.counters import DELAY, FIFO, NORMAL, TRANSACTION, MessageCounts, RpcKey, RpcLatency
+from rocketmq_py.protocol import names
+
+
+def test_messages_count_by_topic_and_type_as_in_java():
+    counts = MessageCounts()
+    counts.sent("t", "t", "a\x01b\x02", 100)
+    counts.sent("t", "t", "__SHARDINGKEY\x01s\x02", 100)
+    counts.sent("t", names.SCHEDULE_TOPIC, None, 100)
+    counts.sent("t", names.TIMER_TOPIC, None, 100)
+    counts.sent("t", names.HALF_TOPIC, None, 100)
+    counts.sent_many("t", NORMAL, 32, 3200, 1)
+    assert {key: (flow.messages, flow.size, flow.sizes.count) for key, flow in counts.received.items()} == {
+        ("t", NORMAL): (33, 3300, 2),
+        ("t", FIFO): (1, 100, 1),
+        ("t", DELAY): (1, 100, 1),
+        (names.TIMER_TOPIC, DELAY): (1, 100, 1),
+        (names.HALF_TOPIC, TRANSACTION): (1, 100, 1),
+    }
+    assert counts.open_halves == {"t": 1}
+
+
+def test_ended_transactions_leave_the_open_ones_and_rollbacks_have_no_latency():
+    counts = MessageCounts()
+    counts.sent_halves("t", 3, 300)
+    counts.ended("t", 2.0, commit=True, count=2)
+    counts.ended("t", 9.0, commit=False)
+    counts.ended("u", 1.0, commit=False)
+    assert (counts.committed, counts.rolled_back, counts.open_halves) == ({"t": 2}, {"t": 1, "u": 1}, {"t": 0})
+    assert (counts.finish_seconds["t"].count, counts.finish_seconds["t"].total) == (2, 4.0)
+    counts.remove_topic("t")
+    assert (counts.committed, counts.rolled_back, counts.open_halves, counts.finish_seconds) == ({}, {"u": 1}, {}, {})
+
+
+def test_the_requests_of_a_read_are_counted_by_codes():
+    latency = RpcLatency()
+    latency.observe_read([(310, 0, False), (310, 0, False), (310, 1, False), (35, 0, True)], 4.0)
+    assert {key: spans.count for key, spans in latency.spans.items()} == {
+        RpcKey(310, 0, False, "success"): 2, RpcKey(310, 1, False, "success"): 1, RpcKey(35, 0, False, "oneway"): 1,
+    }  # fmt: skip
