@@ -12,10 +12,10 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from rocketmq_py.accelerator import Accelerator, installed
+from rocketmq_py.arrow.decode import COLUMNS, Decoder
+from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
 from rocketmq_py.model import Message, MessageQueue, RecordHead
-from rocketmq_py.spark.decode import COLUMNS, Decoder
-from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.ids import UniqueKeys
 from rocketmq_py.wire.record import BodyRules, Origin, decode_response, encode_record
 from rocketmq_py.wire.signing import Credentials

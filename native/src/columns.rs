@@ -1,6 +1,6 @@
 //! Decodes the records in pull responses to the buffers of Arrow columns.
 //!
-//! The columns equal those that `rocketmq_py.spark.decode` makes with NumPy. It takes one pass over the records and one
+//! The columns equal those that `rocketmq_py.arrow.decode` makes with NumPy. It takes one pass over the records and one
 //! over the columns. Compressed bodies, inner batches, inconsistent lengths and text that is not UTF-8 are refused: the
 //! caller then decodes the records in Python, which reports errors.
 

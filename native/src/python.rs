@@ -1,6 +1,8 @@
 //! The Python interface of the crate.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
@@ -10,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
+use crate::gather::Places;
 use crate::hash::key_hash;
 use crate::index::{ENTRY, write_entries};
 use crate::messages::{Origin, plain_records};
@@ -18,7 +21,7 @@ use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 3;
+const FORMAT: i32 = 4;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -87,7 +90,7 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
 /// Decode the records with queue offsets from ``start`` to before ``stop`` to the buffers of Arrow columns.
 ///
 /// :param bodies: the bodies of pull responses of one queue, in order.
-/// :param columns: names of columns, of those in rocketmq_py.spark.decode.COLUMNS.
+/// :param columns: names of columns, of those in rocketmq_py.arrow.decode.COLUMNS.
 /// :param check_crc: whether to refuse records whose bodies do not have their stored checksums.
 /// :returns: the number of rows and a tuple of the columns. A column of numbers is the bytes of the values in native
 ///     byte order, with times in microseconds. ``body``, ``tags``, ``keys`` and ``msgId`` are the validity bits of the
@@ -699,6 +702,64 @@ impl Signer {
     }
 }
 
+// -- records of the log
+
+type Gathered<'py> = (usize, usize, usize, Option<Bound<'py, PyBytes>>);
+
+/// Copy parts of a buffer to `to`, one after the other.
+///
+/// Panics if a part is not within the buffer, or if `to` has another length than all parts.
+#[allow(unsafe_code)]
+fn copy_parts(buffer: &PyBuffer<u8>, parts: &[Range<usize>], to: &mut [u8]) {
+    let from = buffer.as_slice_ptr().expect("a contiguous buffer");
+    let mut rest = to;
+    for part in parts {
+        assert!(part.start <= part.end && part.end <= from.len());
+        let (place, behind) = rest.split_at_mut(part.end - part.start);
+        // SAFETY: the assertion keeps the part within the buffer, which stays where it is until `buffer` is dropped.
+        // `place` is not in the buffer: nobody else has a reference to it. No reference to the bytes of the buffer is
+        // made, since other processes may write to a mapped file.
+        unsafe {
+            let begin = from.cast::<u8>().as_ptr().add(part.start);
+            ptr::copy_nonoverlapping(begin, place.as_mut_ptr(), place.len());
+        }
+        rest = behind;
+    }
+    assert!(rest.is_empty());
+}
+
+/// Copy the records of entries of a consume queue from a log file; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (buffer, base, entries, most, /))]
+fn gather<'py>(
+    py: Python<'py>,
+    buffer: &Bound<'py, PyAny>,
+    base: i64,
+    entries: &Bound<'py, PyBytes>,
+    most: i64,
+) -> PyResult<Option<Gathered<'py>>> {
+    calm(|| {
+        let buffer = PyBuffer::<u8>::get(buffer)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyValueError::new_err("the buffer is not contiguous"));
+        }
+        let most = usize::try_from(most).unwrap_or(0);
+        let Some(found) = Places::of(entries.as_bytes(), base, buffer.item_count(), most) else {
+            return Ok(None);
+        };
+        let (count, span) = (found.parts.len(), found.span());
+        let body = if span.len() == found.total {
+            None
+        } else {
+            Some(PyBytes::new_with(py, found.total, |to| {
+                copy_parts(&buffer, &found.parts, to);
+                Ok(())
+            })?)
+        };
+        Ok(Some((count, span.start, span.end, body)))
+    })
+}
+
 // -- the index
 
 /// Return the hashes of keys for an index file, given the hash of ``topic#`` for each.
@@ -791,8 +852,8 @@ fn cut_read<'py>(
 mod _native {
     #[pymodule_export]
     use super::{
-        Answers, Sends, Signer, cut_read, decode, encode_batch, encode_messages, index_entries,
-        key_hashes, plain_messages, send_fields,
+        Answers, Sends, Signer, cut_read, decode, encode_batch, encode_messages, gather,
+        index_entries, key_hashes, plain_messages, send_fields,
     };
 
     #[pymodule_export]

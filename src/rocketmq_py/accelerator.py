@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 3
+FORMAT = 4
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -137,7 +137,7 @@ class Accelerator(Protocol):
 
         :param bodies: bodies of pull responses of one queue, in order.
         :param start: queue offset of the first record wanted. :param stop: queue offset after the last one.
-        :param columns: names of columns, of those in ``rocketmq_py.spark.decode``.
+        :param columns: names of columns, of those in ``rocketmq_py.arrow.decode``.
         :param check_crc: whether to compare each body with its stored checksum.
         :returns: number of rows and the buffers of each column. None for records that the Python code must decode:
             compressed bodies, inner batches, several topics, text that is not UTF-8, inconsistent lengths, wrong
@@ -212,6 +212,17 @@ class Accelerator(Protocol):
         self, hashes: list[int], physicals: list[int], timestamps: list[int], begin: int, previous: bytes, /
     ) -> bytes:
         """Encode entries of an index file, like :func:`rocketmq_py.store.index.index_file.encode_entries`."""
+        ...
+
+    def gather(self, buffer: Any, base: int, entries: bytes, most: int, /) -> tuple[int, int, int, bytes | None] | None:
+        """Copy the records of the leading entries of a consume queue, at most ``most`` bytes, but at least one record.
+
+        :param buffer: the mapped log file. :param base: offset in the log at which it begins.
+        :param entries: raw entries of a consume queue.
+        :returns: number of records; positions in the file of the first record and after the last one; the records, None
+            if they lie next to each other there. None instead if there is no entry, or if one of these records is
+            empty, not in the file, or not behind the one before it.
+        """
         ...
 
     def key_hashes(self, topics: list[int], keys: list[bytes], /) -> list[int]:

@@ -13,6 +13,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.damage", description=__doc__)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the others follow")
+    parser.add_argument("--at-once", type=int, default=1, help="damages of each round")
     parser.add_argument("--only", default="", help="damage only files whose path contains this text")
     parser.add_argument("--log", action="store_true", help="print what the broker logged")
     options = parser.parse_args()
@@ -20,7 +21,7 @@ def main() -> int:
     outcomes = []
     try:
         for seed in range(options.seed, options.seed + options.rounds):
-            outcomes.append(bench.round(seed, options.only))
+            outcomes.append(bench.round(seed, options.only, options.at_once))
             if outcomes[-1].faults or options.log:
                 print(outcomes[-1], flush=True)
             if options.log:

@@ -1,4 +1,4 @@
-"""Random damages to one file of a store."""
+"""Random damages to the files of a store, one or several at once."""
 
 from __future__ import annotations
 
@@ -42,6 +42,45 @@ class Damage(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.file} {self.begin}-{self.end}"
+
+
+class Damages(NamedTuple):
+    """All damages of a round."""
+
+    each: tuple[Damage, ...]
+
+    @property
+    def refuses_start(self) -> bool:
+        """True if the broker may refuse to start: a file of the log is not there as a whole."""
+        return any(one.is_of_log and one.kind in ("cut", "emptied", "removed") for one in self.each)
+
+    @property
+    def hits_journal(self) -> bool:
+        return any(".journal" in one.file for one in self.each)
+
+    @property
+    def area(self) -> str:
+        return " + ".join(sorted({one.area.partition("/")[0] for one in self.each}) if self.are_several else
+                          [self.each[0].area])  # fmt: skip
+
+    @property
+    def kind(self) -> str:
+        return "two at once" if self.are_several else self.each[0].kind
+
+    @property
+    def are_several(self) -> bool:
+        return len(self.each) > 1
+
+    def hits(self, physical: int, size: int) -> bool:
+        """True if a record at this offset of the commit log is damaged."""
+        return any(one.hits(physical, size) for one in self.each)
+
+    def hits_all(self, *names: str) -> bool:
+        """True if each of these files of the folder ``config`` is damaged."""
+        return {f"config/{name}" for name in names} <= {one.file for one in self.each}
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.each))
 
 
 def files(root: Path) -> list[str]:

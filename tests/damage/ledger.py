@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.store import GetStatus, MessageStore
 from rocketmq_py.wire.record import decode_record
-from tests.damage.damages import Damage
+from tests.damage.damages import Damages
 from tests.damage.sample import GROUP, TOPICS, WAIT_MS, WAITING
 from tests.unit.broker.harness import InProcess
 from tests.unit.broker.requests import send
@@ -70,12 +70,12 @@ class Ledger:
             {key: dict(value) for key, value in services.offsets.table.items()},
         )
 
-    def lost(self, damage: Damage, queue: Queue, offset: int) -> bool:
+    def lost(self, damage: Damages, queue: Queue, offset: int) -> bool:
         """True if the damage hits the record."""
         raw = self.messages[queue][offset]
         return damage.hits(int.from_bytes(raw[PHYSICAL_AT : PHYSICAL_AT + 8], "big"), len(raw))
 
-    def faults(self, running: InProcess, damage: Damage, *, was_closed: bool) -> Iterator[str]:
+    def faults(self, running: InProcess, damage: Damages, *, was_closed: bool) -> Iterator[str]:
         """What a damaged store has lost or made up."""
         services, store = running.services, running.services.store
         for queue, wanted in self.messages.items():
@@ -92,21 +92,23 @@ class Ledger:
             if is_known and store.queue_range(*queue)[1] < self.ends[queue]:
                 yield f"{queue}: next offset {store.queue_range(*queue)[1]} instead of {self.ends[queue]}"
         yield from self._topic_faults(running, damage)
+        if damage.hits_all("consumerOffset.json", "consumerOffset.json.bak"):
+            return  # both generations: consumers begin anew
         for key, offsets in self.offsets.items():
             if key.endswith(f"@{GROUP}") and services.offsets.table.get(key) != offsets:
                 yield f"offsets of {key} are {services.offsets.table.get(key)} instead of {offsets}"
         if GROUP not in services.groups.table:
             yield f"group {GROUP} is missing"
 
-    def _topic_faults(self, running: InProcess, damage: Damage) -> Iterator[str]:
+    def _topic_faults(self, running: InProcess, damage: Damages) -> Iterator[str]:
         for name, number in self.topics.items():
             topic = running.services.topics.get(name)
-            if ".journal" in damage.file and (topic is not None or not any(one == name for one, _ in self.messages)):
+            if damage.hits_journal and (topic is not None or not any(one == name for one, _ in self.messages)):
                 continue  # a line is lost for good; topics come back if they have queues
             if topic is None or topic.read_queue_nums < number:
                 yield f"topic {name} has {topic and topic.read_queue_nums} queues instead of {number}"
 
-    def undelivered(self, running: InProcess, damage: Damage) -> Iterator[str]:
+    def undelivered(self, running: InProcess, damage: Damages) -> Iterator[str]:
         """Delayed messages that are not delivered although they are due."""
         waiting = {"delayed": "SCHEDULE_TOPIC_XXXX", "timed": "rmq_sys_wheel_timer"}
         running.turn(WAIT_MS)
@@ -124,7 +126,7 @@ class Ledger:
                 yield f"{len(missing)} messages of topic {topic} are never delivered: {missing[:3]}"
 
 
-def send_again(running: InProcess, ledger: Ledger, damage: Damage) -> Iterator[str]:
+def send_again(running: InProcess, ledger: Ledger, damage: Damages) -> Iterator[str]:
     """Send a message to each queue; its offset must be new."""
     client = running.connect()
     for topic in TOPICS:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketmq_py.errors import StoreCorrupt
-from tests.damage.damages import Damage, damage
+from tests.damage.damages import Damages, damage
 from tests.damage.ledger import Ledger, send_again
 from tests.damage.sample import copy, make, opened
 from tests.unit.broker.harness import START_MS
@@ -39,7 +39,7 @@ class Outcome:
     """What one round has shown."""
 
     seed: int
-    damage: Damage
+    damage: Damages
     was_closed: bool
     faults: list[str] = field(default_factory=list)
     refusal: str = ""
@@ -63,16 +63,18 @@ class Bench:
     def close(self) -> None:
         shutil.rmtree(self._root)
 
-    def round(self, seed: int, only: str = "") -> Outcome:
+    def round(self, seed: int, only: str = "", at_once: int = 1) -> Outcome:
         """One round; the same seed gives the same damage.
 
         :param only: damage only files whose path contains this text.
+        :param at_once: number of damages.
         """
         chance = random.Random(seed)
         was_closed = chance.random() < 0.5
         store = self._root / "round"
         copy(self._closed if was_closed else self._killed, store)
-        outcome = Outcome(seed, damage(store, chance, only)._replace(ends_log=not was_closed), was_closed)
+        each = tuple(damage(store, chance, only)._replace(ends_log=not was_closed) for _ in range(at_once))
+        outcome = Outcome(seed, Damages(each), was_closed)
         log, logger = Log(), logging.getLogger("rocketmq_py")
         before, logger.propagate = logger.propagate, False
         logger.addHandler(log)
@@ -98,7 +100,7 @@ class Bench:
                 outcome.faults += ledger.undelivered(running, damage)
         except StoreCorrupt as e:
             outcome.refusal = str(e)
-            if not damage.is_of_log or damage.kind not in ("cut", "emptied", "removed"):
+            if not damage.refuses_start:
                 outcome.faults.append(f"refused: {e}")
         except Exception:  # noqa: BLE001 - whatever it is, it is a fault
             outcome.faults.append(traceback.format_exc())

@@ -28,6 +28,12 @@ def test_damage_of_the_log_costs_the_records_hit(bench: Bench, seed: int) -> Non
     assert not outcome.faults, str(outcome)
 
 
+@pytest.mark.parametrize("seed", range(200, 211))
+def test_two_damages_at_once_cost_no_more_than_both(bench: Bench, seed: int) -> None:
+    outcome = bench.round(seed, at_once=2)
+    assert not outcome.faults, str(outcome)
+
+
 def test_a_seed_repeats_its_damage(bench: Bench) -> None:
     first = bench.round(7)
     assert (first.damage, first.was_closed, first.lines) == (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-PACKAGES = ("rocketmq_py", "rocketmq_py.aio", "rocketmq_py.testing", "rocketmq_py.spark")
+PACKAGES = ("rocketmq_py", "rocketmq_py.aio", "rocketmq_py.testing", "rocketmq_py.spark", "rocketmq_py.arrow")
 
 UNDOCUMENTED: set[str] = set()
 """Public names without a docstring: none, and none may be added."""

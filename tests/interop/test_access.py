@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py import Admin, BrokerError, Credentials
+from rocketmq_py.arrow.options.security import Security
+from rocketmq_py.arrow.remoting.connection import connect
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.headers.transaction import EndTransactions
-from rocketmq_py.spark.options.security import Security
-from rocketmq_py.spark.remoting.connection import connect
 from tests.interop.javapeer import JavaPeer, PeerError
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rocketmq_py.arrow.remoting.fetch import READ_GROUP
+from rocketmq_py.arrow.sink.targets import NoSuchQueue, refusal
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE
-from rocketmq_py.spark.remoting.fetch import READ_GROUP
-from rocketmq_py.spark.sink.targets import NoSuchQueue, refusal
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
 from tests.interop.javapeer import JavaPeer

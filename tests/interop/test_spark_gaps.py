@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from rocketmq_py.arrow.ranges import QueueRange
+from rocketmq_py.arrow.remoting.cluster import Cluster
+from rocketmq_py.arrow.remoting.fetch import Fetcher, FetchSettings
+from rocketmq_py.arrow.remoting.filters import message_filter
+from rocketmq_py.arrow.remoting.pull_window import Pull, Segment
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.ranges import QueueRange
-from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.fetch import Fetcher, FetchSettings
-from rocketmq_py.spark.remoting.filters import message_filter
-from rocketmq_py.spark.remoting.pull_window import Pull, Segment
 from tests.interop.javapeer import JavaPeer
 
 PLAIN, COMPACTED = "gaps-plain", "gaps-compacted"

@@ -13,8 +13,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from rocketmq_py.arrow.remoting.cluster import Cluster as View
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.remoting.cluster import Cluster as View
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from tests.interop.javapeer import JavaPeer, JavaServer
 from tests.interop.side import Side, group

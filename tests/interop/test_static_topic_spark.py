@@ -12,16 +12,16 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rocketmq_py import Admin, ConsumeFromWhere, LitePullConsumer
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.remoting.cluster import Cluster as View
+from rocketmq_py.arrow.sink.rows import RowMessage
+from rocketmq_py.arrow.sink.sender import BatchSender
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
-from rocketmq_py.spark.remoting.cluster import Cluster as View
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
 from rocketmq_py.spark.sink.half_sender import HalfSender
-from rocketmq_py.spark.sink.rows import RowMessage
-from rocketmq_py.spark.sink.sender import BatchSender
-from rocketmq_py.spark.sink.targets import SendSettings
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
 from tests.interop.side import WAIT_SECONDS, group

@@ -1,4 +1,4 @@
-"""``python -m tests.mutants``: faults at random, and which of them the unit and property tests notice."""
+"""``python -m tests.mutants``: faults at random, and which of them the tests notice."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
 from tests.mutants.chooser import EQUIVALENT, Place, Wish, changed_lines, choose, equivalent, every_place
-from tests.mutants.report import NOT_RUN, NOTICED, SURVIVED, Result, table
+from tests.mutants.report import HIGHER, NOT_RUN, NOTICED, SURVIVED, Result, table
+from tests.mutants.tiers import higher_files
 from tests.mutants.trial import Bench, memory
 from tests.mutants.whoruns import WhoRuns, in_order
 
@@ -24,6 +26,8 @@ FILES_A_RUN = 12
 """Test files recorded by one process."""
 START, SLOWER = 60.0, 5.0
 """A trial may take START seconds and SLOWER times what its tests took when they were recorded."""
+HIGHER_BUDGET = 120.0
+"""Seconds of tests of the higher tiers for one fault."""
 
 
 T = TypeVar("T")
@@ -45,8 +49,10 @@ def main() -> int:
             results.append(result)
             if result.outcome != NOTICED:
                 print(result.sentence(), flush=True)
+        if options.tiers == "all":
+            results = _on_higher_tiers(who, benches, places, results)
     print(f"seed {options.seed}, {' '.join(sys.argv[1:])}\n{table(results)}")
-    return int(options.since is not None and any(result.outcome != NOTICED for result in results))
+    return int(options.since is not None and any(result.outcome not in (NOTICED, HIGHER) for result in results))
 
 
 class Benches:
@@ -78,10 +84,15 @@ class Benches:
 
 
 class Judge:
-    """Chooses the tests for a fault and says whether they noticed it. ``tests``: names of test files."""
+    """Chooses the tests for a fault and says whether they noticed it.
 
-    def __init__(self, who: WhoRuns, tests: list[str], budget: float) -> None:
-        self._who, self._tests, self._budget = who, tests, budget
+    :param tests: names of test files.
+    :param budget: seconds of tests for one fault.
+    :param elsewhere: other processes may run a line of which the record says that no test runs it: all tests are tried.
+    """
+
+    def __init__(self, who: WhoRuns, tests: list[str], budget: float, *, elsewhere: bool = False) -> None:
+        self._who, self._tests, self._budget, self._elsewhere = who, tests, budget, elsewhere
 
     def result(self, bench: Bench, place: Place) -> Result:
         fault = place.fault
@@ -89,6 +100,8 @@ class Judge:
             running = self._who.of_import(place.file, self._tests)
         else:
             running = self._who.of_line(place.file, fault.line, self._tests)
+        if not running and self._elsewhere:
+            running = self._who.passed(self._tests)
         chosen = in_order(running, place.file, self._budget)
         outcome = NOT_RUN
         if chosen:
@@ -99,10 +112,29 @@ class Judge:
         return Result(place.package, place.file, fault.line, fault.scope, before, after, outcome)
 
 
+def _on_higher_tiers(who: WhoRuns, benches: Benches, places: list[Place], results: list[Result]) -> list[Result]:
+    """The results, once what the unit tests did not notice was tried on the tests of its higher tiers, too."""
+    left = [place for place, result in zip(places, results, strict=True) if result.outcome != NOTICED]
+    files = {place: higher_files(place.file, ROOT / "tests") for place in left}
+    for place in left:
+        _record(who, who.out_of_date(files[place], {place.file}), benches)
+
+    def tried(bench: Bench, place: Place) -> tuple[Place, Result]:
+        names = [path.relative_to(ROOT).as_posix() for path in files[place]]
+        return place, Judge(who, names, HIGHER_BUDGET, elsewhere=True).result(bench, place)
+
+    noticed = {}
+    for place, result in benches.map(tried, left):
+        print(f"on higher tiers: {result.sentence()}", flush=True)
+        if result.outcome == NOTICED:
+            noticed[place] = replace(result, outcome=HIGHER)
+    return [noticed.get(place, result) for place, result in zip(places, results, strict=True)]
+
+
 def _places(options: argparse.Namespace) -> list[Place]:
     changed = changed_lines(ROOT, options.since) if options.since else None
     lines = frozenset((file, int(line)) for file, _, line in (name.rpartition(":") for name in options.lines))
-    wish = Wish(options.sample, options.only, changed, lines)
+    wish = Wish(options.sample, options.only, changed, lines, options.together)
     return choose(list(every_place(PACKAGE, equivalent(EQUIVALENT.read_text()))), wish, random.Random(options.seed))
 
 
@@ -118,10 +150,12 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--since", metavar="COMMIT", help="only lines that changed since the branch left this commit")
     parser.add_argument("--sample", type=int, default=25, help="faults for each package; with --since, in all of them")
+    parser.add_argument("--together", action="store_true", help="the sample is one of all packages, not of each")
     parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="of files: client store/log")
     parser.add_argument("--lines", nargs="+", default=[], metavar="FILE:LINE", help="every fault of these lines")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="+", default=["tests/unit", "tests/property"], metavar="FOLDER")
+    parser.add_argument("--tiers", choices=("unit", "all"), default="unit", help="all: survivors on tiers.py, too")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of tests for one fault")
     parser.add_argument("--workers", type=int, default=2)
     return parser.parse_args()

@@ -30,12 +30,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Wish:
-    """What to try: ``only`` files that begin so; ``changed`` lines by file; ``lines`` with all their faults."""
+    """What to try: ``only`` files that begin so; ``changed`` lines by file; ``lines`` with all their faults.
+
+    ``sample`` faults of each package, or ``together`` of all of them, where a package has as many as its lines.
+    """
 
     sample: int
     only: Sequence[str] = ("",)
     changed: Mapping[str, set[int]] | None = None
     lines: frozenset[tuple[str, int]] = frozenset()
+    together: bool = False
 
 
 Known = set[tuple[str, str, str, str]]
@@ -61,14 +65,14 @@ def every_place(package: Path, known: Known) -> Iterator[Place]:
 
 
 def choose(places: list[Place], wish: Wish, rng: random.Random) -> list[Place]:
-    """The faults to try, one for a line: a sample of each package, or of all changed lines together."""
+    """The faults to try, one for a line: a sample of each package, of all of them, or of all changed lines."""
     if wish.lines:
         return [place for place in places if (place.file, place.fault.line) in wish.lines]
     groups: dict[str, list[Place]] = {}
     for place in _one_per_line(places, rng):
         if place.file.startswith(tuple(wish.only)):
             if wish.changed is None:
-                groups.setdefault(place.package, []).append(place)
+                groups.setdefault("together" if wish.together else place.package, []).append(place)
             elif place.fault.line in wish.changed.get(place.file, ()):
                 groups.setdefault("changed", []).append(place)
     chosen = [place for group in groups.values() for place in rng.sample(group, min(wish.sample, len(group)))]

@@ -59,7 +59,8 @@ class Recorder:
             for test, mask in masks.items():
                 if test and test not in self._failed:
                     record[test.partition("::")[0]][name][test] = f"{mask:x}"
-        file.write_text(json.dumps({"lines": record, "seconds": self._seconds}))
+        seconds = {test: taken for test, taken in self._seconds.items() if test not in self._failed}
+        file.write_text(json.dumps({"lines": record, "seconds": seconds}))
 
 
 def pytest_configure(config: pytest.Config) -> None:

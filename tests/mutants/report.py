@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NOTICED, SURVIVED, NOT_RUN = "noticed", "survived", "not run"
-COLUMNS = f"{'package':<12}{'tried':>8}{'noticed':>9}{'survived':>10}{'not run':>9}{'noticed %':>11}"
+NOTICED, HIGHER, SURVIVED, NOT_RUN = "noticed", "higher", "survived", "not run"
+"""What became of a fault; ``HIGHER``: only tests of a higher tier noticed it."""
+COLUMNS = (
+    f"{'package':<12}{'tried':>8}{'noticed':>9}{'higher':>8}{'survived':>10}{'not run':>9}{'noticed %':>11}{'all %':>8}"
+)
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,22 @@ class Result:
 
 
 def table(results: Sequence[Result]) -> str:
-    """A row for each package and one for all of them; a line that no test runs counts as not noticed."""
+    """A row for each package and one for all of them; a line that no test runs counts as not noticed.
+
+    ``noticed %`` is the share of the unit and property tests, ``all %`` that of all tiers.
+    """
     packages = sorted({result.package for result in results})
     rows = [_row(package, [result for result in results if result.package == package]) for package in packages]
     return "\n".join([COLUMNS, *rows, _row("all", results)])
 
 
 def _row(name: str, results: Sequence[Result]) -> str:
-    noticed, survived, not_run = (
-        sum(result.outcome == outcome for result in results) for outcome in (NOTICED, SURVIVED, NOT_RUN)
+    noticed, higher, survived, not_run = (
+        sum(result.outcome == outcome for result in results) for outcome in (NOTICED, HIGHER, SURVIVED, NOT_RUN)
     )
-    share = f"{100 * noticed / len(results):.0f} %" if results else "–"
-    return f"{name:<12}{len(results):>8}{noticed:>9}{survived:>10}{not_run:>9}{share:>11}"
+    share, of_all = _percent(noticed, len(results)), _percent(noticed + higher, len(results))
+    return f"{name:<12}{len(results):>8}{noticed:>9}{higher:>8}{survived:>10}{not_run:>9}{share:>11}{of_all:>8}"
+
+
+def _percent(part: int, of: int) -> str:
+    return f"{100 * part / of:.0f} %" if of else "–"

@@ -79,6 +79,10 @@ class WhoRuns:
                         found[test] = record.seconds.get(test, 0.0)
         return found
 
+    def passed(self, tests: Iterable[str]) -> dict[str, float]:
+        """The tests of these test files that neither failed nor were skipped: to seconds they take."""
+        return {test: s for name in tests if name in self._files for test, s in self._files[name].seconds.items()}
+
     def of_import(self, source: str, tests: Iterable[str]) -> dict[str, float]:
         """Tests that a line may matter to that only an import runs: of modules that import it, or of itself."""
         imports = _imports(source)

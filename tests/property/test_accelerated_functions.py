@@ -45,10 +45,16 @@ def test_entries_of_the_index(found: list[tuple[int, int, int, bytes]], begin: i
         lambda native: native.encode_batch(b"", (0, 0, b"", 0, 0), (b"", b""), (0, 0, 0), (0, 0, -1), (1, 1)),
         lambda native: native.cut_read(bytearray(8), 1, print),
         lambda native: native.decode([b""], 0, 1 << 64, (), False),
+        lambda native: native.gather(memoryview(bytes(8))[::2], 0, bytes(20), 8),
+        lambda native: native.gather(memoryview(bytes(8)).cast("i"), 0, bytes(20), 8),
+        lambda native: native.gather("text", 0, bytes(20), 8),
+        lambda native: native.gather(bytes(8), 1 << 63, bytes(20), 8),
+        lambda native: native.gather(bytes(8), 0, bytearray(20), 8),
+        lambda native: native.gather(bytes(8), 0, bytes(20), 1 << 63),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_errors(call) -> None:
-    with pytest.raises((ValueError, TypeError, OverflowError)):
+    with pytest.raises((ValueError, TypeError, OverflowError, BufferError)):
         call(accelerator())
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings, strategies as st
 
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.sink.blocks import Block, BlockWriter, Ints
+from rocketmq_py.arrow.sink.rows import RowMessage, RowStamp, RowWriter
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
-from rocketmq_py.spark.sink.blocks import Block, BlockWriter, Ints
-from rocketmq_py.spark.sink.rows import RowMessage, RowStamp, RowWriter
 from rocketmq_py.wire.batch import decode_batch
 from tests.examples import examples
 

@@ -29,6 +29,25 @@ logging.basicConfig(level=logging.CRITICAL + 1)
 run.SCENARIOS["faulty"] = Faulty
 assert run.play(1, "faulty").findings == ["rocketmq_py.broker: a job failed: ValueError('broken')"]
 """
+_KILLED = """
+import asyncio
+from tests.simulation.loop import Process, SimLoop
+loop = SimLoop()
+async def fail():
+    raise ValueError("broken")
+async def scenario():
+    for name in ("alive", "killed"):
+        process = Process(loop, name, "10.0.0.1")
+        process.start(fail())
+        await asyncio.sleep(1)
+        if name == "killed":
+            process.kill()
+loop.run(scenario())
+assert len(loop.tasks) == 3, loop.tasks
+[found] = loop.unretrieved()
+assert "broken" in found
+loop.abandon()
+"""
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,3 +72,9 @@ def test_a_seed_plays_the_same_schedule_again() -> None:
 def test_a_traceback_in_the_log_is_a_finding_even_if_nothing_is_logged() -> None:
     done = simulate("-c", _LOGGED)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_failed_task_is_a_finding_unless_its_process_was_killed() -> None:
+    subprocess.run(
+        [sys.executable, "-c", _KILLED], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, check=True, timeout=60
+    )

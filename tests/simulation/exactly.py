@@ -12,13 +12,13 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
+from rocketmq_py.arrow.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 from rocketmq_py.client.producer.transaction_producer import Transaction, TransactionProducer
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import Message, MessageExt, TransactionState
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
 from rocketmq_py.spark.decision_store.decisions import Decision, Decisions, verdict
-from rocketmq_py.spark.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 from rocketmq_py.spark.sink.exactly_once import Committer, Prepared
 from rocketmq_py.spark.sink.half_sender import HalfMessages
 from tests.simulation.clients import Client, body_of

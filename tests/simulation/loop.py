@@ -131,8 +131,11 @@ class SimLoop(asyncio.BaseEventLoop):
         self.get_debug = bool  # type: ignore[method-assign,assignment]
         self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         self._clock_resolution = 1e-9
-        self.tasks: list[asyncio.Task[Any]] = []
-        """All tasks there ever were. Kept until the end: what is collected when must not depend on chance."""
+        self.tasks: dict[asyncio.Task[Any], Process | None] = {}
+        """All tasks there ever were, and the process of each.
+
+        Kept until the end: what is collected when must not depend on chance.
+        """
         self.callbacks = 0
         self._waiting: deque[Handle] = deque()
         self._timers: list[tuple[float, int, Handle]] = []
@@ -221,7 +224,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
-        self.tasks.append(task)
+        self.tasks[task] = _current.get() if context is None else context.get(_current)
         return task
 
     def _note_fault(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -278,10 +281,14 @@ class SimLoop(asyncio.BaseEventLoop):
             asyncio.set_event_loop(None)
 
     def unretrieved(self) -> list[str]:
-        """Tasks that failed without anybody being told, those of dead processes left out."""
+        """Tasks that failed without anybody being told.
+
+        Those of dead processes are left out: the callback that would have told somebody is lost with the process.
+        """
         return [
             f"{task.get_coro()} failed: {task.exception()!r}"
-            for task in self.tasks
+            for task, process in self.tasks.items()
+            if process is None or not process.is_dead
             if task.done() and not task.cancelled() and task._log_traceback  # type: ignore[attr-defined]
         ]
 

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from rocketmq_py.arrow.options.offsets import Offsets
+from rocketmq_py.arrow.remoting.cluster import Cluster as View
+from rocketmq_py.arrow.remoting.connection import connect
+from rocketmq_py.arrow.remoting.retry import new_retry
+from rocketmq_py.arrow.sink.rows import RowMessage
+from rocketmq_py.arrow.sink.sender import BatchSender, SendSettings
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.properties import encode_properties
 from rocketmq_py.protocol.bodies.route import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.protocol.headers.topic import CreateTopic
-from rocketmq_py.spark.options.offsets import Offsets
-from rocketmq_py.spark.remoting.cluster import Cluster as View
-from rocketmq_py.spark.remoting.connection import connect
-from rocketmq_py.spark.remoting.retry import new_retry
-from rocketmq_py.spark.sink.rows import RowMessage
-from rocketmq_py.spark.sink.sender import BatchSender, SendSettings
 
 
 @pytest.fixture(scope="session")

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.options.security import Security
+from rocketmq_py.arrow.sink.blocks import Ints
+from rocketmq_py.arrow.sink.rows import RowStamp
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
 from rocketmq_py.spark.decision_store.decisions import Decision, Decisions
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
-from rocketmq_py.spark.options.security import Security
-from rocketmq_py.spark.sink.blocks import Ints
 from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
 from rocketmq_py.spark.sink.half_sender import HalfMessages
-from rocketmq_py.spark.sink.rows import RowStamp
-from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.signing import Credentials
 
 FAIL = BadRecordPolicy(Mode.FAILFAST, "")

@@ -17,11 +17,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from rocketmq_py import Message, Producer
+from rocketmq_py.arrow.source.corrupt_records import whole_record
 from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.spark.datasource import RocketMQDataSource
 from rocketmq_py.spark.schema import READ_TYPES
-from rocketmq_py.spark.source.corrupt_records import whole_record
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.record import FIXED_SIZE, SYS_FLAG_AT
 from tests.server.cli import Cli, eventually
@@ -138,7 +138,7 @@ def test_without_that_column_undecodable_messages_are_skipped_with_a_warning(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged = Damaged(cluster, SIZE)
-    with caplog.at_level(logging.WARNING, "rocketmq_py.spark.decode.bad_records"):
+    with caplog.at_level(logging.WARNING, "rocketmq_py.arrow.decode.bad_records"):
         rows = damaged.read("body")
     assert [row["body"] for row in rows] == list(damaged.good.values())
     told = [text for text in caplog.messages if "is left out" in text]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.arrow.ranges import DataLossError
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.ranges import DataLossError
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from rocketmq_py.testing import Cluster
 from tests.retention import trim

@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rocketmq_py import Admin, Credentials, TlsOptions
+from rocketmq_py.arrow.options.security import Security
+from rocketmq_py.arrow.remoting.cluster import Cluster as View
+from rocketmq_py.arrow.remoting.connection import connect
+from rocketmq_py.arrow.sink.rows import RowMessage
+from rocketmq_py.arrow.sink.sender import BatchSender, SendSettings
 from rocketmq_py.errors import BrokerError, ConfigError, ConnectError, NetworkError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.options.security import Security
-from rocketmq_py.spark.remoting.cluster import Cluster as View
-from rocketmq_py.spark.remoting.connection import connect
-from rocketmq_py.spark.sink.rows import RowMessage
-from rocketmq_py.spark.sink.sender import BatchSender, SendSettings
 from rocketmq_py.testing import Cluster
 from tests.certificates import Authority
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructField, StructType
 
+from rocketmq_py.arrow.ranges import DataLossError, QueueRange
+from rocketmq_py.arrow.remoting.queues import Addresses
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.datasource import RocketMQDataSource
-from rocketmq_py.spark.ranges import DataLossError, QueueRange
-from rocketmq_py.spark.remoting.queues import Addresses
 from rocketmq_py.spark.schema import READ_TYPES
 from rocketmq_py.spark.source.partitions import QueuePartition, SharedPartition
 from rocketmq_py.wire.command import Command
 from tests.spark.conftest import Topic
-from tests.unit.spark.scripted import answer, scripted
+from tests.unit.arrow.scripted import answer, scripted
 
 SCHEMA = StructType([StructField(name, READ_TYPES[name]) for name in ("body", "queueId", "queueOffset", "tags")])
 NUMBER = 30

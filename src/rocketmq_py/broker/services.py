@@ -184,11 +184,13 @@ class Services:
         self.offsets = ConsumerOffsets(offsets, step, clock, save, self._offset_reset)
         keep_ms = config.filter_data_clean_time_span
         self.filters = ConsumerFilters(self._file("consumerFilter.json"), keep_ms, clock, save)
-        self.modes = RequestModes(self._file("messageRequestMode.json"), config, self.topics, self.groups)
+        modes = self._file("messageRequestMode.json")
+        self.modes = RequestModes(modes, config, self.topics, self.groups, self._config_thread)
         self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
         self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
-        self.mappings = TopicQueueMappings(self._file("topicQueueMapping.json"), config.broker_name, clock)
+        mappings = self._file("topicQueueMapping.json")
+        self.mappings = TopicQueueMappings(mappings, config.broker_name, clock, self._config_thread)
         self.registration = Registration(
             config, self.topics, self.mappings.infos, self._new_rpc_client, self.address, self.role
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rocketmq_py.cli.connect.security import CliSecurity, security_options
 from rocketmq_py.cli.output.prompts import progress
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
 
 if TYPE_CHECKING:
+    from rocketmq_py.store.tools.repair import Plan
+    from rocketmq_py.store.tools.replica_reader import ReplicaReader
     from rocketmq_py.store.tools.verify import Report
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,38 +82,72 @@ def verify(directory: Path, hash_slots: int | None, commit_log: Path | None, out
     help="storePathCommitLog, when the commit log is not in DIR/commitlog.",
 )
 @click.option("--apply", "is_applied", is_flag=True, help="Repair the store instead of only showing what is damaged.")
+@click.option(
+    "--from", "replica", metavar="HOST:PORT", help="Take lost records from this broker: a slave or the master."
+)
+@security_options
 @output_option
-def repair(directory: Path, commit_log: Path | None, is_applied: bool, output: str) -> None:
+def repair(
+    directory: Path, commit_log: Path | None, replica: str | None, security: CliSecurity, output: str, *,
+    is_applied: bool,
+) -> None:  # fmt: skip
     """Show what is damaged in the commit log, which messages are lost, and with --apply make the rest readable.
 
     With --apply, damaged and missing parts of the commit log are replaced by filler, and consume queues, index and
     checkpoint are rebuilt. What is replaced is kept in DIR/replaced-1 and so on. No broker may run on the store. A
     repair that was interrupted is continued by the same command.
 
-    Exit status: 0 nothing is lost, 1 messages are lost, 2 DIR is not a store or a broker uses it.
+    With --from, records are first taken from a running broker that has the same commit log, of this project or of
+    Apache RocketMQ: what is damaged here, and what follows after the end. Only the rest is lost.
+
+    Exit status: 0 nothing is lost, 1 messages are lost, 2 DIR is not a store, a broker uses it, or the broker of --from
+    has another log.
     """
     from rocketmq_py.store.tools.repair import apply, make_plan
 
-    with _progress() as report_progress:
-        plan = make_plan(directory, commit_log, report_progress)
-    row: Row = {
+    with _reader(replica, security) as read:
+        with _progress() as report_progress:
+            plan = make_plan(directory, commit_log, report_progress, read)
+        kept = apply(directory, plan, commit_log, read) if is_applied else None
+    if output != TABLE:
+        echo_record(_plan_row(directory, plan, is_applied=is_applied), output)
+    else:
+        _echo_plan(directory, plan, kept)
+    sys.exit(1 if plan.lost else 0)
+
+
+@contextmanager
+def _reader(replica: str | None, security: CliSecurity) -> Iterator[ReplicaReader | None]:
+    if replica is None:
+        yield None
+        return
+    from rocketmq_py.store.tools.replica_reader import ReplicaReader
+
+    with ReplicaReader(replica, security.tls_options(), security.credentials(os.environ)) as reader:
+        yield reader
+
+
+def _plan_row(directory: Path, plan: Plan, *, is_applied: bool) -> Row:
+    return {
         "store": str(directory),
         "records": plan.records,
+        "healed": [part._asdict() for part in plan.healed],
         "damaged": [gap._asdict() for gap in plan.gaps],
         "lost": [one._asdict() for one in plan.lost],
         "repaired": is_applied,
     }
-    kept = apply(directory, plan, commit_log) if is_applied else None
-    if output != TABLE:
-        echo_record(row, output)
-    else:
-        for gap in plan.gaps:
-            click.echo(f"damaged: commit log {gap.begin} to {gap.end}: {gap.what}")
-        for one in plan.lost:
-            click.echo(f"lost: {one.topic}-{one.queue_id} offsets {one.first} to {one.last}")
-        done = f"repaired, what was replaced is in {kept}" if kept else "nothing was changed, repair with --apply"
-        click.echo(f"{directory}: {plan.records} whole records, {len(plan.gaps)} damaged parts; {done}")
-    sys.exit(1 if plan.lost else 0)
+
+
+def _echo_plan(directory: Path, plan: Plan, kept: Path | None) -> None:
+    for part in plan.healed:
+        what = "healed" if kept else "can be healed"
+        click.echo(f"{what}: commit log {part.begin} to {part.end}: {part.records} records of the replica")
+    for gap in plan.gaps:
+        click.echo(f"damaged: commit log {gap.begin} to {gap.end}: {gap.what}")
+    for one in plan.lost:
+        click.echo(f"lost: {one.topic}-{one.queue_id} offsets {one.first} to {one.last}")
+    done = f"repaired, what was replaced is in {kept}" if kept else "nothing was changed, repair with --apply"
+    click.echo(f"{directory}: {plan.records} whole records, {len(plan.gaps)} damaged parts; {done}")
 
 
 @contextmanager

@@ -51,6 +51,30 @@ def name_servers(namesrv: str | Sequence[str] | None) -> list[str]:
     return found
 
 
+def name_server_addresses(namesrv: str | Sequence[str] | None) -> list[str]:
+    """Parse the option ``namesrv`` as :func:`name_servers`, and fetch the addresses if it is a URL; blocks the thread.
+
+    :raises ConfigError: no address is given, or one is illegal.
+    :raises NetworkError: the addresses cannot be fetched.
+    """
+    found = name_servers(namesrv)
+    return _fetched(found[0]) if is_url(found[0]) else found
+
+
+def _fetched(url: str) -> list[str]:
+    """Fetch the addresses that a URL names; blocks the thread.
+
+    :raises NetworkError: it cannot be read, or what it names are no addresses.
+    """
+    try:
+        found = name_servers(_get(url).replace("\n", ";"))
+    except (OSError, ValueError) as e:  # ValueError: not text, no address
+        raise NetworkError(f"the addresses of name servers cannot be fetched from {url}: {e}") from e
+    if any(map(is_url, found)):
+        raise NetworkError(f"the addresses of name servers cannot be fetched from {url}: it names another URL")
+    return found
+
+
 def _entries(given: str | Sequence[str]) -> list[str]:
     entries = given.replace(",", ";").split(";") if isinstance(given, str) else list(given)
     return [_without_scheme(entry.strip()) for entry in entries if entry.strip()]
@@ -144,13 +168,7 @@ class NameServers:
         return [*range(self._current, len(self.addresses)), *range(self._current)]
 
     async def _fetch(self, url: str) -> list[str]:
-        try:
-            text = await asyncio.to_thread(_get, url)
-            found = name_servers(text.replace("\n", ";"))
-        except (OSError, ValueError) as e:  # ValueError: not text, no address
-            raise NetworkError(f"the addresses of name servers cannot be fetched from {url}: {e}") from e
-        if any(map(is_url, found)):
-            raise NetworkError(f"the addresses of name servers cannot be fetched from {url}: it names another URL")
+        found = await asyncio.to_thread(_fetched, url)
         if found != self.addresses:
             _log.info("name servers fetched from %s: %s", url, ";".join(found))
             self.addresses = found

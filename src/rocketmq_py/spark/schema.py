@@ -20,9 +20,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
+from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
-from rocketmq_py.spark.options.options import ReadOptions
 
 READ_TYPES: dict[str, DataType] = {
     "topic": StringType(),
@@ -94,7 +94,7 @@ def arrow_schema(schema: StructType) -> Any:
     """Return the Arrow schema of the record batches that Spark requires for the Spark schema ``schema``."""
     import pyarrow as pa
 
-    from rocketmq_py.spark.decode import COLUMNS
+    from rocketmq_py.arrow.decode import COLUMNS
 
     kinds = {name: column.kind for name, column in COLUMNS.items()}
     return pa.schema(

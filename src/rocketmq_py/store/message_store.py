@@ -178,7 +178,7 @@ class MessageStore:
             end = recovery.run(clean=clean, torn_anywhere=torn_anywhere, is_slave=self._is_slave)
         except OSError as e:
             raise StoreCorrupt(f"{layout.root} cannot be recovered: {e}") from e
-        self._reader = Reader(config, self._commit_log, self._index)
+        self._reader = Reader(config, self._commit_log, self._index, accelerator=self._accelerator)
         self.checks = StoreChecks(self._queue, self._reader, self._commit_log)
         """Checks of what reads need, for those that must not wait for the disk."""
         self._writer = Writer(

@@ -2,8 +2,9 @@
 
 After a clean shutdown the end of the log is found from the queues. After a crash (there is an ``abort`` file) only what
 the checkpoint confirms is trusted; later entries are rebuilt from the log. If all queues or the index are missing, they
-are rebuilt from the whole log. In each case the log is scanned to its last complete record and the rest is truncated.
-The rules are those of CommitLog.recoverNormally and recoverAbnormally.
+are rebuilt from the whole log. If the file with the ends of the queues is lost, all queues are compared with the log,
+because nothing else tells which entries they must have. In each case the log is scanned to its last complete record and
+the rest is truncated. The rules are those of CommitLog.recoverNormally and recoverAbnormally.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Recovery:
         self._checkpoint = checkpoint
         self._ends_file = ends
         self._ends: QueueEnds | None = None
+        self._ends_lost = False
         self._check_crc = config.check_crc_on_recover
         self._config = config
         self._dispatch: RecordDispatch
@@ -77,6 +79,8 @@ class Recovery:
         self._on_disk = _EVERYTHING if clean else self._checkpoint.end
         if self._checkpoint.end >= 0:  # else another program has changed the store: the file may be old
             self._ends = self._ends_file.load()
+            # Whoever writes this checkpoint writes the ends as well.
+            self._ends_lost = not self._ends_file.is_known
         untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
         begin = (
             self._begin_clean(torn_anywhere=torn_anywhere)
@@ -159,7 +163,10 @@ class Recovery:
         That is the end of the newest message that has a queue entry. If no record begins there, it is the start of the
         newest file before it that begins with a record.
         """
-        end = self._queue_end = self._queues.load(self._log.min_offset, ends=self._ends)
+        end = self._queues.load(self._log.min_offset, ends=self._ends, ends_lost=self._ends_lost)
+        if self._ends_lost and self._queues.by_key:
+            end = self._compare_queues(_EVERYTHING)
+        self._queue_end = end
         if not torn_anywhere:
             self._check_end(end)
         if self._log.min_offset <= end and self._is_boundary(end):
@@ -192,12 +199,20 @@ class Recovery:
         begin = self._checkpoint.end
         if begin < self._log.min_offset or not trust_end or not self._is_boundary(begin):
             begin = self._confirmed_file()
-        self._queues.load(self._log.min_offset, begin, self._ends)
+        self._queues.load(self._log.min_offset, begin, self._ends, ends_lost=self._ends_lost)
         if begin > self._log.min_offset and not self._queues.by_key:
             _log.warning("the consume queues are missing: they are rebuilt from the whole commit log")
             begin = self._begin_anew()
+        elif self._ends_lost and begin > self._log.min_offset:
+            self._compare_queues(begin)
         _log.warning("the store was not closed cleanly: the commit log is scanned from %d", begin)
         return begin
+
+    def _compare_queues(self, end: int) -> int:
+        """Compare all queues with the log before ``end``; return where the newest message of the intact ones ends."""
+        _log.warning("the ends of the consume queues are lost: all queues are compared with the commit log")
+        self._queues.compare(self._records_before(end))
+        return self._queues.newest_end()
 
     def _confirmed_file(self) -> int:
         """Start of the newest file whose first record is not newer than the checkpoint's timestamps."""

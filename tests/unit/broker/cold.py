@@ -33,7 +33,7 @@ def cold_broker(
     :param by_hand: names of its threads whose work the test does.
     """
     fs = fs or ColdFileSystem()
-    config.setdefault("store", WITHOUT_TIMERS)
+    config["store"] = WITHOUT_TIMERS | config.get("store", {})
     before = InProcess(root, fs=fs, **config)
     fill(before)
     before.services.close()

@@ -10,7 +10,9 @@ from rocketmq_py.store import Workers
 from rocketmq_py.store.log.flusher import Flusher
 
 
-class _AtOnce(Executor):
+class AtOnce(Executor):
+    """A thread whose work is done when it is submitted."""
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
@@ -41,7 +43,7 @@ class WithoutThreads(Workers):
 
     def executor(self, name: str) -> Executor:
         del name
-        return _AtOnce()
+        return AtOnce()
 
     def flusher(self, sync: Callable[[int, int], None], flushed: int) -> Flusher:
         return _FlusherAtOnce(sync, flushed)

@@ -133,3 +133,36 @@ async def test_the_address_of_a_broker_is_recognised_as_a_mistake() -> None:
     with pytest.raises(ConfigError, match=r"broker:10911 is not a name server.*namesrv"):
         await instance.routes.get("t")
     await instance.stop()
+
+
+@pytest.mark.parametrize("is_reachable", [True, False])
+async def test_other_requests_begin_at_the_next_name_server_once_one_has_failed(is_reachable: bool) -> None:
+    first: list[int] = []
+
+    def answer(address: str, request: Command) -> Command:
+        if address == "b:1":
+            first.append(instance.name_servers._current)
+        return Command(ResponseCode.GO_AWAY if address == "a:1" else 0)
+
+    instance, network = made(answer, "a:1;b:1")
+    instance.name_servers._current = 0
+    if not is_reachable:
+        network.unreachable.add("a:1")
+    await instance.name_servers.invoke(1)
+    assert first == [1]
+    await instance.stop()
+
+
+async def test_the_error_of_a_single_name_server_is_raised_as_it_is_and_those_of_several_together() -> None:
+    one, one_network = made(cluster(), "a:1")
+    one_network.unreachable.add("a:1")
+    with pytest.raises(NetworkError, match=r"^cannot connect to a:1: Connection refused"):
+        await one.name_servers.invoke(1)
+    two, two_network = made(cluster(), "a:1;b:1")
+    two_network.unreachable |= {"a:1", "b:1"}
+    two.name_servers._current = 0
+    with pytest.raises(NetworkError, match=r"^none of 2 name servers answers: .*a:1.*; .*b:1") as caught:
+        await two.name_servers.invoke(1)
+    assert "b:1" in str(caught.value.__cause__)
+    await one.stop()
+    await two.stop()

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.arrow.remoting.queues import of_route, readable_number
 from rocketmq_py.core.logical_queues import NO_BROKER, broker_of, is_logical, leaders_of, mock_broker_name
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from rocketmq_py.spark.remoting.queues import of_route, readable_number
 
 MOCK = "__syslo__global__"
 

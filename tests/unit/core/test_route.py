@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from rocketmq_py.arrow.remoting.queues import of_route, readable_number
 from rocketmq_py.core.route import TopicRoute, auto_create_route, pick_address
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from rocketmq_py.spark.remoting.queues import of_route, readable_number
 
 
 def queue(broker: str, read: int = 2, write: int = 2, perm: int = 6) -> QueueData:

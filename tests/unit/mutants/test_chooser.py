@@ -42,6 +42,12 @@ def test_each_package_has_a_sample(package: Path) -> None:
     assert len({tuple(chosen(package, Wish(1), seed)) for seed in range(20)}) > 2
 
 
+def test_one_sample_of_all_packages_together(package: Path) -> None:
+    assert len(chosen(package, Wish(9, together=True))) == 6
+    assert len(chosen(package, Wish(2, together=True))) == 2
+    assert len({tuple(chosen(package, Wish(2, together=True), seed)) for seed in range(20)}) > 3
+
+
 def test_files_are_chosen_by_how_their_name_begins(package: Path) -> None:
     assert chosen(package, Wish(9, only=["core/b", "model"])) == [
         "core core/b.py:1",

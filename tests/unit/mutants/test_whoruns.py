@@ -54,6 +54,12 @@ def test_a_line_that_an_import_runs_matters_to_those_who_run_the_module_or_one_t
     assert who.of_import("b.py", ["test_x.py"]) == both
 
 
+def test_who_has_passed(root: Path) -> None:
+    who = learnt(root)
+    assert who.passed(["test_x.py", "test_y.py", "test_z.py"]) == {"test_x.py::one": 0.5, "test_x.py::two": 0.25}
+    assert who.passed(["test_y.py"]) == {}
+
+
 def test_nothing_is_asked_again_while_nothing_changes(root: Path) -> None:
     tests = [root / "test_x.py", root / "test_y.py"]
     assert known(root).out_of_date(tests, ["a.py"]) == ["test_x.py", "test_y.py"]

@@ -93,6 +93,27 @@ def test_a_slow_disk_refuses_sends(monkeypatch):
     assert machine.turn(0.05) == (None, None)
 
 
+def refusal(caplog):
+    [record] = [record for record in caplog.records if record.name.endswith("loop_monitor")]
+    return record.getMessage().partition(":")[0]
+
+
+def test_a_slow_disk_is_named_as_the_reason(monkeypatch, caplog):
+    machine = Machine()
+    monkeypatch.setattr("rocketmq_py.server.requests.dispatcher.monotonic", machine.now)
+    machine.write_takes = 1.5
+    for _ in range(3):
+        machine.turn(2.0, work=0.0)
+    assert refusal(caplog) == "the disk does not keep up"
+
+
+def test_a_lane_that_is_full_is_one_of_a_disk_that_does_not_keep_up(caplog):
+    machine = Machine()
+    machine.full = {"send"}
+    machine.turn(0.05)
+    assert refusal(caplog) == "the disk does not keep up"
+
+
 def test_a_refused_oneway_request_is_not_answered():
     machine = Machine()
     machine.turn(1.0)

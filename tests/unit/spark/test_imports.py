@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.sink import sink
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
-from rocketmq_py.spark.sink.blocks import Block, BlockWriter
-from rocketmq_py.spark.sink.rows import RowStamp, RowWriter
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
+from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter
 batch = pa.ipc.open_stream(Path(sys.argv[1]).read_bytes()).read_next_batch()
 names = batch.schema.names
 rows = RowWriter(names, "T", RowStamp("q", "1", 3), lambda: "A" * 32)
@@ -36,9 +36,10 @@ import zlib
 import pyarrow as pa
 import pyspark.worker
 from rocketmq_py.model import RecordHead
-from rocketmq_py.spark.source import corrupt_records as corrupt_records, stream
-from rocketmq_py.spark.decode import COLUMNS, Decoder
-from rocketmq_py.spark.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.arrow.source import corrupt_records as corrupt_records, reading as reading
+from rocketmq_py.spark.source import stream
+from rocketmq_py.arrow.decode import COLUMNS, Decoder
+from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.wire.record import COMPRESSED, encode_record, pack_host
 host = pack_host("127.0.0.1", 10911)
 def record(offset, body, properties, flags=0):

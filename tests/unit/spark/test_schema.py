@@ -18,9 +18,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rocketmq_py.arrow.options.read import ReadOptions
+from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.options.options import ReadOptions
-from rocketmq_py.spark.options.selection import Topics
 from rocketmq_py.spark.schema import arrow_schema, check_read_schema, default_schema
 
 KINDS: dict[str, DataType] = {

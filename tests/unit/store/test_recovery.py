@@ -506,15 +506,18 @@ def test_index_entries_beyond_the_header_are_rebuilt(stores):
     assert numbers(decode_records(store.query("T", "all", 64, 0, NOW).body)) == list(range(20))
 
 
-def test_an_index_newer_than_the_checkpoint_is_removed(stores, caplog):
+def test_an_index_newer_than_the_checkpoint_is_removed(stores, caplog, monkeypatch):
     store = stores.open()
     fill(store, 5)
     store.close()
     stores.open()
     stores.crash()
     stores.fs.nodes[stores.root / "checkpoint"].content[16:24] = pack(">q", NOW - 1)
+    removed, remove = [], stores.fs.remove
+    monkeypatch.setattr(stores.fs, "remove", lambda path: (removed.append(path.parent.name), remove(path)))
     store = stores.open()
     assert "may be damaged and is removed" in caplog.text
+    assert "index" in removed
     check(store, list(range(5)))
 
 

@@ -171,10 +171,11 @@ class AssignmentHandlers:
         )
 
     @handles(Code.SET_MESSAGE_REQUEST_MODE)
-    def set_mode(self, peer: Peer, request: Request, body: bytes) -> Reply:
-        """Set the request mode, PULL or POP, of a group for a topic."""
+    async def set_mode(self, peer: Peer, request: Request, body: bytes) -> Reply:
+        """Set the request mode, PULL or POP, of a group for a topic; answered when it is on disk."""
         del peer
         self._modes.set(MessageRequestMode.decode(checked(request.code, body)))
+        await self._modes.saved()
         return Reply()
 
     @handles(Code.GET_ALL_MESSAGE_REQUEST_MODE)

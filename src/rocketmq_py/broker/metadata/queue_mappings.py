@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
 import msgspec
 
+from rocketmq_py.broker.metadata.entry_writer import EntryWriter
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.core.broker.static_topic import as_info, mapping_fault, merge
 from rocketmq_py.errors import BadHeader, BrokerError
@@ -15,9 +17,13 @@ from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingInfo, MappingTable
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.store.config.config_files import ConfigFile
-from rocketmq_py.wire.fastjson import BareKey
+from rocketmq_py.store.config.entry_file import EntryFile
+from rocketmq_py.wire.fastjson import BareKey, pretty, pretty_object
 
 _log = logging.getLogger(__name__)
+
+_VERSION = ""
+"""Key of the table's version in the file's entries; those of mappings are topics."""
 
 
 class TopicQueueMappings:
@@ -25,10 +31,15 @@ class TopicQueueMappings:
 
     :param broker_name: the broker's own name.
     :param clock: returns the time in milliseconds, for the version of the table.
+    :param thread: an executor with one thread, which writes the file.
     """
 
-    def __init__(self, file: ConfigFile, broker_name: str, clock: Callable[[], int]) -> None:
-        self._file = file
+    def __init__(self, file: ConfigFile, broker_name: str, clock: Callable[[], int], thread: Executor) -> None:
+        entries: EntryFile[str, MappingDetail | DataVersion] = EntryFile(file, _text, _content)
+        self._file = EntryWriter(entries, thread)
+        self._has_saved = False
+        self.saved = self._file.saved
+        """Waits until all changes are on disk; ``OSError`` if the disk is full or fails."""
         self._broker_name = broker_name
         self._clock = clock
         self.table: dict[str, MappingDetail] = {}
@@ -55,7 +66,7 @@ class TopicQueueMappings:
         return topic in self.table
 
     def put(self, detail: MappingDetail, topic: str, *, force: bool) -> None:
-        """Create or replace the mapping of a topic and write the file.
+        """Create or replace the mapping of a topic; :attr:`saved` waits until the file has it.
 
         :param force: accept a mapping that is inconsistent with the current one.
         :raises BrokerError: the mapping is refused.
@@ -65,19 +76,19 @@ class TopicQueueMappings:
         if fault:
             raise BrokerError.of(ResponseCode.SYSTEM_ERROR, fault)
         self.table[topic] = detail
-        self._changed()
+        self._changed(topic)
 
     def delete(self, topic: str) -> None:
         """Delete the mapping of a topic, if it has one."""
         if self.table.pop(topic, None) is not None:
-            self._changed()
+            self._changed(topic)
 
     def replace(self, old: MappingDetail, new: MappingDetail) -> bool:
         """Replace the mapping ``old`` with ``new``; return False if ``old`` is no longer the current one."""
         if self.table.get(old.topic) is not old:
             return False
         self.table[old.topic] = new
-        self._changed()
+        self._changed(old.topic)
         return True
 
     def drop(self, old: MappingDetail, numbers: set[int]) -> bool:
@@ -85,20 +96,19 @@ class TopicQueueMappings:
         kept = {number: items for number, items in old.hosted_queues.items() if number not in numbers}
         return self.replace(old, msgspec.structs.replace(old, hosted_queues=kept))
 
-    def _changed(self) -> None:
+    def _changed(self, topic: str) -> None:
         self.version = self.version.bump(self._clock())
-        self.persist()
+        self._save({topic: self.table.get(topic)})
 
-    def persist(self) -> None:
-        """Write the file."""
-        self._file.save({"dataVersion": bean(self.version), "topicQueueMappingInfoMap": self._tree(BareKey)})
+    def _save(self, changes: Mapping[str, MappingDetail | None]) -> None:
+        """Save entries and the version, and the first time all other entries with them."""
+        others = {} if self._has_saved else self.table
+        self._has_saved = True
+        self._file.save({_VERSION: self.version, **others, **changes})
 
     def tree(self) -> dict[str, object]:
         """Return all mappings in the JSON form for slaves and tools, by topic."""
-        return self._tree(str)
-
-    def _tree(self, key: type[BareKey | str]) -> dict[str, object]:
-        return {topic: _sorted(bean(self.table[topic]), key) for topic in sorted(self.table)}
+        return {topic: _sorted(bean(self.table[topic]), str) for topic in sorted(self.table)}
 
     def take_over(self, version: DataVersion | None, table: dict[str, object] | None) -> None:
         """Replace all mappings by the master's if its version differs.
@@ -109,8 +119,9 @@ class TopicQueueMappings:
         if version is None or table is None or version == self.version:
             return
         found = {topic: MappingDetail.convert(tree) for topic, tree in table.items()}
+        before = self.table
         self.version, self.table = version, self._valid(found)
-        self.persist()
+        self._save({**dict.fromkeys(before), **self.table})
 
     def infos(self, topics: set[str]) -> dict[str, MappingInfo]:
         """Return the queue mapping, in its form for name servers, of each of these topics that is static."""
@@ -125,6 +136,19 @@ def decode_mapping(body: bytes) -> MappingDetail:
     if not body:
         raise BadHeader("the request has no queue mapping")
     return MappingDetail.decode(body)
+
+
+def _text(entry: MappingDetail | DataVersion) -> str:
+    if isinstance(entry, DataVersion):
+        return pretty(bean(entry), 1)
+    return pretty(_sorted(bean(entry), BareKey), 2)
+
+
+def _content(texts: Mapping[str, str]) -> str:
+    """Return the content of the file."""
+    mappings = {topic: texts[topic] for topic in sorted(texts) if topic != _VERSION}
+    members = {"dataVersion": texts[_VERSION], "topicQueueMappingInfoMap": pretty_object(mappings, 1)}
+    return pretty_object(members, 0)
 
 
 def _sorted(tree: dict[str, Any], key: type[BareKey | str]) -> dict[str, Any]:

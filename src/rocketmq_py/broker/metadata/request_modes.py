@@ -5,7 +5,11 @@ The rules are Java's (MessageRequestModeManager, QueryAssignmentProcessor).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import Executor
+
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.entry_writer import EntryWriter
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.topics import TopicConfigs
@@ -14,18 +18,27 @@ from rocketmq_py.protocol.bodies.pop import POP, PULL, MessageRequestMode, Messa
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.config.entry_file import EntryFile, grouped
+from rocketmq_py.wire.fastjson import pretty, pretty_object
+
+ModeKey = tuple[str, str]
+"""Topic and group of a mode."""
 
 
 class RequestModes:
     """Request modes by topic and group.
 
     :param file: ``messageRequestMode.json``.
+    :param thread: an executor with one thread, which writes the file.
     """
 
     def __init__(
-        self, file: ConfigFile, config: BrokerConfig, topics: TopicConfigs, groups: SubscriptionGroups
-    ) -> None:
-        self._file = file
+        self, file: ConfigFile, config: BrokerConfig, topics: TopicConfigs, groups: SubscriptionGroups, thread: Executor
+    ) -> None:  # fmt: skip
+        self._file: EntryWriter[ModeKey, MessageRequestMode] = EntryWriter(EntryFile(file, _text, _content), thread)
+        self._has_saved = False
+        self.saved = self._file.saved
+        """Waits until all changes are on disk; ``OSError`` if the disk is full or fails."""
         self._config = config
         self._topics = topics
         self._groups = groups
@@ -45,7 +58,7 @@ class RequestModes:
         return MessageRequestMode(topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share)
 
     def set(self, mode: MessageRequestMode) -> None:
-        """Set the mode of a group for a topic, and write the file.
+        """Set the mode of a group for a topic; :attr:`saved` waits until the file has it.
 
         :raises BrokerError: the topic is a retry topic, the mode is unknown, or topic or group do not exist.
         """
@@ -58,10 +71,29 @@ class RequestModes:
         if mode.mode not in (PULL, POP):
             raise BrokerError.of(Code.INVALID_PARAMETER, f"mode {mode.mode!r} is unknown; use PULL or POP")
         self.modes.message_request_mode_map.setdefault(mode.topic, {})[mode.consumer_group] = mode
-        self._file.save(bean(self.modes))
+        self._save({(mode.topic, mode.consumer_group): mode})
 
     def take_over(self, modes: MessageRequestModes) -> None:
-        """Replace all modes with the master's, and write the file."""
+        """Replace all modes with the master's, and let the file be written."""
         if modes != self.modes:
-            self.modes = modes
-            self._file.save(bean(self.modes))
+            before, self.modes = self._entries(), modes
+            self._save({**dict.fromkeys(before), **self._entries()})
+
+    def _entries(self) -> dict[ModeKey, MessageRequestMode]:
+        modes = self.modes.message_request_mode_map
+        return {(topic, group): mode for topic, groups in modes.items() for group, mode in groups.items()}
+
+    def _save(self, changes: Mapping[ModeKey, MessageRequestMode | None]) -> None:
+        """Save entries, and the first time all others with them."""
+        self._file.save(changes if self._has_saved else {**self._entries(), **changes})
+        self._has_saved = True
+
+
+def _text(mode: MessageRequestMode) -> str:
+    return pretty(bean(mode), 3)
+
+
+def _content(texts: Mapping[ModeKey, str]) -> str:
+    """Return the content of the file."""
+    topics = {topic: pretty_object(groups, 2) for topic, groups in grouped(texts).items()}
+    return pretty_object({"messageRequestModeMap": pretty_object(topics, 1)}, 0)

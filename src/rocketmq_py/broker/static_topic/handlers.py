@@ -81,9 +81,10 @@ class StaticTopicHandlers(TopicHandlers):
         detail = decode_mapping(body)
         self._check_name(header.topic)
         check_numbers(header.topic, header.read_queue_nums, header.write_queue_nums, header.perm)
-        known = self._topics.get(header.topic)
         before = self._mappings.table.get(header.topic)
         self._mappings.put(detail, header.topic, force=bool(header.force))
+        await self._mappings.saved()
+        known = self._topics.get(header.topic)
         await self._put([
             TopicConfig(
                 topic_name=header.topic, read_queue_nums=header.read_queue_nums,
@@ -102,6 +103,7 @@ class StaticTopicHandlers(TopicHandlers):
         """Delete a topic with its mapping."""
         reply = await super().delete(peer, request, body)
         self._mappings.delete(request.header.topic)
+        await self._mappings.saved()
         return reply
 
     @handles(Code.GET_TOPIC_CONFIG)

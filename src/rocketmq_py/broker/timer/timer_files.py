@@ -37,7 +37,6 @@ class TimerFiles:
     :param messages_end: the end offset of the commit log; entries of messages behind it are invalid.
     :param find_fault: returns what is wrong with the log or the checkpoint, None if nothing.
     :param thread: an executor that flushes the files; :meth:`close` shuts it down.
-    :raises StoreCorrupt: the wheel has an impossible size.
     :raises OSError: the disk fails.
     """
 
@@ -53,13 +52,17 @@ class TimerFiles:
         self._fs = fs
         self._file_size = config.mapped_file_size_timer_log
         self.precision = config.timer_precision_ms
-        had_wheel = bool(fs.size(layout.timer_wheel))
+        wheel_size, expected_size = fs.size(layout.timer_wheel) or 0, TimerWheel.size_of(WHEEL_SLOTS * 2)
         self.check = TimerCheckpoint(fs, layout.timer_check)
         self.log = TimerLog(fs, layout.timer_log, config.mapped_file_size_timer_log)
-        fault = find_fault(self.log, self.check) if had_wheel else None
+        fault = None
+        if wheel_size == expected_size:
+            fault = find_fault(self.log, self.check)
+        elif wheel_size:
+            fault = f"its file has {wheel_size} bytes instead of {expected_size}"
         if fault is not None:
             _log.warning("the timer wheel is written again from the messages in the timer topic: %s", fault)
-        self.is_new = not had_wheel or self.log.is_empty or fault is not None
+        self.is_new = not wheel_size or self.log.is_empty or fault is not None
         """True if wheel or log is missing, so that every entry has to be written again."""
         self._directory = layout.timer_log
         if self.is_new:

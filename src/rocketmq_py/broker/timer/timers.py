@@ -102,7 +102,6 @@ class Timers:
         """Open the files and restore the state.
 
         :param messages_end: the end offset of the commit log when the store was opened.
-        :raises StoreCorrupt: the wheel has an impossible size.
         :raises OSError: the disk fails.
         """
         self.metrics.load()

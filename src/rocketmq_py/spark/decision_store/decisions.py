@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rocketmq_py.arrow.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.properties import Property
 from rocketmq_py.spark.decision_store.stores import DecisionStore, store_at
-from rocketmq_py.spark.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 
 _log = logging.getLogger(__name__)
 

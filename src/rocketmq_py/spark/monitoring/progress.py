@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from rocketmq_py.arrow.options.offsets import Offsets, from_document
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.spark.options.offsets import Offsets, from_document
 
 TOTAL = "triggerExecution"
 """Spark's name for the duration of the whole trigger, which includes all other phases."""

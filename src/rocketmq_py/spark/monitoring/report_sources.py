@@ -14,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rocketmq_py.arrow.options.offsets import Offsets, from_document
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark.monitoring.progress import TOTAL, BatchProgress, batch_progress, queue_progress
-from rocketmq_py.spark.options.offsets import Offsets, from_document
 
 _REPORT = re.compile(r"^(?=\{)|made progress: (?=\{)", re.MULTILINE)
 """Matches before the ``{`` of a progress report: at the start of a line, or in a line of Spark's own log."""

@@ -1,1 +1,1 @@
-"""Options of the data source: parsing, defaults and limits. No IO."""
+"""Options of the data source as Spark passes them: which are known, for which use, and those of writes. No IO."""

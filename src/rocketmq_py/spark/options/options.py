@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
+from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.options.offsets import Boundary
+from rocketmq_py.arrow.options.read import BATCH_ONLY, READ, STREAM_ONLY, ReadOptions, resolve_read
+from rocketmq_py.arrow.options.shared import SECRETS, check_dlq_topic, take_security
+from rocketmq_py.arrow.options.values import Parse
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.decode.bad_records import Mode
-from rocketmq_py.spark.options.offsets import Boundary
-from rocketmq_py.spark.options.read import BATCH_ONLY, READ, STREAM_ONLY, ReadOptions, resolve_read
-from rocketmq_py.spark.options.shared import SECRETS, check_dlq_topic, take_security
-from rocketmq_py.spark.options.values import Parse
 from rocketmq_py.spark.options.write import WRITE, Guarantee, WriteOptions, take_checkpoint
 
 __all__ = ["ReadOptions", "Use", "WriteOptions", "check_options", "read_options", "write_options"]

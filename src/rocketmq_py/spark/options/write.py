@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.options.shared import SHARED, ClusterOptions
+from rocketmq_py.arrow.options.values import Parse, mode, positive, words
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic
-from rocketmq_py.spark.decode.bad_records import Mode
-from rocketmq_py.spark.options.shared import SHARED, ClusterOptions
-from rocketmq_py.spark.options.values import Parse, mode, positive, words
 
 
 class Guarantee(Enum):

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.client.admin.blocking import Admin
 from rocketmq_py.client.producer.blocking_transaction import TransactionProducer
 from rocketmq_py.errors import RocketMQError
@@ -18,7 +19,6 @@ from rocketmq_py.model import MessageExt, TransactionState
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.spark.decision_store.decisions import Decision, Verdict, verdict
-from rocketmq_py.spark.sink.targets import SendSettings
 
 _log = logging.getLogger(__name__)
 

@@ -14,16 +14,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from rocketmq_py.arrow.remoting.connection import BlockingConnections
+from rocketmq_py.arrow.remoting.retry import new_retry
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, NetworkError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.half_messages import encode_half_positions
 from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions
-from rocketmq_py.spark.remoting.connection import BlockingConnections
-from rocketmq_py.spark.remoting.retry import new_retry
 from rocketmq_py.spark.sink.half_sender import AT_ONCE, HalfMessages, HalfRange
-from rocketmq_py.spark.sink.targets import SendSettings
 
 _log = logging.getLogger(__name__)
 

@@ -12,17 +12,17 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy
+from rocketmq_py.arrow.remoting.cluster import Cluster
+from rocketmq_py.arrow.row_properties import ATTEMPT
+from rocketmq_py.arrow.sink.blocks import Block, BlockWriter, Keys
+from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy
-from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.row_properties import ATTEMPT
-from rocketmq_py.spark.sink.blocks import Block, BlockWriter, Keys
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
 from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfSender
-from rocketmq_py.spark.sink.rows import RowStamp, RowWriter
-from rocketmq_py.spark.sink.targets import SendSettings
 
 _log = logging.getLogger(__name__)
 

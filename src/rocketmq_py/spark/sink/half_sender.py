@@ -17,6 +17,13 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.arrow.remoting.cluster import AUTO_CREATE_QUEUES
+from rocketmq_py.arrow.remoting.retry import new_retry
+from rocketmq_py.arrow.row_properties import ROW_KEY
+from rocketmq_py.arrow.sink.blocks import Block
+from rocketmq_py.arrow.sink.rows import RowMessage
+from rocketmq_py.arrow.sink.targets import InflightLimit, SendSettings, Targets, TopicQueues, refusal
 from rocketmq_py.core.backoff import Retry
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import (
@@ -36,13 +43,6 @@ from rocketmq_py.protocol.half_messages import decode_offsets
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, dead_letter
-from rocketmq_py.spark.remoting.cluster import AUTO_CREATE_QUEUES
-from rocketmq_py.spark.remoting.retry import new_retry
-from rocketmq_py.spark.row_properties import ROW_KEY
-from rocketmq_py.spark.sink.blocks import Block
-from rocketmq_py.spark.sink.rows import RowMessage
-from rocketmq_py.spark.sink.targets import InflightLimit, SendSettings, Targets, TopicQueues, refusal
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 
 AT_ONCE = 512

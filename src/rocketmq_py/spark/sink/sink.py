@@ -8,34 +8,29 @@ streams write in two phases (``exactly_once``).
 from __future__ import annotations
 
 import os
-import random
-import socket
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType, TimestampType
 
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy
+from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
+from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter, check_columns
+from rocketmq_py.arrow.sink.sender import BatchSender
+from rocketmq_py.arrow.sink.targets import SendSettings
+from rocketmq_py.arrow.sink.task_keys import TaskKeys
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import dlq_topic
 from rocketmq_py.spark.decision_store import stores
 from rocketmq_py.spark.decision_store.decisions import Decisions
-from rocketmq_py.spark.decode.arrays import Ints
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy
 from rocketmq_py.spark.options.write import Guarantee, WriteOptions
 from rocketmq_py.spark.runtime.workers import keep_imports
-from rocketmq_py.spark.sink.blocks import Block, BlockWriter
 from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
-from rocketmq_py.spark.sink.rows import RowStamp, RowWriter, check_columns
-from rocketmq_py.spark.sink.sender import BatchSender
-from rocketmq_py.spark.sink.targets import SendSettings
-from rocketmq_py.wire.ids import UniqueKeys
 
 try:  # PySpark 4.1 and later
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -99,7 +94,7 @@ class TaskWriter:
     def write(self, rows: Iterable[Sequence[Any]]) -> Written:
         """Send all rows; return when brokers have stored all of them."""
         written = 0
-        with self._sending(_Keys()) as (writer, bad, sender):
+        with self._sending(TaskKeys()) as (writer, bad, sender):
             for message in writer.messages(rows, bad):
                 sender.send(message)
                 written += 1
@@ -107,7 +102,7 @@ class TaskWriter:
 
     def write_batches(self, batches: Iterable[Any]) -> Written:
         """Send the rows of Arrow record batches; return when brokers have stored all of them."""
-        written, keys = 0, _Keys()
+        written, keys = 0, TaskKeys()
         with self._sending(keys) as (writer, bad, sender):
             blocks = BlockWriter(self._columns, self._options.topic, writer, keys.reserve)
             for batch in batches:
@@ -130,12 +125,12 @@ class TaskWriter:
 
     def _preparation(self) -> Preparation:
         keep_imports()
-        options, keys = self._options, _Keys()
+        options, keys = self._options, TaskKeys()
         settings, bad = send_settings(options), bad_records(options)
         return Preparation(self._columns, options.topic, self._stamp(), settings, keys.one, keys.reserve, bad)
 
     @contextmanager
-    def _sending(self, keys: _Keys) -> Iterator[tuple[RowWriter, BadRecordPolicy, BatchSender]]:
+    def _sending(self, keys: TaskKeys) -> Iterator[tuple[RowWriter, BadRecordPolicy, BatchSender]]:
         """Context with an encoder of rows, the policy for bad rows and a sender; leaving it flushes the sender."""
         keep_imports()
         bad = bad_records(self._options)
@@ -180,33 +175,6 @@ def send_settings(options: WriteOptions) -> SendSettings:
 def bad_records(options: WriteOptions) -> BadRecordPolicy:
     """Return the policy for bad rows from the options of a write."""
     return BadRecordPolicy(options.mode, options.dlq_topic or dlq_topic(options.producer_group))
-
-
-class _Keys:
-    """Generates unique keys (client message ids) of this process."""
-
-    def __init__(self) -> None:
-        self._keys = UniqueKeys(_own_ip(), os.getpid(), random.getrandbits(32))
-
-    def one(self) -> str:
-        """Return the next key."""
-        return self._keys.next(_now_ms())
-
-    def reserve(self, count: int) -> tuple[str, Ints]:
-        """Return the next ``count`` keys: their common prefix, and as numbers the last four hexadecimal digits."""
-        stem, first = self._keys.reserve(_now_ms(), count)
-        return stem, np.arange(first, first + count) & 0xFFFF
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-def _own_ip() -> bytes:
-    try:
-        return socket.inet_aton(socket.gethostbyname(socket.gethostname()))
-    except OSError:  # the host name has no address; process id and random bits keep the id unique
-        return random.randbytes(4)
 
 
 class BatchWriter(DataSourceArrowWriter):

@@ -1,1 +1,1 @@
-"""The batch and streaming readers: planning of partitions, reading, starting positions, corrupt records."""
+"""The batch and streaming readers: partitions of a read, offsets of micro-batches, consumer groups."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from rocketmq_py.arrow.options.offsets import Offsets
+from rocketmq_py.arrow.remoting.cluster import Cluster
+from rocketmq_py.arrow.remoting.queues import QueueRoutes
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.names import retry_topic
-from rocketmq_py.spark.options.offsets import Offsets
-from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.queues import QueueRoutes
 
 _log = logging.getLogger(__name__)
 

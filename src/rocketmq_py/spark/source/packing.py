@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rocketmq_py.spark.ranges import QueueRange
+from rocketmq_py.arrow.ranges import QueueRange
 
 LEAST = 5_000
 """Cost at which a task reads for about as long as it takes to start."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pyspark.sql.datasource import InputPartition
 
-from rocketmq_py.spark.ranges import QueueRange
-from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.arrow.ranges import QueueRange
+from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange, QueueRoutes
 
 
 class QueuePartition(InputPartition):
@@ -22,7 +22,7 @@ class QueuePartition(InputPartition):
 class SharedPartition(InputPartition):
     """Several ranges, which one task reads one after the other and merges into few record batches."""
 
-    def __init__(self, members: Sequence[QueuePartition]) -> None:
+    def __init__(self, members: Sequence[LocatedRange]) -> None:
         first, last = members[0].range.queue, members[-1].range.queue
         super().__init__(f"{len(members)} ranges, {first} to {last}")
         self.members = tuple(members)
@@ -33,11 +33,11 @@ def partition(together: Sequence[QueueRange], queues: QueueRoutes) -> InputParti
 
     :param queues: addresses of the brokers; a queue that is missing there is looked up by the task.
     """
-    parts = [QueuePartition(one, queues.addresses.get(one.queue, Addresses())) for one in together]
-    return parts[0] if len(parts) == 1 else SharedPartition(parts)
+    parts = [LocatedRange(one, queues.addresses.get(one.queue, Addresses())) for one in together]
+    return QueuePartition(*parts[0]) if len(parts) == 1 else SharedPartition(parts)
 
 
-def members(one: InputPartition) -> list[QueuePartition]:
+def members(one: InputPartition) -> list[LocatedRange]:
     """Return the ranges of a partition; empty for the placeholder that Spark reads if there are no partitions.
 
     :raises TypeError: the partition is of another source.
@@ -45,7 +45,7 @@ def members(one: InputPartition) -> list[QueuePartition]:
     if isinstance(one, SharedPartition):
         return list(one.members)
     if isinstance(one, QueuePartition):
-        return [one]
+        return [LocatedRange(one.range, one.addresses)]
     if one.value is not None:
         raise TypeError(f"a partition of this source is expected, not {one!r}")
     return []

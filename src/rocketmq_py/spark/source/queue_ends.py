@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
+from rocketmq_py.arrow.options.offsets import Offsets
+from rocketmq_py.arrow.options.read import ReadOptions
+from rocketmq_py.arrow.remoting.cluster import Cluster
+from rocketmq_py.arrow.remoting.parallel import at_once
+from rocketmq_py.arrow.remoting.queues import QueueRoutes
 from rocketmq_py.errors import RocketMQError, TopicNotExist
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.spark.options.offsets import Offsets
-from rocketmq_py.spark.options.options import ReadOptions
-from rocketmq_py.spark.remoting.cluster import Cluster
-from rocketmq_py.spark.remoting.parallel import at_once
-from rocketmq_py.spark.remoting.queues import QueueRoutes
 
 _log = logging.getLogger(__name__)
 

@@ -16,14 +16,15 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from rocketmq_py.arrow.options.offsets import START, Boundary, Offsets, from_document, start_of_document, to_document
+from rocketmq_py.arrow.options.read import ReadOptions
+from rocketmq_py.arrow.source.plan import admit, backlog, carry, repeated_first_plan, stream_plan
+from rocketmq_py.arrow.source.planning import STARTING
+from rocketmq_py.arrow.source.positions import locate
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.spark.options.offsets import START, Boundary, Offsets, from_document, start_of_document, to_document
-from rocketmq_py.spark.options.options import ReadOptions
 from rocketmq_py.spark.source.group_offsets import GroupFollower
-from rocketmq_py.spark.source.plan import admit, backlog, carry, repeated_first_plan, stream_plan
-from rocketmq_py.spark.source.positions import locate
 from rocketmq_py.spark.source.queue_ends import StreamEnds
-from rocketmq_py.spark.source.reader import STARTING, QueueRanges
+from rocketmq_py.spark.source.reader import QueueRanges
 
 try:  # PySpark 4.2 and later
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow

@@ -111,7 +111,9 @@ class LogScan:
                 return True
             if at + size > len(block):
                 block, at = buffer[position : min(position + max(_BLOCK, size), filled)], 0
-            found = self._usual(block, at, start + position) or self._record(block, at, start + position)
+            found = self._usual(block, at, start + position) or parse_record(
+                block, at, start + position, check_crc=self._check_crc
+            )
             position += size
             at += size
             if not block[at - 1] and self.until is None and self._is_torn(found, buffer[position : position + 8]):
@@ -136,7 +138,7 @@ class LogScan:
         return zeros >= end - first_sector and first_sector > found.physical_offset
 
     def _usual(self, block: bytes, at: int, physical: int) -> Found | None:
-        """Fast path of :meth:`_record`, with the same parameters; None if the record is unusual or damaged."""
+        """Fast path of :func:`parse_record`, with the same parameters; None if the record is unusual or damaged."""
         size, magic, crc, queue_id, offset, own, flags, time, length = _COMMON.unpack_from(block, at)
         body, end = at + HEAD_V4.size, at + size
         topic = body + length
@@ -153,35 +155,36 @@ class LogScan:
         return Found(physical, size, name, queue_id, offset, flags, time, block[rest + 2 : end])
 
     def _first_of_topic(self, block: bytes, at: int, physical: int) -> Found:
-        found = self._record(block, at, physical)
+        found = parse_record(block, at, physical, check_crc=self._check_crc)
         name = found.topic.encode()
         if len(self._topics) >= _MAX_TOPICS:
             self._topics.clear()
         self._topics[bytes([len(name)]) + name] = found.topic
         return found
 
-    def _record(self, block: bytes, at: int, physical: int) -> Found:
-        """Parse the record at position ``at`` of a block that contains all of its bytes.
 
-        :param physical: offset in the log at which the record begins.
-        :raises Damage: the bytes are not a valid record.
-        """
-        head: tuple[int, ...] = HEAD_V4.unpack_from(block, at)
-        size, sys_flag, body = head[0], head[7], at + HEAD_V4.size
-        if sys_flag & _V6_HOSTS:
-            layout = head_struct(sys_flag)
-            if size < layout.size + MIN_SIZE - HEAD_V4.size:
-                raise Damage(f"a record of {size} bytes is too short for its hosts")
-            head, body = layout.unpack_from(block, at), at + layout.size
-        body_end = body + head[14]
-        if head[14] < 0 or body_end + 3 > at + size:
-            raise Damage(f"a body of {head[14]} bytes does not fit into a record of {size}")
-        if head[6] != physical:
-            raise Damage(f"a record says that it is at {head[6]}")
-        if self._check_crc and body_end > body and crc32(block[body:body_end]) & 0x7FFFFFFF != head[2]:
-            raise Damage("the checksum of a body is wrong")
-        topic, properties = _tail(block, body_end, at + size, head[1])
-        return Found(physical, size, topic, head[3], head[5], sys_flag, head[10], properties)
+def parse_record(block: bytes, at: int, physical: int, *, check_crc: bool = True) -> Found:
+    """Parse the record at position ``at`` of a block that contains all of its bytes; its size is not checked.
+
+    :param physical: offset in the log at which the record begins.
+    :raises Damage: the bytes are not a valid record.
+    """
+    head: tuple[int, ...] = HEAD_V4.unpack_from(block, at)
+    size, sys_flag, body = head[0], head[7], at + HEAD_V4.size
+    if sys_flag & _V6_HOSTS:
+        layout = head_struct(sys_flag)
+        if size < layout.size + MIN_SIZE - HEAD_V4.size:
+            raise Damage(f"a record of {size} bytes is too short for its hosts")
+        head, body = layout.unpack_from(block, at), at + layout.size
+    body_end = body + head[14]
+    if head[14] < 0 or body_end + 3 > at + size:
+        raise Damage(f"a body of {head[14]} bytes does not fit into a record of {size}")
+    if head[6] != physical:
+        raise Damage(f"a record says that it is at {head[6]}")
+    if check_crc and body_end > body and crc32(block[body:body_end]) & 0x7FFFFFFF != head[2]:
+        raise Damage("the checksum of a body is wrong")
+    topic, properties = _tail(block, body_end, at + size, head[1])
+    return Found(physical, size, topic, head[3], head[5], sys_flag, head[10], properties)
 
 
 def next_record(log: CommitLog, offset: int, most: int | None = None) -> int | None:

@@ -69,6 +69,11 @@ class QueueEndsFile:
         self._deleted: dict[str, int] = {}
         """Deleted topics, and the version from which on a snapshot can have them again."""
 
+    @property
+    def is_known(self) -> bool:
+        """False if the file was missing or damaged when it was loaded, and was not written since."""
+        return self._saved is not None
+
     def load(self) -> QueueEnds:
         """Content of the file; without queues if it is missing or damaged."""
         data = self._fs.read(self._path)

@@ -9,15 +9,17 @@ from pathlib import Path
 
 from rocketmq_py.core.paths import component_fault, quoted_name
 from rocketmq_py.errors import MessageIllegal, StoreCorrupt
+from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import FileSystem, InnerFolder
 from rocketmq_py.store.fs.layout import StoreLayout, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
+from rocketmq_py.store.log.scan import Found
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.confirm_offset import Entries
 from rocketmq_py.store.queue.consume_queue import HEAD_BYTES, ConsumeQueue
 from rocketmq_py.store.queue.new_files import NewFiles
 from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds
-from rocketmq_py.store.settings import StoreConfig
+from rocketmq_py.store.settings import StoreConfig, delay_levels
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class QueueTable:
         self._files = OpenFiles(fs, config.consume_queue_file_size, config.max_open_queue_files)
         self._batch_files = OpenFiles(fs, config.batch_queue_file_size, config.max_open_queue_files)
         self._budget = _CHECKED_BYTES
+        self._delays = delay_levels(config.message_delay_level)
         self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
         self.new_files = NewFiles(fs, thread, self._has_entries_of)
         self._leaving: dict[tuple[str, int], ConsumeQueue] = {}
@@ -53,7 +56,7 @@ class QueueTable:
         self._ids: dict[str, set[int]] = {}
         """Ids of the queues of each topic."""
         self.damaged: dict[tuple[str, int], str] = {}
-        """Queues whose files :meth:`load` has removed because they must be rebuilt, and why."""
+        """Queues whose files :meth:`load` or :meth:`compare` has removed because they must be rebuilt, and why."""
 
     def create(self, topic: str, queue_id: int, *, batched: bool = False) -> ConsumeQueue:
         """Add a new, empty queue; its directory is created with its first file.
@@ -93,7 +96,10 @@ class QueueTable:
     def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         return self.by_key.get((topic, queue_id)) or self.create(topic, queue_id)
 
-    def load(self, physical_start: int, physical_end: int | None = None, ends: QueueEnds | None = None) -> int:
+    def load(
+        self, physical_start: int, physical_end: int | None = None, ends: QueueEnds | None = None, *,
+        ends_lost: bool = False,
+    ) -> int:  # fmt: skip
         """Open every queue on disk.
 
         Returns the offset in the log at which the newest message of all queues ends, -1 if there is none.
@@ -101,6 +107,7 @@ class QueueTable:
         :param physical_start: where the log begins; the minimum offsets move to the messages from there on.
         :param physical_end: truncate entries of messages beyond this offset of the log; None trusts all entries.
         :param ends: entries that the queues must have; queues without them are emptied and listed in :attr:`damaged`.
+        :param ends_lost: whether the ends are lost; then a file of another size than the others is damaged.
         :raises StoreCorrupt: a file has another size than configured.
         """
         newest = -1
@@ -110,7 +117,12 @@ class QueueTable:
             key = folder.outer, int(folder.name)
             queue = self._make(*key, batched=batched)
             self._add(queue)
-            reason = self._load_queue(queue, folder, ends, expected.get(key), physical_start)
+            try:
+                reason = self._load_queue(queue, folder, ends, expected.get(key), physical_start)
+            except StoreCorrupt as e:
+                if not ends_lost or not self._has_usual_files(queue):
+                    raise
+                reason = str(e)
             if reason is not None:
                 self.damaged[key] = reason
                 self.replace(queue)
@@ -144,6 +156,40 @@ class QueueTable:
         budget, before = self._budget, files.tail_start
         self._budget = max(0, budget - min(before, end.end) * files.width)
         return files.damage(first, end.end, end.checksums, budget)
+
+    def _has_usual_files(self, queue: ConsumeQueue) -> bool:
+        """True if any queue of this kind has a file of the configured size."""
+        folders = (folder for folder, batched in self._on_disk() if batched == queue.is_batched)
+        return any(queue.file_size in (folder.sizes or {}).values() for folder in folders)
+
+    def newest_end(self) -> int:
+        """Offset in the log at which the newest message of all queues ends, -1 if there is none."""
+        return max((queue.last_physical_end() for queue in self.by_key.values()), default=-1)
+
+    def compare(self, records: Iterable[Found]) -> None:
+        """Compare all queues with records of the log; those without the entry of a record are listed as damaged.
+
+        A queue that is not on disk is added: it cannot be told from that of a deleted topic.
+        """
+        for found in records:
+            key = found.topic, found.queue_id
+            if key in self.damaged or not dispatch_fields.has_entry(found.sys_flag):
+                continue
+            queue = self.by_key.get(key)
+            if queue is not None and queue.entry(found.queue_offset) == self._entry_of(found):
+                continue
+            if queue is not None:
+                self.damaged[key] = f"it lacks the message at {found.physical_offset} of the commit log"
+                self.replace(queue)
+            elif component_fault(found.topic) is None:
+                self.create(*key, batched=dispatch_fields.is_inner_batch(found.sys_flag))
+                self.damaged[key] = "its files are missing"
+
+    def _entry_of(self, found: Found) -> tuple[int, int, int]:
+        """Entry that the queue of a record must have."""
+        properties = dispatch_fields.parse(found.properties)
+        code = dispatch_fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
+        return found.physical_offset, found.size, code
 
     def _add_missing(self, expected: Mapping[tuple[str, int], QueueEnd]) -> None:
         """Add expected queues that are not on disk, empty, and list them in :attr:`damaged` to be rebuilt."""

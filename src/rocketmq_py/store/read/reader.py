@@ -12,6 +12,7 @@ from itertools import accumulate, chain, compress, islice
 from struct import Struct
 from typing import NamedTuple, TypeVar
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.store.fs.filesystem import Buffer
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index.index import MessageIndex
@@ -76,16 +77,19 @@ class Reader:
     """Reads messages and records of one store.
 
     :param total_memory: bytes of main memory, which determine what records count as in memory; None: this machine's.
+    :param accelerator: copies records that are apart in the log; None copies them in Python.
     """
 
     def __init__(
-        self, config: StoreConfig, log: CommitLog, index: MessageIndex, total_memory: int | None = None
-    ) -> None:
+        self, config: StoreConfig, log: CommitLog, index: MessageIndex, total_memory: int | None = None,
+        accelerator: Accelerator | None = None,
+    ) -> None:  # fmt: skip
         self._config = config
         self._log = log
         self._index = index
         memory = total_memory if total_memory is not None else machine_memory()
         self.repair = EntryRepair(log, delay_levels(config.message_delay_level))
+        self._gather = None if accelerator is None else accelerator.gather
         self._near = memory * config.access_message_in_memory_max_ratio // 100
 
     # -- by offset
@@ -136,13 +140,24 @@ class Reader:
         residency: Residency | None,
     ) -> GetResult | None:
         """Fast path: all records near the end of the log and in one file; None otherwise."""
-        config, log = self._config, self._log
+        config = self._config
         most = min(limit, config.max_transfer_bytes_on_message_in_memory)
         # A bulk read can request any number of entries; read no more than fit into the byte limit.
         count = min(max_count, most // MIN_SIZE + 1 if bulk else config.max_transfer_count_on_message_in_memory)
-        chosen = self._chosen(queue, offset, count, most, max_count, accepts)
-        if chosen is None:
+        raw = queue.read(offset, count)
+        if not raw or count < 1:
             return None
+        result = None if self._gather is None else self._gathered(queue, offset, raw, most, accepts, allow_view)
+        if result is not None:
+            return result
+        chosen = self._chosen(queue, offset, raw, count, most, max_count, accepts)
+        return None if chosen is None else self._get_chosen(queue, offset, chosen, allow_view, residency)
+
+    def _get_chosen(
+        self, queue: ConsumeQueue, offset: int, chosen: _Chosen, allow_view: bool, residency: Residency | None
+    ) -> GetResult | None:
+        """Read records near the end of the log and in one file; None if they are not."""
+        log = self._log
         starts, sizes, seen = chosen
         total = sum(sizes)
         first, end = starts[0], starts[-1] + sizes[-1]
@@ -160,23 +175,45 @@ class Reader:
                 return None
         body: bytes | memoryview
         if end - first != total:
-            body = _gathered(buffer, base, starts, sizes, total)
-        elif allow_view and total >= _WORTH_LENDING:
-            body = memoryview(buffer)[first - base : end - base]
+            body = _joined(buffer, base, starts, sizes, total)
         else:
-            body = buffer[first - base : end - base]
+            body = _part(buffer, first - base, end - base, allow_view)
         return GetResult(GetStatus.FOUND, body, len(sizes), offset + seen, queue.min_offset, queue.max_offset)
 
+    def _gathered(
+        self, queue: ConsumeQueue, offset: int, raw: bytes, most: int, accepts: Accepts | None, allow_view: bool
+    ) -> GetResult | None:
+        """Read the records of raw entries with the accelerator.
+
+        None without it, and unless all records match, are in one file and were written recently by this process.
+
+        :param raw: the entries from ``offset`` on. :param most: maximum number of bytes of more than one record.
+        """
+        log, gather = self._log, self._gather
+        first = int.from_bytes(raw[:8], "big", signed=True)
+        base = first - first % log.file_size
+        buffer = log.buffers.get(base)
+        if gather is None or buffer is None or first < log.hot_from or log.end - first > self._near:
+            return None
+        if accepts is not None and not all(map(accepts, columns(raw)[2])):
+            return None
+        found = gather(buffer, base, raw, most)
+        if found is None:
+            return None
+        count, begin, end, copied = found
+        body = _part(buffer, begin, end, allow_view) if copied is None else copied
+        return GetResult(GetStatus.FOUND, body, count, offset + count, queue.min_offset, queue.max_offset)
+
     def _chosen(
-        self, queue: ConsumeQueue, offset: int, count: int, most: int, max_count: int, accepts: Accepts | None
-    ) -> _Chosen | None:
+        self, queue: ConsumeQueue, offset: int, raw: bytes, count: int, most: int, max_count: int,
+        accepts: Accepts | None,
+    ) -> _Chosen | None:  # fmt: skip
         """Choose the first ``count`` records from ``offset`` on that match, of at most ``most`` bytes; at least one.
 
-        None if there is none, or if few match or they might have more bytes and therefore entries must be read in turn.
+        None if few match or they might have more bytes and therefore entries must be read in turn.
+
+        :param raw: the next ``count`` entries, or all that there are.
         """
-        raw = queue.read(offset, count)
-        if not raw or count < 1:
-            return None
         starts, sizes, codes = columns(raw)
         matching = len(codes) if accepts is None else sum(map(accepts, codes))
         if accepts is not None and matching < len(codes):
@@ -633,7 +670,14 @@ def _matching(raw: bytes, scanned: int, there: int, accepts: Accepts, count: int
     return _Chosen(tuple([starts[at] for at in kept]), chosen, seen)
 
 
-def _gathered(buffer: Buffer, base: int, starts: Sequence[int], sizes: Sequence[int], total: int) -> bytes:
+def _part(buffer: Buffer, begin: int, end: int, allow_view: bool) -> bytes | memoryview:
+    """Return the bytes of a file from ``begin`` to ``end``: a view of many if that is allowed, otherwise a copy."""
+    if allow_view and end - begin >= _WORTH_LENDING:
+        return memoryview(buffer)[begin:end]
+    return buffer[begin:end]
+
+
+def _joined(buffer: Buffer, base: int, starts: Sequence[int], sizes: Sequence[int], total: int) -> bytes:
     """Return a copy of the records at ``starts``, one after the other, from the file that begins at ``base``."""
     if total < _WORTH_LENDING:
         return b"".join([buffer[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])

@@ -58,13 +58,17 @@ class TimerWheel:
     def __init__(self, fs: FileSystem, path: Path, slots: int, precision: int) -> None:
         self.path = path
         self._slots, self._precision = slots, precision
-        size = fs.size(path)
-        if size not in (None, 0, slots * _SLOT.size):
+        size, expected = fs.size(path), self.size_of(slots)
+        if size not in (None, 0, expected):
             raise StoreCorrupt(
-                f"{path} has {size} bytes, but {slots * _SLOT.size} are expected: it is not a timer wheel with these "
-                "settings"
+                f"{path} has {size} bytes, but {expected} are expected: it is not a timer wheel with these settings"
             )
-        self._file = fs.open(path, slots * _SLOT.size)
+        self._file = fs.open(path, expected)
+
+    @staticmethod
+    def size_of(slots: int) -> int:
+        """Size of the file of a wheel, in bytes."""
+        return slots * _SLOT.size
 
     def get(self, time: int) -> Slot | None:
         """Return the slot of a time; None if it has no entries."""

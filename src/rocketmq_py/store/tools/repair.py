@@ -1,9 +1,9 @@
 """Repair of a store on disk, of this broker or of Apache RocketMQ, so that either serves everything that is whole.
 
-What is damaged in the commit log is replaced by filler records, which no queue has, so that every broker can read from
-the first record to the last. Consume queues, index and checkpoint are rebuilt from the log. Every file that changes is
-first kept below ``replaced`` in the store, which is renamed to ``replaced-1`` and so on in the end. A repair that was
-interrupted continues when it is started again.
+What is damaged in the commit log is taken from a replica if one is given (``heal``). The rest is replaced by filler
+records, which no queue has, so that every broker can read from the first record to the last. Consume queues, index and
+checkpoint are rebuilt from the log. Every file that changes is first kept below ``replaced`` in the store, which is
+renamed to ``replaced-1`` and so on in the end. A repair that was interrupted continues when it is started again.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from __future__ import annotations
 import itertools
 import mmap
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
 import msgspec
 
-from rocketmq_py.errors import StoreLocked
+from rocketmq_py.errors import StoreError, StoreLocked
 from rocketmq_py.model import RecordHead
 from rocketmq_py.protocol.sys_flag import TRANSACTION_ROLLBACK
 from rocketmq_py.store.fs.layout import StoreLayout, segment_name, segment_start
 from rocketmq_py.store.fs.os_files import OsFileSystem
+from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.lost_parts import lost_parts
-from rocketmq_py.store.log.scan import LogScan, next_record
 from rocketmq_py.store.message_store import MessageStore
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.settings import StoreConfig
+from rocketmq_py.store.tools.heal import Part, Piece, Read, Replica
 from rocketmq_py.store.tools.offline import OfflineStore
+from rocketmq_py.store.tools.scanned_log import Gap, Key, Lost, Progress, ScannedLog, left, missing
 from rocketmq_py.wire.record import MAGIC_BLANK, MIN_SIZE, encode_record
 
 REPLACED = "replaced"
@@ -37,26 +39,6 @@ FILLER_TOPIC = "RMQ_SYS_DAMAGED"
 _BLANK = Struct(">ii")
 _HOST = bytes(8)
 _DERIVED = ("consumequeue", "batchconsumequeue", "index", "checkpoint", "queueends")
-
-Key = tuple[str, int]
-Progress = Callable[[int, int], None]
-
-
-class Gap(NamedTuple):
-    """A part of the commit log without whole records, and what is wrong there."""
-
-    begin: int
-    end: int
-    what: str
-
-
-class Lost(NamedTuple):
-    """Messages of a queue that are lost for good: offsets ``first`` to ``last``."""
-
-    topic: str
-    queue_id: int
-    first: int
-    last: int
 
 
 class Saved(msgspec.Struct):
@@ -70,9 +52,12 @@ class Saved(msgspec.Struct):
 class Plan(NamedTuple):
     """What a repair does, and what it cannot bring back.
 
-    :ivar records: number of whole records in the commit log.
+    :ivar records: number of whole records in the commit log, with those of the replica.
+    :ivar gaps: the damaged parts that the replica does not have.
     :ivar ends: the next offset of each queue.
     :ivar deleted: topics whose records are in the log but whose queues were deleted.
+    :ivar end: offset after the last whole record.
+    :ivar healed: parts that the replica has: damaged ones, and those behind the end of this log.
     """
 
     records: int
@@ -81,18 +66,24 @@ class Plan(NamedTuple):
     ends: dict[Key, int]
     deleted: set[str]
     config: StoreConfig
+    end: int
+    healed: list[Part]
 
 
-def make_plan(root: Path, commit_log: Path | None = None, progress: Progress | None = None) -> Plan:
+def make_plan(
+    root: Path, commit_log: Path | None = None, progress: Progress | None = None, read: Read | None = None
+) -> Plan:
     """Read a whole store and plan its repair; nothing is changed.
 
     :param progress: called with the offset of the commit log that is reached, and its end.
-    :raises StoreError: there is no store.
+    :param read: reads records of a replica, a broker with the same log.
+    :raises StoreError: there is no store, or the replica has another log.
     """
     with OfflineStore(root, commit_log=commit_log) as store:
-        seen: dict[Key, list[int]] = {}
-        gaps = [*_lost_files(store)]
-        gaps = sorted([*gaps, *_damaged(store, seen, progress)])
+        log = ScannedLog(store, progress)
+        gaps = [*_lost_files(store)]  # the scan reads the other files as they are after this
+        gaps = sorted([*gaps, *log.gaps()])
+        seen = log.seen
         ends = {key: view.end for key, view in store.queues.items() if _is_in_log(store, view.read(view.end - 1, 1))}
         saved = _saved(store.layout)
         for topic, queue_id, end in saved.ends if saved is not None else ():
@@ -105,9 +96,18 @@ def make_plan(root: Path, commit_log: Path | None = None, progress: Progress | N
         config = _sizes(store)
         if saved is not None:
             deleted, config = saved.deleted, saved.config
-        lost = [one for key in sorted(seen) for one in _missing(key, seen[key], ends.get(key, 0))] if gaps else []
-        records = sum(map(len, seen.values()))
-        return Plan(records, gaps, [one for one in lost if one.topic not in deleted], ends, deleted, config)
+        healed: list[Part] = []
+        if read is not None:
+            known = {gap.begin for gap in gaps}
+            first = [gap for gap in _first_files(store) if gap.begin not in known]
+            healed = log.heal([*first, *gaps], Replica(store.log, read, log.expects), _lost(seen, ends))
+            gaps = list(left(gaps, healed))
+        lost = [one for one in _lost(seen, ends) if one.topic not in deleted] if gaps else []
+        return Plan(log.records, gaps, lost, ends, deleted, config, log.end, healed)
+
+
+def _lost(seen: dict[Key, list[int]], ends: dict[Key, int]) -> list[Lost]:
+    return [one for key in sorted(seen) for one in missing(key, seen[key], ends.get(key, 0))]
 
 
 def _saved(layout: StoreLayout) -> Saved | None:
@@ -138,41 +138,15 @@ def _lost_files(store: OfflineStore) -> Iterator[Gap]:
     store.log.end = store.log.starts[-1] + size if store.log.starts else 0
 
 
-def _damaged(store: OfflineStore, seen: dict[Key, list[int]], progress: Progress | None) -> Iterator[Gap]:
-    """Scan the whole log; note the queue offsets of its records."""
-    log = store.log
-    at: int | None = log.min_offset if log.starts else None
-    while at is not None:
-        scan = LogScan(log, at)
-        for found in scan:
-            if found.sys_flag & TRANSACTION_ROLLBACK in (0, 0x8):  # others have no queue offset
-                seen.setdefault((found.topic, found.queue_id), []).append(found.queue_offset)
-            if progress is not None:
-                progress(found.physical_offset + found.size - log.min_offset, log.end - log.min_offset)
-        begin, at = scan.end, next_record(log, scan.end)
-        if at is not None:
-            yield from _by_file(begin, at, scan.reason or "nothing is written there", log.starts, log.file_size)
-
-
-def _by_file(begin: int, end: int, what: str, starts: Iterable[int], size: int) -> Iterator[Gap]:
-    """The parts of a gap in each file that is there."""
-    for start in starts:
-        first, last = max(begin, start), min(end, start + size)
-        if first < last:
-            yield Gap(first, last, what)
+def _first_files(store: OfflineStore) -> Iterator[Gap]:
+    """Files before the first one that were there when the queues were flushed: they have expired since, or are lost."""
+    begin = QueueEndsFile(store.fs, store.layout.queue_ends).load().log_begin
+    for start in range(begin, store.log.min_offset, store.log.file_size) if begin >= 0 else ():
+        yield Gap(start, start + store.log.file_size, "missing")
 
 
 def _is_in_log(store: OfflineStore, entries: list[tuple[int, int, int]]) -> bool:
     return bool(entries) and entries[0][0] >= 0 and entries[0][0] + entries[0][1] <= store.log.end
-
-
-def _missing(key: Key, offsets: list[int], end: int) -> Iterator[Lost]:
-    """The offsets between those of a queue's records, and behind them up to its end."""
-    following = min(offsets)
-    for offset in [*sorted(set(offsets)), end]:
-        if offset > following:
-            yield Lost(*key, following, offset - 1)
-        following = max(following, offset + 1)
 
 
 def _sizes(store: OfflineStore) -> StoreConfig:
@@ -180,24 +154,29 @@ def _sizes(store: OfflineStore) -> StoreConfig:
     usual = StoreConfig()
     layout, fs = store.layout, store.fs
     found = [fs.size(path) or 0 for path in layout.consume_queue.glob("*/*/*")]
-    recorded = QueueEndsFile(fs, layout.queue_ends).load().file_size
-    queue = recorded or max(set(found), key=found.count, default=0) or usual.mapped_file_size_consume_queue
+    recorded = QueueEndsFile(fs, layout.queue_ends).load()
+    queue = recorded.file_size or max(set(found), key=found.count, default=0) or usual.mapped_file_size_consume_queue
+    found = [fs.size(path) or 0 for path in layout.batch_consume_queue.glob("*/*/*")]
+    batch = recorded.batch_file_size or max(set(found), key=found.count, default=0)
     index = max((fs.size(path) or 0 for path in layout.index.glob("*")), default=0)
     slots = max(1, (index - 40) // 84)  # four entries for each slot, as by default
     return StoreConfig(
         store_path_commit_log="" if layout.commit_log == layout.root / "commitlog" else str(layout.commit_log),
         mapped_file_size_commit_log=store.log.file_size,
         mapped_file_size_consume_queue=queue,
+        mapper_file_size_batch_consume_queue=batch or usual.mapper_file_size_batch_consume_queue,
         message_index_enable=index > 0,
         max_hash_slot_num=slots if index else usual.max_hash_slot_num,
         max_index_num=(index - 40 - 4 * slots) // 20 if index else usual.max_index_num,
     )
 
 
-def apply(root: Path, plan: Plan, commit_log: Path | None = None) -> Path:
+def apply(root: Path, plan: Plan, commit_log: Path | None = None, read: Read | None = None) -> Path:
     """Repair a store: the plan must be of its present state. Returns the folder of what was replaced.
 
+    :param read: reads records of the replica with which the plan was made.
     :raises StoreLocked: a broker uses the store.
+    :raises StoreError: the replica does not have the records of the plan any more.
     :raises OSError: the disk is full or fails; start the repair again.
     """
     layout, fs = StoreLayout(root, commit_log), OsFileSystem()
@@ -208,8 +187,13 @@ def apply(root: Path, plan: Plan, commit_log: Path | None = None) -> Path:
     try:
         _save(layout, fs, plan)
         _resize(layout, fs, plan.config.mapped_file_size_commit_log)
+        size = plan.config.mapped_file_size_commit_log
+        for part in plan.healed:
+            assert read is not None
+            _heal(layout, fs, part, Replica(CommitLog(fs, layout.commit_log, size), read), size)
         for gap in plan.gaps:
-            _fill(layout, fs, gap, plan.config.mapped_file_size_commit_log)
+            data = filler(*gap[:2], _file_end(gap.begin, size)) if gap.end <= plan.end else bytes(gap.end - gap.begin)
+            _replace(layout, fs, gap.begin, gap.end, [data], size)
         for name in _DERIVED:
             _set_aside(layout.root, name)
     finally:
@@ -220,18 +204,42 @@ def apply(root: Path, plan: Plan, commit_log: Path | None = None) -> Path:
     return (root / REPLACED).rename(kept)
 
 
-def _fill(layout: StoreLayout, fs: OsFileSystem, gap: Gap, file_size: int) -> None:
-    """Write filler over a gap; what was there is kept."""
-    start = gap.begin - gap.begin % file_size
+def _file_end(offset: int, file_size: int) -> int:
+    return offset - offset % file_size + file_size
+
+
+def _heal(layout: StoreLayout, fs: OsFileSystem, part: Part, replica: Replica, file_size: int) -> None:
+    """Write what the replica has over a part of the log."""
+    _replace(layout, fs, part.begin, part.end, _same(part, replica.pieces(part.begin, part.end)), file_size)
+
+
+def _same(part: Part, pieces: Iterable[Piece]) -> Iterator[bytes]:
+    """The bytes of a part, which must be complete."""
+    at = part.begin
+    for piece in pieces:
+        yield piece.data
+        at = piece.end
+    if at != part.end:
+        raise StoreError(f"the replica does not have the record at {at} of the commit log any more: start again")
+
+
+def _replace(
+    layout: StoreLayout, fs: OsFileSystem, begin: int, end: int, contents: Iterable[bytes], file_size: int
+) -> None:
+    """Write over a part of a log file; what was there is kept."""
+    start = begin - begin % file_size
     path = layout.commit_log / segment_name(start)
-    kept = layout.root / REPLACED / "commitlog" / f"{gap.begin}-{gap.end}"
+    kept = layout.root / REPLACED / "commitlog" / f"{begin}-{end}"
     if path.exists() and not kept.exists():
         with path.open("rb") as file:
-            file.seek(gap.begin - start)
-            fs.write(kept, file.read(gap.end - gap.begin))
+            file.seek(begin - start)
+            fs.write(kept, file.read(end - begin))
     opened = fs.open(path, file_size)
     try:
-        opened.write(gap.begin - start, filler(gap.begin, gap.end, start + file_size))
+        at = begin - start
+        for content in contents:
+            opened.write(at, content)
+            at += len(content)
         opened.sync()
     finally:
         opened.close()
@@ -255,9 +263,10 @@ def filler(begin: int, end: int, file_end: int) -> bytes:
     """A record that fills a gap and that no queue has; the blank record if the gap ends with its file."""
     if end == file_end:
         return _BLANK.pack(end - begin, MAGIC_BLANK)
-    body = bytes(end - begin - MIN_SIZE - len(FILLER_TOPIC))
+    topic = FILLER_TOPIC[: end - begin - MIN_SIZE]
+    body = bytes(end - begin - MIN_SIZE - len(topic))
     head = RecordHead(0, 0, 0, 0, 0, 0, begin, TRANSACTION_ROLLBACK, 0, _HOST, 0, _HOST, 0, 0, 0)
-    return encode_record(head, FILLER_TOPIC, body, b"")
+    return encode_record(head, topic, body, b"")
 
 
 def _set_aside(root: Path, name: str) -> None:

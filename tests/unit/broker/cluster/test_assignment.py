@@ -21,6 +21,7 @@ from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import make_topic
+from tests.unit.broker.workers import AtOnce
 
 
 class NameServer(RpcClient):
@@ -155,7 +156,7 @@ def test_modes_are_kept(running: InProcess, client: Client) -> None:
     mode = MessageRequestMode(topic="t", consumer_group="g", mode="POP", pop_share_queue_num=2)
     assert MessageRequestModes.decode(listed.body).message_request_mode_map == {"t": {"g": mode}}
     file = ConfigFile(running.config.store_root / "config" / "messageRequestMode.json")
-    again = RequestModes(file, running.config, running.services.topics, running.services.groups)
+    again = RequestModes(file, running.config, running.services.topics, running.services.groups, AtOnce())
     again.load()
     assert again.get("t", "g") == mode
 

@@ -19,6 +19,7 @@ from tests.unit.broker.ha.test_master import Transport
 from tests.unit.broker.harness import InProcess
 from tests.unit.broker.requests import send
 from tests.unit.store.coldfs import ColdFileSystem
+from tests.unit.store.memoryfs import PAGE
 
 READER = "ha-read"
 FILE = 64 * 1024
@@ -52,12 +53,9 @@ class WatchedFiles(ColdFileSystem):
     sent = 0
 
     def note_sent(self, size: int) -> None:
-        for at in range(self.sent, self.sent + size):
-            path = next(
-                path for path in self.nodes if path.name == f"{at - at % FILE:020}" and "commitlog" in str(path)
-            )
-            if at % 512 == 0 or at == self.sent:
-                self.note_read(path, range(at % FILE, at % FILE + 1))
+        log = next(path.parent for path in self.nodes if "commitlog" in str(path.parent))
+        for at in (self.sent, *range(-(-self.sent // PAGE) * PAGE, self.sent + size, PAGE)):
+            self.note_read(log / f"{at - at % FILE:020}", range(at % FILE, at % FILE + 1))
         self.sent += size
 
 

@@ -253,7 +253,7 @@ def test_heartbeats_and_the_start_compile_nothing_and_the_first_pull_does(tmp_pa
 
 
 def test_too_long_expressions_are_refused_everywhere(
-    tmp_path: Path, client: Client, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, running: InProcess, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(client, 1)
     long = "a = '" + "x" * 70_000 + "'"
@@ -262,6 +262,7 @@ def test_too_long_expressions_are_refused_everywhere(
     assert "70006 characters, more than the 65536" in str(remark)
     assert client.ask(Code.PULL_MESSAGE, with_sql(long)).code == 23
     beat(client, subscription(long))
+    assert running.services.filters.get("t", "g") is None
     assert client.ask(Code.PULL_MESSAGE, registered()).code == 27
     entry = {"topic": "t", "consumerGroup": "g", "expression": long, "expressionType": "SQL92"}
     assert table(tmp_path, entry).table == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,19 +11,22 @@ from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings, decod
 from rocketmq_py.errors import BadHeader, BrokerError
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingItem
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.wire.fastjson import loads
+from tests.unit.broker.workers import AtOnce
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 
-class File:
+class File(ConfigFile):
     """Keeps what is saved."""
 
     def __init__(self) -> None:
+        super().__init__(Path("/config/table.json"), MemoryFileSystem())
         self.saved: list[Any] = []
 
-    def load(self) -> Any:
-        return None
-
-    def save(self, tree: Any) -> None:
-        self.saved.append(tree)
+    def save_text(self, data: bytes) -> None:
+        super().save_text(data)
+        self.saved.append(loads(data))
 
 
 def detail(topic: str = "t", epoch: int = 1, queues: int = 2) -> MappingDetail:
@@ -40,7 +44,7 @@ def file() -> File:
 
 @pytest.fixture
 def mappings(file: File) -> TopicQueueMappings:
-    return TopicQueueMappings(file, "broker-a", lambda: 5)  # type: ignore[arg-type]
+    return TopicQueueMappings(file, "broker-a", lambda: 5, AtOnce())
 
 
 def test_a_mapping_is_replaced_only_if_it_is_the_current_one(mappings: TopicQueueMappings, file: File) -> None:

@@ -9,13 +9,14 @@ import pytest
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, MappingItem
 from rocketmq_py.store.config.config_files import ConfigFile
+from tests.unit.broker.workers import AtOnce
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 FILE = Path("/store/config/topicQueueMapping.json")
 
 
 def opened(fs: MemoryFileSystem, name: str = "broker-a") -> TopicQueueMappings:
-    mappings = TopicQueueMappings(ConfigFile(FILE, fs), name, lambda: 5)
+    mappings = TopicQueueMappings(ConfigFile(FILE, fs), name, lambda: 5, AtOnce())
     mappings.load()
     return mappings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,26 +12,29 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode, MessageRequestModes
+from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.wire.fastjson import loads
+from tests.unit.broker.workers import AtOnce
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 
-class File:
+class File(ConfigFile):
     """Keeps what is saved."""
 
     def __init__(self) -> None:
+        super().__init__(Path("/config/table.json"), MemoryFileSystem())
         self.saved: list[Any] = []
 
-    def load(self, convert: Callable[[Any], Any]) -> Any:
-        return convert(self.saved[-1]) if self.saved else None
-
-    def save(self, tree: Any) -> None:
-        self.saved.append(tree)
+    def save_text(self, data: bytes) -> None:
+        super().save_text(data)
+        self.saved.append(loads(data))
 
 
 def modes(file: File, **config: Any) -> RequestModes:
     """Topic t and group g exist."""
     topics: Any = SimpleNamespace(get=lambda name: "topic" if name in ("t", "%RETRY%g") else None)
     groups: Any = SimpleNamespace(find=lambda name: "group" if name == "g" else None)
-    return RequestModes(file, BrokerConfig(**config), topics, groups)  # type: ignore[arg-type]
+    return RequestModes(file, BrokerConfig(**config), topics, groups, AtOnce())  # type: ignore[arg-type]
 
 
 def mode(topic: str = "t", group: str = "g", name: str = "POP", share: int = 2) -> MessageRequestMode:

@@ -71,6 +71,13 @@ def test_half_messages_of_real_clients_take_the_fast_path() -> None:
     assert (marked.group, marked.tags_code) == ("g", 65)
 
 
+def test_half_messages_with_other_handled_properties_are_parsed() -> None:
+    for more in ("POP_CK\x01x\x02", "REAL_TOPIC\x01t\x02", "TRAN_MSG\x01false\x02"):
+        text = f"UNIQ_KEY\x01U\x02TRAN_MSG\x01true\x02PGROUP\x01g\x02{more}"
+        for is_half in (False, True):
+            assert property_writer().write_common(text, is_half=is_half) is None, more
+
+
 def test_the_cache_is_bounded() -> None:
     subject = property_writer()
     for i in range(10_000):

@@ -40,7 +40,7 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(content)
 
 
-LOG, CHECK = "timerlog/00000000000000000000", "config/timercheck"
+LOG, CHECK, WHEEL = "timerlog/00000000000000000000", "config/timercheck", "timerwheel"
 DAMAGES = {
     "zeros": lambda root: (root / LOG).write_bytes(bytes(SIZE)),
     "emptied": lambda root: (root / LOG).write_bytes(b""),
@@ -48,6 +48,7 @@ DAMAGES = {
     "size of a unit": lambda root: flip(root / LOG, UNIT_SIZE + 3),
     "time of a unit": lambda root: flip(root / LOG, 3 * UNIT_SIZE + 21),
     "place of a message": lambda root: flip(root / LOG, 2 * UNIT_SIZE + 35),
+    "cut wheel of garbage": lambda root: (root / WHEEL).write_bytes(b"\xa5" * 28),
     "time in the checkpoint": lambda root: flip(root / CHECK, 2),
     "negative positions": lambda root: (root / CHECK).write_bytes(pack(">7q", 1, -5, -9, *bytes(4)).ljust(4096, b"\0")),
 }

@@ -134,6 +134,20 @@ def test_wheel_and_log_are_removed_if_one_is_missing(bench: Bench, gone: str) ->
     assert bench.write(1, 10) == 0
 
 
+@pytest.mark.parametrize("content", [b"\xa5" * 28, bytes(60 * 2 * 32 - 1), bytes(60 * 2 * 32 + 1)])
+def test_a_wheel_of_another_size_is_written_again(
+    bench: Bench, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    bench.write(1, 10)
+    bench.checkpoint()
+    bench.fs = bench.fs.after_kill()
+    bench.fs.nodes[bench.layout.timer_wheel].content[:] = content
+    assert bench.open().is_new
+    assert f"its file has {len(content)} bytes instead of 3840" in caplog.text
+    assert (bench.slot(1), bench.log) == (None, [])
+    assert bench.write(1, 10) == 0
+
+
 # -- after a crash
 
 

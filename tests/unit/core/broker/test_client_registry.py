@@ -105,6 +105,8 @@ def test_producers_are_registered_and_expire() -> None:
     producers.register("p", member("c1", seen=1))
     producers.register("p", member("c2", seen=5))
     producers.register("q", member("c1", seen=1))
+    producers.expire(1)
+    assert list(producers.groups) == ["p", "q"], "no heartbeat is older than that"
     producers.expire(2)
     assert list(producers.groups) == ["p"]
     producers.register("q", member("c2"))

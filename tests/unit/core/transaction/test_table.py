@@ -254,3 +254,12 @@ def test_a_half_message_that_its_copy_replaces_is_not_checked_and_ends_with_it()
     assert [table.next_open(3), table.outcome(0), table.current(0)] == [1, OPEN, 2]
     assert table.end(0, COMMIT) == [0, 2]
     assert (table.outcome(0), table.outcome(2), table.outcome(1)) == (COMMIT, COMMIT, OPEN)
+
+
+def test_the_places_of_a_half_message_that_ends_after_the_checks_are_forgotten() -> None:
+    table = TransactionTable(0)
+    table.move(0, 1)
+    table.give_up(1)
+    table.advance(2)
+    assert table.end(0, COMMIT) == [0, 1]
+    assert table.end(0, COMMIT) == [0]

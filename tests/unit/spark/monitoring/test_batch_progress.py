@@ -16,7 +16,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.monitoring import batch_progress
 from rocketmq_py.spark.monitoring.batch_progress import Reading, describe_reading, rows_to_read, show_batch_reads
 from rocketmq_py.wire.command import Command
-from tests.unit.spark.scripted import answer, scripted
+from tests.unit.arrow.scripted import answer, scripted
 
 ORDERS = {"namesrv": "n:1", "subscribe": "orders"}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.options.offsets import Boundary, FromGroup, Times
+from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.spark.decode.bad_records import Mode
-from rocketmq_py.spark.options.offsets import Boundary, FromGroup, Times
 from rocketmq_py.spark.options.options import Use, check_options, read_options, write_options
-from rocketmq_py.spark.options.selection import Topics
 from rocketmq_py.tls import TlsOptions
 from rocketmq_py.wire.signing import Credentials
 
@@ -193,6 +193,18 @@ def test_times_take_precedence_over_offsets_as_with_kafka() -> None:
     assert options.start == Times(0, {MessageQueue("orders", "b", 0): 7}, or_latest=True)
     assert options.end == Times(9, None, or_latest=True)
     assert read_options(NEEDED | given | {"startingTimestamp": "5"}, Use.READ).start == Times(5, None, or_latest=True)
+
+
+def test_a_relative_start_begins_at_the_end_of_a_queue_without_messages_since() -> None:
+    def start(**more: str) -> object:
+        return read_options(NEEDED | more, Use.READ_STREAM).start
+
+    assert start(startingTimestamp="-10 minutes") == Times(-600_000, None, or_latest=True)
+    assert start(startingTimestamp="-1 s", startingOffsetsByTimestampStrategy="error") == Times(-1000, None)
+    assert start(startingTimestamp="9") == Times(9, None, or_latest=False)
+    queues = {MessageQueue("orders", "b", 0): 7, MessageQueue("orders", "b", 1): -3_600_000}
+    text = '{"orders": {"b": {"0": 7, "1": "-1 hour"}}}'
+    assert start(startingOffsetsByTimestamp=text) == Times(0, queues, or_latest=False)
 
 
 def test_a_stream_has_options_of_its_own() -> None:

@@ -9,7 +9,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions, encode_offsets
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command
-from tests.unit.spark.scripted import answer
+from tests.unit.arrow.scripted import answer
 
 COMMIT, ROLLBACK = "8", "12"
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from rocketmq_py.arrow.remoting import retry
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectionLost
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions
-from rocketmq_py.spark.remoting import retry
 from rocketmq_py.spark.sink import end_transactions
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
 from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfRange
-from rocketmq_py.spark.sink.targets import SendSettings
 
 Sent = tuple[int, dict[str, str], bytes]
 Answer = Callable[[str, Sent], tuple[int, bytes]]

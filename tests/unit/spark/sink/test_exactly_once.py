@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.sink.rows import RowStamp
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.errors import MessageIllegal, PermissionDenied
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.spark.sink import check_back
 from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
 from rocketmq_py.spark.sink.half_sender import HalfMessages
-from rocketmq_py.spark.sink.rows import RowStamp
-from rocketmq_py.spark.sink.targets import SendSettings
-from tests.unit.spark.scripted import ScriptedPeer, scripted
+from tests.unit.arrow.scripted import ScriptedPeer, scripted
 from tests.unit.spark.sink.half_log import COMMIT, ROLLBACK, HalfLog
 
 COLUMNS = ("topic", "body", "keys")

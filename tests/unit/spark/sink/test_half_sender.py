@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.remoting.connection import BlockingConnections
+from rocketmq_py.arrow.sink.blocks import Block
+from rocketmq_py.arrow.sink.rows import RowMessage
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.errors import ConnectionLost
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions, encode_offsets
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT
-from rocketmq_py.spark.decode.bad_records import BadRecordPolicy, Mode
-from rocketmq_py.spark.remoting.connection import BlockingConnections
-from rocketmq_py.spark.sink.blocks import Block
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
 from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfSender, SentHalf
-from rocketmq_py.spark.sink.rows import RowMessage
-from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
-from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.arrow.scripted import ScriptedPeer, answer, scripted
 
 IN_BLOCKS = pytest.mark.parametrize("in_blocks", [True, False], ids=["columns", "rows"])
 NOT_SUPPORTED = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=" request type 300320 not supported")

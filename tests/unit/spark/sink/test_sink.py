@@ -25,21 +25,22 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.options.security import Security
+from rocketmq_py.arrow.sink import task_keys
+from rocketmq_py.arrow.sink.rows import RowStamp
+from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
-from rocketmq_py.spark.decode.bad_records import Mode
-from rocketmq_py.spark.options.security import Security
 from rocketmq_py.spark.options.write import Guarantee, WriteOptions
 from rocketmq_py.spark.sink import check_back, sink
-from rocketmq_py.spark.sink.rows import RowStamp
 from rocketmq_py.spark.sink.sink import PreparedTask, RowStreamWriter, TaskWriter, Written, check_schema, stream_writer
-from rocketmq_py.spark.sink.targets import SendSettings
 from rocketmq_py.wire.batch import decode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.signing import Credentials
-from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.arrow.scripted import ScriptedPeer, answer, scripted
 from tests.unit.spark.sink.half_log import COMMIT, ROLLBACK, HalfLog
 
 TEXT_MAP = MapType(StringType(), StringType())
@@ -171,10 +172,10 @@ def test_the_options_of_a_write_reach_its_senders() -> None:
 def test_unique_keys_of_one_process_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address, the process id and random bits tell those of other processes apart."""
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "10.1.2.3")
-    keys = sink._Keys()
+    keys = task_keys.TaskKeys()
     stem, numbers = keys.reserve(3)
     several = [f"{stem}{number:04X}" for number in numbers]
-    one, other = keys.one(), sink._Keys().one()
+    one, other = keys.one(), task_keys.TaskKeys().one()
     assert len({*several, one, other}) == 5
     assert all(re.fullmatch(f"0A010203{os.getpid() & 0xFFFF:04X}[0-9A-F]{{20}}", key) for key in (*several, one, other))
     assert [int(key[-4:], 16) - int(several[0][-4:], 16) for key in several] == [0, 1, 2]
@@ -189,7 +190,7 @@ def test_unique_keys_do_not_need_a_name_service(monkeypatch: pytest.MonkeyPatch)
         raise socket.gaierror("no such host")
 
     monkeypatch.setattr(socket, "gethostbyname", unknown)
-    first, second = (sink._Keys().one() for _ in range(2))
+    first, second = (task_keys.TaskKeys().one() for _ in range(2))
     assert len(first) == len(second) == 32
     assert first[:8] != second[:8]
 
@@ -338,8 +339,8 @@ def test_a_place_that_cannot_keep_decisions_is_refused_when_the_query_is_defined
 
 
 def test_a_unique_key_has_the_time_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys, now = sink._Keys(), [1_700_000_000.0]
-    monkeypatch.setattr(sink, "time", SimpleNamespace(time=lambda: now[0]))
+    keys, now = task_keys.TaskKeys(), [1_700_000_000.0]
+    monkeypatch.setattr(task_keys, "time", SimpleNamespace(time=lambda: now[0]))
     first = keys.one()
     now[0] += 1.5
     later, (several, _) = keys.one(), keys.reserve(2)

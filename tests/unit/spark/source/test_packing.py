@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, strategies as st
 from pyspark.sql.datasource import InputPartition
 
+from rocketmq_py.arrow.ranges import QueueRange
+from rocketmq_py.arrow.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.arrow.source.plan import split
 from rocketmq_py.model import MessageQueue
-from rocketmq_py.spark.ranges import QueueRange
-from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.source.packing import (
     LEAST,
     MOST,
@@ -26,7 +27,6 @@ from rocketmq_py.spark.source.packing import (
     probes,
 )
 from rocketmq_py.spark.source.partitions import members, partition
-from rocketmq_py.spark.source.plan import split
 
 
 def ranges(*sizes: int, topic: str = "t", broker: str = "a") -> list[QueueRange]:

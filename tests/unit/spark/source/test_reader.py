@@ -11,22 +11,22 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, InputPartition, LessThan
 from pyspark.sql.types import StructType
 
+from rocketmq_py.arrow.decode import Decoder
+from rocketmq_py.arrow.fetched import DecoderChoice
+from rocketmq_py.arrow.options.read import ReadOptions
+from rocketmq_py.arrow.options.selection import Topics
+from rocketmq_py.arrow.ranges import DataLossError, QueueRange
+from rocketmq_py.arrow.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.arrow.source import reading
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.model import MessageQueue, RecordHead
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.decode import Decoder
-from rocketmq_py.spark.fetched import DecoderChoice
-from rocketmq_py.spark.options.options import ReadOptions
-from rocketmq_py.spark.options.selection import Topics
-from rocketmq_py.spark.ranges import DataLossError, QueueRange
-from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.schema import default_schema
-from rocketmq_py.spark.source import reader
 from rocketmq_py.spark.source.partitions import QueuePartition, members, partition
 from rocketmq_py.spark.source.reader import BatchReader, PruningReader, QueueRanges
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record, pack_host
-from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.arrow.scripted import ScriptedPeer, answer, scripted
 
 HOST = pack_host("127.0.0.1", 10911)
 QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(3)]
@@ -130,7 +130,7 @@ def test_queues_that_share_a_task_are_decoded_together(monkeypatch: pytest.Monke
         assert found == [(queue, offset) for queue in range(3) for offset in range(5, 300)]
         assert batches == [3]
         batches.clear()
-        monkeypatch.setattr(reader, "_DECODE_BYTES", 700 * len(record(0, 100)))
+        monkeypatch.setattr(reading, "_DECODE_BYTES", 700 * len(record(0, 100)))
         assert read(peer, 5, 300, queues=3, decoder=DecoderChoice.NUMPY) == found
         assert batches == [2]
 

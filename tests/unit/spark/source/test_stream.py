@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.arrow.options.offsets import Boundary, FromGroup
+from rocketmq_py.arrow.options.read import ReadOptions
+from rocketmq_py.arrow.options.selection import Topics
+from rocketmq_py.arrow.ranges import DataLossError
+from rocketmq_py.arrow.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.spark.options.offsets import Boundary, FromGroup
-from rocketmq_py.spark.options.options import ReadOptions
-from rocketmq_py.spark.options.selection import Topics
-from rocketmq_py.spark.ranges import DataLossError
-from rocketmq_py.spark.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.spark.source import queue_ends, stream
 from rocketmq_py.spark.source.group_offsets import GroupFollower
 from rocketmq_py.spark.source.queue_ends import StreamEnds
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION, LegacyStreamReader, stream_reader
 from rocketmq_py.wire.command import Command
-from tests.unit.spark.scripted import ScriptedPeer, answer, scripted
+from tests.unit.arrow.scripted import ScriptedPeer, answer, scripted
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 QUEUES = [QUEUE, MessageQueue("t", "broker-a", 1)]

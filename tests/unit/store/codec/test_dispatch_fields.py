@@ -77,3 +77,8 @@ def test_batches_stored_as_one_record() -> None:
         count for _, _, count in counts
     ]
     assert dispatch_fields.inner_count(0x80, {}) == 1
+
+
+def test_half_messages_and_rollbacks_have_no_entry_whatever_the_other_flags_are() -> None:
+    for others in (0, 0x1, 0x2, 0x3, 0x10, 0xC0, 0xF3):
+        assert [dispatch_fields.has_entry(kind | others) for kind in (0, 0x4, 0x8, 0xC)] == [True, False, True, False]

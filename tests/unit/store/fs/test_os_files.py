@@ -134,6 +134,16 @@ def test_a_lock_excludes_all_processes(fs, tmp_path):
     fs.lock(path).release()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files are POSIX")
+def test_only_the_owner_may_write_the_lock_file(fs, tmp_path):
+    before = os.umask(0)
+    try:
+        fs.lock(tmp_path / "lock").release()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o644
+
+
 @pytest.mark.skipif(os.name != "posix", reason="record locks are POSIX")
 def test_the_lock_is_the_record_lock_of_java(disk_stores):
     store = disk_stores.open()

@@ -250,3 +250,11 @@ def test_a_closed_log_has_no_open_files() -> None:
     assert fs.open_files == 2
     log.close()
     assert (fs.open_files, log.buffers) == (0, {})
+
+
+def test_a_second_step_is_as_large_as_the_first_however_much_is_allocated() -> None:
+    fs = MemoryFileSystem()
+    log = CommitLog(fs, FOLDER, 64 * MEGABYTE)
+    log.create(0)
+    for step in (1, 2, 3):
+        assert log.allocate(0, 16 * (step - 1) * MEGABYTE + 1) == 16 * step * MEGABYTE

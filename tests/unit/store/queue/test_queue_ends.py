@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -10,11 +12,12 @@ import pytest
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store import NewRecord
 from rocketmq_py.store.queue import queue_table
-from rocketmq_py.store.queue.queue_ends import QueueEndsFile
+from rocketmq_py.store.queue.queue_ends import QueueEnds, QueueEndsFile
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.store.helpers import SMALL, Stores, fill, flush, numbers, read_queue, record
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 COUNT = 50
 """Messages of each queue: three files of 20 entries."""
@@ -324,6 +327,121 @@ def test_a_damaged_file_of_queue_ends_is_ignored(stores, content):
     check_all(stores.open())
 
 
+def lose_ends(stores, content):
+    """Damage the file of queue ends; None removes it."""
+    if content is None:
+        stores.fs.remove(stores.root / "queueends")
+    else:
+        stores.fs.write(stores.root / "queueends", content)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize("content", [b"", b"00000000\n{}", None], ids=["emptied", "garbage", "removed"])
+@pytest.mark.parametrize("name", DAMAGES)
+def test_without_queue_ends_all_queues_are_compared_with_the_log(stores, caplog, name, content, clean):
+    store = filled(stores)
+    flush(store)
+    if clean:
+        store.close()
+    else:
+        stores.crash()
+    DAMAGES[name][0](stores)
+    lose_ends(stores, content)
+    store = stores.open()
+    warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert len([one for one in warnings if "all queues are compared with the commit log" in one]) == 1
+    rebuilt = [one for one in warnings if "is rebuilt from the commit log" in one]
+    assert [one[:22] for one in rebuilt] == [f"consume queue T-{i} is r"[:22] for i in range(1 + (name == "the topic"))]
+    check_all(store)
+    assert store.append(record(COUNT)).queue_offset == COUNT
+    store.close()
+    caplog.clear()
+    assert numbers(read_queue(stores.open())) == list(range(COUNT + 1))
+    assert not caplog.text
+
+
+def test_a_crash_during_the_comparison_is_harmless(stores):
+    filled(stores).close()
+    lose_folder(stores)
+    lose_ends(stores, b"")
+    stores.open()
+    stores.crash()
+    check_all(stores.open())
+
+
+def test_intact_queues_keep_their_files_without_queue_ends(stores, caplog):
+    store = filled(stores)
+    store.delete_topic("U")
+    fill(store, 3, topic="U")
+    store.close()
+    lose_ends(stores, b"")
+    before = {path: bytes(stores.fs.nodes[path].content) for path in queue_files(stores)}
+    store = stores.open()
+    assert {path: bytes(stores.fs.nodes[path].content) for path in queue_files(stores)} == before
+    assert "consume queue T" not in caplog.text
+    assert numbers(read_queue(store, "U", 0)) == [0, 1, 2]
+
+
+def test_an_expired_queue_keeps_its_end_without_queue_ends(stores):
+    config = msgspec.structs.replace(SMALL, file_reserved_time=0, delete_when="00")
+    store = stores.open(config)
+    fill(store, 7, topic="old")
+    fill(store, 100)
+    flush(store)
+    stores.clock.now *= 2
+    store.delete_expired()
+    store.clean(stores.clock.now)
+    for _ in range(60):
+        store.tick(stores.clock.now)
+        store.flush()
+    low = store.queue_range("T", 0)[0]
+    store.close()
+    lose_ends(stores, b"")
+    lose(-1)(stores)
+    store = stores.open(config)
+    assert (store.queue_range("old", 0), store.queue_range("T", 0)) == ((7, 7), (low, 100))
+
+
+def test_batch_consume_queues_are_compared_with_the_log_without_queue_ends(stores, caplog):
+    store = stores.open(is_batched=lambda topic: topic in "BC")
+    for i in range(30):
+        body = encode_batch([(0, f"{i}-{k}".encode(), b"") for k in range(3)])
+        for topic in "BC":
+            store.append_inner_batch(NewRecord(topic, 0, body, b""), 3)
+    store.close()
+    for path in [path for path in stores.fs.nodes if "batchconsumequeue" in path.parts and "B" in path.parts]:
+        stores.fs.remove(path)
+    lose_ends(stores, b"")
+    store = stores.open()
+    assert (store.queue_range("B", 0), store.queue_range("C", 0)) == ((0, 90), (0, 90))
+    assert "B-0 is rebuilt" in caplog.text
+    assert "C-0 is rebuilt" not in caplog.text
+
+
+def test_a_tags_code_is_compared_with_the_log_without_queue_ends(stores):
+    filled(stores).close()
+    before = bytes(stores.fs.nodes[queue_files(stores)[2]].content)
+    flip(2, 199, 0)(stores)
+    lose_ends(stores, b"")
+    stores.open().close()
+    assert bytes(stores.fs.nodes[queue_files(stores)[2]].content) == before
+
+
+def test_another_configured_file_size_is_refused_without_queue_ends_too(stores):
+    filled(stores).close()
+    lose_ends(stores, b"")
+    with pytest.raises(StoreCorrupt, match="mappedFileSizeConsumeQueue says 600"):
+        stores.open(msgspec.structs.replace(SMALL, mapped_file_size_consume_queue=600))
+
+
+def test_without_queue_ends_and_log_the_store_begins_anew(stores):
+    filled(stores).close()
+    for path in [path for path in stores.fs.nodes if "commitlog" in path.parts]:
+        stores.fs.remove(path)
+    lose_ends(stores, b"")
+    assert stores.open().queues() == []
+
+
 def test_a_failed_write_of_queue_ends_is_harmless(stores, caplog):
     store = filled(stores)
     stores.fs.fails = lambda operation, path: path.name == "queueends"
@@ -342,6 +460,16 @@ def test_queue_ends_are_ignored_if_another_program_changed_the_store(stores):
     stores.fs.nodes[stores.root / "checkpoint"].content[0:8] = (1).to_bytes(8, "big")
     lose_topic(stores)
     assert ("T", 0) not in stores.open().queues()
+
+
+def test_queues_of_another_program_are_not_compared_with_the_log(stores, caplog):
+    """A Java broker has no file of queue ends, and its checkpoint has no end of the log."""
+    filled(stores).close()
+    stores.fs.nodes[stores.root / "checkpoint"].content[0:8] = (1).to_bytes(8, "big")
+    lose_topic(stores)
+    lose_ends(stores, None)
+    assert ("T", 0) not in stores.open().queues()
+    assert "compared with the commit log" not in caplog.text
 
 
 def test_verify_notes_lost_offsets(disk_stores):
@@ -365,3 +493,14 @@ def test_verify_notes_lost_offsets(disk_stores):
 def test_without_a_file_nothing_is_known(stores):
     ends = QueueEndsFile(stores.fs, stores.root / "queueends").load()
     assert (ends.log_begin, ends.file_size, ends.batch_file_size, ends.queues) == (-1, 0, 0, [])
+
+
+def test_a_file_that_is_missing_names_no_queues() -> None:
+    assert QueueEndsFile(MemoryFileSystem(), Path("/store/ends")).load() == QueueEnds()
+
+
+@pytest.mark.parametrize("content", [b"00000000\n{}", b"%08x\n[]" % crc32(b"[]")])
+def test_a_file_that_cannot_be_used_names_no_queues(content: bytes) -> None:
+    fs = MemoryFileSystem()
+    fs.write(Path("/store/ends"), content)
+    assert QueueEndsFile(fs, Path("/store/ends")).load() == QueueEnds()

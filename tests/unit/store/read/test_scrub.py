@@ -76,6 +76,17 @@ def test_a_store_that_is_whole_is_checked_to_its_end_and_again(
     assert caplog.text == ""
 
 
+def test_a_part_is_checked_in_short_steps(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART_BYTES", 4_000)
+    monkeypatch.setattr(module, "_RECORDS_A_STEP", 4)
+    store = stores.open()
+    fill(store, 10)
+    subject = store.new_scrub()
+    assert subject.begin() is not None
+    assert len(list(subject.records())) == 3, "records 0, 4 and 8"
+    assert len(list(subject.queues())) == 3
+
+
 def test_an_empty_store_has_nothing_to_check(stores: Stores) -> None:
     assert checked(stores.open()) == Counts(passes=1)
 

@@ -12,9 +12,10 @@ import pytest
 
 from rocketmq_py.errors import StoreLocked
 from rocketmq_py.store.log.scan import LogScan
-from rocketmq_py.store.tools import repair
+from rocketmq_py.store.tools import repair, scanned_log
 from rocketmq_py.store.tools.offline import OfflineStore
-from rocketmq_py.store.tools.repair import REPLACED, Lost, apply, make_plan
+from rocketmq_py.store.tools.repair import REPLACED, apply, make_plan
+from rocketmq_py.store.tools.scanned_log import Lost
 from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.store.write.records import Appended
 from rocketmq_py.wire.record import decode_records
@@ -187,7 +188,8 @@ def test_fillers_are_records_without_a_queue() -> None:
     (message,) = decode_records(filled)
     assert (message.topic, message.commit_log_offset, message.sys_flag) == ("RMQ_SYS_DAMAGED", 100, 0xC)
     assert message.body == bytes(200 - 91 - 15)
-    assert len(repair.filler(100, 206, 4096)) == 106, "the smallest one"
+    assert len(repair.filler(100, 206, 4096)) == 106, "the smallest one with the whole topic"
+    assert [len(repair.filler(100, 100 + size, 4096)) for size in (92, 99, 105)] == [92, 99, 105]
 
 
 def test_offsets_that_the_log_does_not_have() -> None:
@@ -196,7 +198,7 @@ def test_offsets_that_the_log_does_not_have() -> None:
         (([5, 9], 3), [(6, 8)]), (([0, 3, 8], 11), [(1, 2), (4, 7), (9, 10)]),
     ]  # fmt: skip
     for (offsets, end), missing in cases:
-        assert list(repair._missing(("T", 3), offsets, end)) == [Lost("T", 3, *one) for one in missing], offsets
+        assert list(scanned_log.missing(("T", 3), offsets, end)) == [Lost("T", 3, *one) for one in missing], offsets
 
 
 def test_a_gap_is_told_for_each_of_its_files() -> None:
@@ -205,8 +207,8 @@ def test_a_gap_is_told_for_each_of_its_files() -> None:
         ((150, 350), [(150, 200), (300, 350)]), ((100, 100), []),
     ]  # fmt: skip
     for (begin, end), parts in cases:
-        found = list(repair._by_file(begin, end, "x", [0, 100, 300], 100))
-        assert found == [repair.Gap(*part, "x") for part in parts]
+        found = list(scanned_log.by_file(begin, end, "x", [0, 100, 300], 100))
+        assert found == [scanned_log.Gap(*part, "x") for part in parts]
 
 
 def test_the_sizes_of_a_store_are_those_of_its_files(stores: Stores, done: list[Appended]) -> None:

@@ -165,6 +165,14 @@ def test_messages_appended_together_lie_in_one_file(stores):
     assert store.queue_range("T", 0) == (0, 15)
 
 
+def test_a_message_that_is_too_large_is_refused_with_those_that_are_appended_with_it(stores):
+    store = stores.open(msgspec.structs.replace(SMALL, max_message_size=500))
+    store.append_many([record(0, size=500)])
+    with pytest.raises(MessageIllegal, match="501"):
+        store.append_many([record(1), record(2, size=501), record(3)])
+    assert store.queue_range("T", 0) == (0, 1), "none of them is stored"
+
+
 def alike(n, body=b"body-%03d", tail=b"\x02TAGS\x01A"):
     return [(9, body % i, b"UNIQ_KEY\x01B%05d\x02KEYS\x01w%03d" % (i, i) + tail) for i in range(n)]
 

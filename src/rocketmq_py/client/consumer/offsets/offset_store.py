@@ -137,25 +137,34 @@ class BrokerOffsetStore(OffsetStore):
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
         results = await asyncio.gather(
-            *(self._update(queue, offset, confirm=True) for queue, offset in offsets.items()), return_exceptions=True
+            *(self._update(queue, offset) for queue, offset in offsets.items()), return_exceptions=True
         )
         for error in results:
             if error is not None:
                 raise error
 
-    async def _update(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
-        header = UpdateConsumerOffset(
+    async def _update(self, queue: MessageQueue, offset: int) -> None:
+        code = RequestCode.UPDATE_CONSUMER_OFFSET
+        await ask_about_queue(self._instance, queue, code, self._header(queue, offset), timeout=TIMEOUT)
+
+    async def _send_current(self, queue: MessageQueue) -> None:
+        """Send the offset that a queue has once its broker can be reached; nothing if the queue was released meanwhile.
+
+        Pulls commit offsets, too: one from before the wait would overwrite theirs, or that of the queue's new owner.
+        """
+        connection = await self._instance.connections.get(await broker_of(self._instance, queue))
+        offset = self.get(queue)
+        if offset is not None:
+            connection.oneway(RequestCode.UPDATE_CONSUMER_OFFSET, self._header(queue, offset))
+
+    def _header(self, queue: MessageQueue, offset: int) -> UpdateConsumerOffset:
+        return UpdateConsumerOffset(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
         )
-        code = RequestCode.UPDATE_CONSUMER_OFFSET
-        if confirm:
-            await ask_about_queue(self._instance, queue, code, header, timeout=TIMEOUT)
-        else:
-            await self._instance.connections.oneway(await broker_of(self._instance, queue), code, header)
 
     async def _send(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
         try:
-            await self._update(queue, offset, confirm=confirm)
+            await (self._update(queue, offset) if confirm else self._send_current(queue))
         except RocketMQError as e:
             level = logging.DEBUG if queue.broker_name in self._failing_brokers else logging.WARNING
             self._failing_brokers.add(queue.broker_name)

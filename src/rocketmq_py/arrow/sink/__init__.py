@@ -1,0 +1,1 @@
+"""Encode rows and record batches as messages, and send them."""

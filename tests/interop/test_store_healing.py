@@ -1,0 +1,98 @@
+"""A damaged store is healed from a replica of the other kind by ``rocketmq store repair --from``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rocketmq_py.cli import main
+from tests.interop.javapeer import JavaPeer, free_port_block
+from tests.interop.ours import OurServers
+from tests.interop.test_store_repair import COUNT, QUEUES, damage, served
+from tests.interop.test_store_survival import SIZES
+from tests.killing import send
+from tests.replicas import caught_up
+
+pytestmark = pytest.mark.usefixtures("patience")
+
+
+def log(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
+
+
+def lose_the_end(root: Path) -> None:
+    """Garbage over the last record, and all before it in the last 2 KiB."""
+    last = [path for path in sorted((root / "commitlog").iterdir()) if any(path.read_bytes())][-1]
+    written = len(last.read_bytes().rstrip(b"\0"))
+    with last.open("r+b") as file:
+        file.seek(max(0, written - 2048))
+        file.write(random.Random(5).randbytes(min(written, 2048)))
+
+
+def repair(root: Path, *flags: str) -> dict[str, Any]:
+    result = CliRunner().invoke(main, ("store", "repair", str(root), "-o", "json", *flags))
+    found: dict[str, Any] = json.loads(result.output)
+    assert result.exit_code == (1 if found["lost"] else 0)
+    return found
+
+
+def heal(root: Path, replica: str) -> None:
+    """Damage a closed store and heal it; its log must be what it was."""
+    before = log(root)
+    damage(root)
+    lose_the_end(root)
+    damaged = log(root)
+    assert sum(one["last"] - one["first"] + 1 for one in repair(root)["lost"]) > 100
+    dry = repair(root, "--from", replica)
+    assert (dry["damaged"], dry["lost"], dry["repaired"]) == ([], [], False)
+    assert sum(part["records"] for part in dry["healed"]) > 100
+    assert log(root) == damaged
+    assert repair(root, "--from", replica, "--apply")["repaired"]
+    assert log(root).rstrip(b"\0") == before.rstrip(b"\0")
+
+
+def wanted() -> dict[tuple[str, int], dict[int, int]]:
+    return {queue: {at: 3 * at + place for at in range(COUNT // 3)} for place, queue in enumerate(QUEUES)}
+
+
+def test_a_master_of_ours_is_healed_from_a_java_slave(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    master = servers.serve(root, **SIZES)
+    flags: dict[str, Any] = {"role": "SLAVE", "id": 1, "conf": SIZES}
+    slave = java.broker(master.namesrv, store=tmp_path / "slave", port=free_port_block(), **flags)
+    asyncio.run(send(master.broker, range(3), QUEUES))
+    asyncio.run(caught_up(master.namesrv))  # an empty Java slave begins with the last file that there is
+    asyncio.run(send(master.broker, range(3, COUNT), QUEUES))
+    asyncio.run(caught_up(master.namesrv))
+    master.stop()
+    heal(root, slave.address)
+    again = servers.serve(root, **SIZES)
+    assert asyncio.run(served(again.broker)) == wanted()
+    again.stop()
+
+
+def test_a_java_master_is_healed_from_a_slave_of_ours(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
+    """The healed store is served by Java."""
+    root, namesrv = tmp_path / "store", servers.namesrv().namesrv
+    first = servers.serve(root, **SIZES)  # creates the topics
+    asyncio.run(send(first.broker, range(3), QUEUES))
+    first.stop()
+    port = free_port_block()
+    master = java.broker(namesrv, store=root, port=port, conf=SIZES)
+    slave = servers.serve(
+        tmp_path / "slave", "--namesrv", namesrv, "--role", "SLAVE", "--id", "1", slaveSyncInterval=500, **SIZES
+    )
+    asyncio.run(caught_up(namesrv))
+    asyncio.run(send(master.address, range(3, COUNT), QUEUES))
+    asyncio.run(caught_up(namesrv))
+    master.process.stop()
+    heal(root, slave.broker)
+    again = java.broker(namesrv, store=root, port=port, conf=SIZES)
+    assert asyncio.run(served(again.address)) == wanted()
+    again.process.stop()

@@ -1,0 +1,235 @@
+"""The compiled decoder equals the plain record codec or refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from rocketmq_py.accelerator import installed
+from rocketmq_py.arrow.decode import COLUMNS, Decoder, compiled
+from rocketmq_py.arrow.decode.compiled import CompiledDecoder
+from rocketmq_py.arrow.decode.layout import Irregular
+from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.errors import ConfigError, CorruptRecord
+from rocketmq_py.wire.batch import encode_batch
+from tests.accelerated import needs_accelerator
+from tests.examples import examples
+from tests.unit.arrow.decode.test_columns import (
+    BORN_V6,
+    COMPRESSED,
+    INNER,
+    SCHEMA,
+    STORE_V6,
+    expected,
+    odd,
+    record,
+    regular,
+    rows,
+    runs,
+)
+
+pytestmark = needs_accelerator
+
+V6_FLAGS = [0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]
+TOPICS = ["orders", "t" * 127, "t" * 200]
+
+
+def schema_of(names: list[str]) -> Any:
+    return pa.schema([SCHEMA.field(name) for name in names])
+
+
+def decoder(names: list[str] | None = None, tags: tuple[str, ...] = ()) -> CompiledDecoder:
+    native = installed()
+    assert native is not None
+    return CompiledDecoder(native, SCHEMA if names is None else schema_of(names), "broker-a", tags)
+
+
+def decode(records: list[bytes], names: list[str] | None = None) -> Any:
+    batch = decoder(names).decode([FetchedChunk(b"".join(records), 0, 1 << 40)])
+    batch.validate(full=True)
+    assert batch.schema.equals(SCHEMA if names is None else schema_of(names))
+    return batch
+
+
+@given(runs(regular, V6_FLAGS, TOPICS))
+def test_compiled_and_plain_decoder_agree(records: list[bytes]) -> None:
+    assert rows(decode(records)) == expected(records)
+
+
+@given(runs(regular, [0], ["orders"]), st.lists(st.sampled_from(list(COLUMNS)), min_size=1, unique=True))
+def test_any_columns_in_any_order(records: list[bytes], wanted: list[str]) -> None:
+    some = rows(decode(records, wanted))
+    assert some == [{name: row[name] for name in wanted} for row in expected(records)]
+
+
+@given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
+@settings(max_examples=examples(300))
+def test_accepted_records_equal_those_of_the_plain_codec(records: list[bytes]) -> None:
+    try:
+        found = rows(decode(records))
+    except Irregular:
+        return
+    assert found == expected(records)
+
+
+@given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
+@settings(max_examples=examples(200))
+def test_numpy_decodes_refused_records(records: list[bytes]) -> None:
+    (batch,) = Decoder(SCHEMA, "broker-a", choice=DecoderChoice.COMPILED).decode(
+        [FetchedChunk(b"".join(records), 0, 1 << 40)]
+    )
+    assert rows(batch) == expected(records)
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=examples(500))
+def test_garbage_is_refused(raw: bytes) -> None:
+    if raw:
+        with pytest.raises(Irregular):
+            decoder().decode([FetchedChunk(raw, 0, 10)])
+
+
+@given(st.integers(0, 400), st.integers(0, 255), st.sampled_from([0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]))
+@settings(max_examples=examples(500))
+def test_a_wrong_byte_is_refused_or_changes_its_record_only(at: int, value: int, flags: int) -> None:
+    good = record(0, properties=b"TAGS\x01A\x02KEYS\x01k\x02", sys_flag=flags)
+    bad = bytearray(good)
+    bad[at % len(good)] = value
+    try:
+        batch = decoder().decode([FetchedChunk(bytes(bad) + record(1, sys_flag=flags), -(1 << 60), 1 << 60)])
+    except (Irregular, UnicodeDecodeError):
+        return
+    assert batch is None or rows(batch.slice(batch.num_rows - 1)) in (
+        expected([record(1, sys_flag=flags)]), expected([bytes(bad)])
+    )  # fmt: skip
+
+
+def outcome(choice: DecoderChoice, chunks: list[FetchedChunk]) -> Any:
+    try:
+        return [rows(b) for b in Decoder(SCHEMA, "broker-a", choice=choice, check_crc=True).decode(chunks)]
+    except CorruptRecord as e:
+        return str(e)
+
+
+@given(runs(regular, V6_FLAGS, TOPICS), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())
+@settings(max_examples=examples(300))
+def test_checksums_are_compared_as_with_numpy(records: list[bytes], where: float, value: int, change: bool) -> None:
+    raw = bytearray(b"".join(records))
+    if change:
+        raw[int(where * len(raw))] = value
+    chunks = [FetchedChunk(bytes(raw), 0, 1 << 40)]
+    assert outcome(DecoderChoice.COMPILED, chunks) == outcome(DecoderChoice.NUMPY, chunks)
+
+
+def test_a_body_with_another_checksum_is_refused() -> None:
+    good = record(0, b"body")
+    bad = record(1, b"body").replace(b"body", b"bode")
+    chunks = [FetchedChunk(good + bad, 0, 1)]
+    native = installed()
+    assert native is not None
+    assert rows(CompiledDecoder(native, SCHEMA, "broker-a", ()).decode(chunks)) == expected([good])
+    with pytest.raises(Irregular):  # that of a record outside the request as well
+        CompiledDecoder(native, SCHEMA, "broker-a", (), check_crc=True).decode(chunks)
+    with pytest.raises(CorruptRecord, match="checksum"):
+        list(Decoder(SCHEMA, "broker-a", check_crc=True).decode(chunks))
+    assert rows(CompiledDecoder(native, SCHEMA, "broker-a", (), check_crc=True).decode(
+        [FetchedChunk(good, 0, 1)])) == expected([good])  # fmt: skip
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 30), st.integers(0, 30))
+def test_offsets_outside_the_request_are_refused(offsets: list[int], start: int, stop: int) -> None:
+    chunk = FetchedChunk(b"".join(map(record, offsets)), start, stop)
+    ours = decoder(["queueOffset", "body"]).decode([chunk])
+    theirs = list(Decoder(schema_of(["queueOffset", "body"]), "broker-a", choice=DecoderChoice.NUMPY).decode([chunk]))
+    assert ([] if ours is None else [ours]) == theirs
+
+
+def test_several_chunks_give_one_batch() -> None:
+    chunks = [
+        FetchedChunk(b"".join(map(record, [3, 4, 5, 6])), 4, 6),
+        FetchedChunk(b"", 6, 6),
+        FetchedChunk(record(6) + record(7), 6, 8),
+    ]
+    assert decoder().decode(chunks)["queueOffset"].to_pylist() == [4, 5, 6, 7]
+    assert decoder().decode([FetchedChunk(record(9), 0, 5)]) is None
+    assert decoder().decode([FetchedChunk(b"", 0, 5)]) is None
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [record(0, sys_flag=COMPRESSED)],
+        [record(0, encode_batch([(0, b"one", b"")]), b"INNER_BASE\x010\x02", sys_flag=INNER)],
+        [record(0), record(1, topic="other")],
+        [record(0, properties=b"a\x01b\x02a\x01c\x02")],
+        [record(0, properties=b"".join(b"p%d\x01v\x02" % i for i in range(65)))],
+        [record(0, properties=b"TAGS\x01\xed\xa0\x80\x02")],
+        [record(0, properties=b"TAGS\x01\xc0\x80\x02")],
+        [record(0, properties=b"TAGS\x01\xf4\x90\x80\x80\x02")],
+        [record(0, properties=b"TAGS\x01\xe2\x82\x02")],
+    ],
+)
+def test_irregular_records_are_decoded_by_numpy(records: list[bytes]) -> None:
+    with pytest.raises(Irregular):
+        decode(records)
+    (batch,) = Decoder(SCHEMA, "broker-a").decode([FetchedChunk(b"".join(records), 0, 1 << 40)])
+    assert rows(batch) == expected(records)
+
+
+def test_the_last_of_two_equal_property_names_counts() -> None:
+    records = [record(0, properties=b"TAGS\x01A\x02TAGS\x01B\x02"), record(1, properties=b"")]
+    assert decode(records, ["tags"])["tags"].to_pylist() == ["B", None]
+
+
+def test_tags_select_rows_whether_they_are_a_column_or_not() -> None:
+    records = [record(i, properties=b"TAGS\x01%s\x02" % tag) for i, tag in enumerate([b"A", b"B", b"AB"])]
+    chunks = [FetchedChunk(b"".join([*records, record(3, properties=b"")]), 0, 9)]
+    for names in (["queueOffset"], ["tags", "queueOffset"]):
+        assert decoder(names, ("A", "C")).decode(chunks)["queueOffset"].to_pylist() == [0]
+    assert decoder(["queueOffset"], ("C",)).decode(chunks) is None
+
+
+def test_a_body_may_be_a_string() -> None:
+    schema = pa.schema([pa.field("body", pa.string())])
+    native = installed()
+    assert native is not None
+    batch = CompiledDecoder(native, schema, "b", ()).decode([FetchedChunk(record(0, body="häh".encode()), 0, 9)])
+    assert batch["body"].to_pylist() == ["häh"]
+
+
+def test_the_decoder_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = [
+        bool(Decoder(SCHEMA, "b", choice=choice)._compiled)
+        for choice in (DecoderChoice.AUTO, DecoderChoice.NUMPY, DecoderChoice.COMPILED)
+    ]
+    assert used == [True, False, True]
+    assert Decoder(SCHEMA, "b", check_crc=True)._compiled is not None
+    monkeypatch.setattr(compiled, "installed", lambda: None)
+    with pytest.raises(ConfigError, match="needs rocketmq-py-native"):
+        Decoder(SCHEMA, "b", choice=DecoderChoice.COMPILED)
+
+
+@pytest.mark.parametrize(
+    ("columns", "error"),
+    [
+        (("nonsense",), ValueError),
+        (("body", "body"), ValueError),
+        ((1,), TypeError),
+        (tuple("abcdefghijklm"), ValueError),
+    ],
+)
+def test_wrong_columns_are_refused(columns: Any, error: type[Exception]) -> None:
+    native = installed()
+    assert native is not None
+    with pytest.raises(error):
+        native.decode([record(0)], 0, 9, columns, False)
+    with pytest.raises(TypeError):
+        native.decode(["text"], 0, 9, ("body",), False)
+
+
+def test_errors_come_from_the_plain_codec() -> None:
+    with pytest.raises(CorruptRecord, match="claims"):
+        list(Decoder(SCHEMA, "broker-a").decode([FetchedChunk(record(0) + b"\0" * 200, 0, 10)]))
