@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.handlers.long_answers import load_store_times
@@ -27,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.005
 
+_LINES_AT_ONCE = 100
+
 _MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
 _LANES = {
     "send": "send", "pull": "pull", "ack": "ack", "query": "query_message", "client": "client_manager",
@@ -36,6 +39,20 @@ _LANES = {
 """Java's names of processors by lane. Those without a lane here are left out."""
 
 _Row = tuple[Labels, float]
+
+
+def _note_places(lags: Iterable[GroupLag], places: dict[Place, None]) -> Iterator[None]:
+    """Add the places of all lags, in short steps."""
+    for lag in lags:
+        places.update(dict.fromkeys((*lag.unconsumed, *lag.undelivered)))
+        yield
+
+
+def _chunks(lines: Iterable[str]) -> Iterator[bytes]:
+    """Encode lines in pieces, so that joining all of a large exposition is a short step, too."""
+    rest = iter(lines)
+    while piece := list(islice(rest, _LINES_AT_ONCE)):
+        yield "".join(piece).encode()
 
 
 class Collector:
@@ -76,9 +93,10 @@ class Collector:
             calculator = LagCalculator(services.store, services.topics, services.offsets)
             found = await self._slices.run(calculator.all(services.pop.revive_log.inflight))
             lags = [lag for lag in found if lag is not None]
-            places = [place for lag in lags for place in (*lag.unconsumed, *lag.undelivered)]
-            await load_store_times(services.store, dict.fromkeys(places))
-        return "".join(await self._slices.run(self._lines(lags))).encode()
+            places: dict[Place, None] = {}
+            await self._slices.run(_note_places(lags, places))
+            await load_store_times(services.store, places)
+        return b"".join(await self._slices.run(_chunks(self._lines(lags))))
 
     def _lines(self, lags: list[GroupLag]) -> Iterator[str]:
         config = self._config

@@ -1,0 +1,158 @@
+"""What a broker without sockets tells of itself in the exposition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rocketmq_py.broker.metrics.collect import Collector
+from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
+from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.server import Server
+from tests.unit.broker.harness import InProcess, broker
+from tests.unit.broker.requests import heartbeat, pull, send
+from tests.unit.store.memoryfs import MemoryFileSystem
+
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+
+class Broker:
+    """A broker that counts for metrics."""
+
+    def __init__(self, running: InProcess) -> None:
+        self.running, self.services = running, running.services
+        self.client = running.connect()
+        self.counts, self.latency = MessageCounts(), RpcLatency()
+        self.services.count(self.counts)
+        running.dispatcher.latency = self.latency
+        self.text = ""
+
+    def send(self, topic: str, **more: Any) -> None:
+        assert self.client.ask(Code.SEND_MESSAGE_V2, send(topic, **more), b"12345").code == 0
+
+    def samples(self, *names: str) -> Samples:
+        """Values by series name and the values of the labels that only it has."""
+        return asyncio.run(self._samples(frozenset(names)))
+
+    async def _samples(self, names: frozenset[str]) -> Samples:
+        server = SimpleNamespace(dispatcher=self.running.dispatcher, connections={1, 2})
+        collector = Collector(
+            self.running.config, self.services, cast(Server, server), self.counts, self.latency, self.running.clock,
+            asyncio.get_running_loop().call_soon, MemoryFileSystem(),
+        )  # fmt: skip
+        self.text = (await collector.collect(names)).decode()
+        found: Samples = {}
+        common = {"cluster", "node_type", "node_id", "otel_scope_name", "zone"}
+        for family in text_string_to_metric_families(self.text):
+            for sample in family.samples:
+                labels = tuple(value for name, value in sample.labels.items() if name not in common)
+                values = found.setdefault(sample.name, {})
+                assert labels not in values, "a series is there once"
+                values[labels] = sample.value
+        return found
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Iterator[Broker]:
+    config = {"metrics_exporter_type": "PROM", "metrics_label": "zone:a", "metrics_queue_level": True}
+    with broker(tmp_path, fs=MemoryFileSystem(), **config) as running:
+        yield Broker(running)
+
+
+def test_all_series_have_the_labels_of_the_broker(counting: Broker) -> None:
+    counting.samples()
+    base = 'cluster="DefaultCluster",node_type="broker",node_id="broker-a",otel_scope_name="broker-meter",zone="a"'
+    series = [line for line in counting.text.splitlines() if not line.startswith("#")]
+    assert series
+    assert [line for line in series if f"{{{base}" not in line] == []
+
+
+def test_messages_are_counted_by_topic_and_kind(counting: Broker) -> None:
+    for _ in range(3):
+        counting.send("t")
+    counting.send("u", properties={"DELAY": "3"})
+    found = counting.samples()
+    assert found["rocketmq_messages_in_total"] == {("t", "normal", "false"): 3.0, ("u", "delay", "false"): 1.0}
+    sizes = found["rocketmq_message_size_count"]
+    assert sizes == {("t", "normal", "false"): 3.0, ("u", "delay", "false"): 1.0}
+    assert found["rocketmq_throughput_in_total"]["t", "normal", "false"] > 15
+    assert found["rocketmq_rpc_latency_milliseconds_count"] == {
+        ("remoting", "send_message_v2", "success", "false", "success"): 4.0
+    }
+
+
+def test_the_lag_of_groups_is_there_while_they_are_offline(counting: Broker) -> None:
+    for _ in range(5):
+        counting.send("t")
+    counting.services.offsets.commit("g", "t", 0, 2, "a test")
+    counting.running.now += 7_000
+    found = counting.samples()
+    key = "g", "t", "false", "false"
+    assert found["rocketmq_consumer_lag_messages"] == {key: 3.0}
+    assert found["rocketmq_consumer_inflight_messages"] == {key: 0.0}
+    assert found["rocketmq_consumer_ready_messages"] == {key: 3.0}
+    assert found["rocketmq_consumer_lag_latency_milliseconds"] == {key: 7_000.0}
+    assert found["rocketmq_consumer_queueing_latency_milliseconds"] == {key: 7_000.0}
+    assert found["rocketmq_py_consumer_queue_lag_messages"] == {(*key, "0"): 3.0}
+
+
+def test_pulls_move_messages_from_ready_to_inflight(counting: Broker) -> None:
+    for _ in range(5):
+        counting.send("t")
+    counting.services.offsets.commit("g", "t", 0, 0, "a test")
+    assert counting.client.ask(Code.HEART_BEAT, body=heartbeat("c1", t="*")).code == 0
+    assert counting.client.ask(Code.PULL_MESSAGE, pull("t", 0, max_msg_nums=4)).code == 0
+    found = counting.samples()
+    (out,) = found["rocketmq_messages_out_total"].items()
+    assert out == (("t", "g", "false"), 4.0)
+    (connections,) = found["rocketmq_consumer_connections"].items()
+    assert (connections[0][0], connections[1]) == ("g", 1.0)
+
+
+def test_state_of_the_broker(counting: Broker) -> None:
+    counting.send("t")
+    found = counting.samples()
+    assert found["rocketmq_broker_permission"] == {(): 6.0}
+    assert found["rocketmq_topic_number"] == {(): float(len(counting.services.topics.table))}
+    assert found["rocketmq_consumer_group_number"] == {(): float(len(counting.services.groups.table))}
+    assert found["rocketmq_processor_watermark"][("send",)] == 0.0
+    assert found["rocketmq_py_connections"] == {(): 2.0}
+    store = counting.services.store
+    assert set(found["rocketmq_py_commit_log_bytes"].values()) == {float(store.max_physical_offset)}
+    assert set(found["rocketmq_py_store_writable"].values()) == {1.0}
+
+
+def test_a_deleted_topic_leaves(counting: Broker) -> None:
+    counting.send("t")
+    counting.send("u")
+    counting.counts.remove_topic("t")
+    assert list(counting.samples("rocketmq_messages_in_total")["rocketmq_messages_in_total"]) == [
+        ("u", "normal", "false")
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["rocketmq_topic_number", "rocketmq_messages_in_total", "rocketmq_consumer_lag_messages"]
+)
+def test_only_what_is_asked_for_is_collected(counting: Broker, name: str) -> None:
+    counting.send("t")
+    counting.services.offsets.commit("g", "t", 0, 0, "a test")
+    assert list(counting.samples(name)) == [name]
+
+
+def test_series_beyond_the_limit_are_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = {"metrics_exporter_type": "PROM", "metrics_otel_cardinality_limit": 3}
+    with broker(tmp_path, fs=MemoryFileSystem(), **config) as running:
+        counting = Broker(running)
+        for topic in "abcde":
+            counting.send(topic)
+        found = counting.samples()
+    assert list(found["rocketmq_messages_in_total"]) == [(one, "normal", "false") for one in "abc"]
+    assert found["rocketmq_py_series_left_out"][("rocketmq_messages_in_total",)] == 2.0
+    assert "2 series of rocketmq_messages_in_total are left out: metricsOtelCardinalityLimit is 3" in caplog.text

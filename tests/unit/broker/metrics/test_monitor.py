@@ -1,0 +1,99 @@
+"""What makes a broker ready, and where it serves its metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metrics.monitor import Monitor
+from rocketmq_py.broker.services import Services
+from rocketmq_py.errors import ClosedError
+from rocketmq_py.server import Server
+from tests.unit.broker.harness import InProcess, broker
+from tests.unit.store.memoryfs import MemoryFileSystem
+
+
+def monitor(running: InProcess, **settings: Any) -> Monitor:
+    made = Monitor(BrokerConfig(**settings), running.clock, MemoryFileSystem())
+    server = SimpleNamespace(dispatcher=running.dispatcher, connections=set())
+    made.watch(running.services, cast(Server, server))
+    return made
+
+
+def faults(made: Monitor) -> dict[str, str | None]:
+    return {name: check() for name, check in made._checks().items()}
+
+
+def test_without_settings_nothing_is_served(tmp_path: Path) -> None:
+    async def main() -> None:
+        made = Monitor(BrokerConfig(), lambda: 0, None)
+        await made.start()
+        made.started()
+        made.draining()
+        await made.stop()
+        assert made.ports == {}
+        with pytest.raises(ClosedError, match="does not collect metrics"):
+            await made._collect(frozenset())
+
+    asyncio.run(main())
+
+
+def test_ports_are_open_from_start_to_stop(tmp_path: Path) -> None:
+    async def main() -> None:
+        with broker(tmp_path, fs=MemoryFileSystem()) as running:
+            local = {"metrics_prom_exporter_host": "127.0.0.1", "metrics_prom_exporter_port": 0, "health_port": 0}
+            made = monitor(running, metrics_exporter_type="PROM", **local)
+            await made.start()
+            assert sorted(made.ports) == ["health", "metrics"]
+            made.started()
+            assert b"rocketmq_topic_number" in await made._collect(frozenset())
+            port = made.ports["health"]
+            await made.stop()
+            with pytest.raises(OSError):
+                await asyncio.open_connection("127.0.0.1", port)
+
+    asyncio.run(main())
+
+
+def test_one_port_serves_health_and_metrics_if_both_name_it(tmp_path: Path) -> None:
+    made = Monitor(
+        BrokerConfig(metrics_exporter_type="PROM", metrics_prom_exporter_port=5557, health_port=5557), lambda: 0, None
+    )
+    assert made._endpoint is not None
+    assert made._endpoint._places[1] is None
+
+
+def test_a_master_is_ready_once_it_is_registered_and_can_write(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        made = monitor(running, health_port=0)
+        assert set(faults(made).values()) == {None}
+        made = monitor(running, health_port=0, namesrv_addr="127.0.0.1:9876")
+        assert faults(made)["registered"] == "the broker is registered at no name server"
+        services = SimpleNamespace(
+            registration=SimpleNamespace(registered_at={"127.0.0.1:9876"}), role=SimpleNamespace(is_slave=False),
+            store=SimpleNamespace(is_writable=False), replication=SimpleNamespace(slave=None),
+        )  # fmt: skip
+        made._services = cast(Services, services)
+        assert faults(made) == {
+            "registered": None, "store": "the store refuses messages: see the log", "replication": None,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("connected", "acting", "fault"),
+    [(True, False, None), (False, True, None), (False, False, "no connection to the master")],
+)
+def test_a_slave_is_ready_while_it_follows_or_acts(connected: bool, acting: bool, fault: str | None) -> None:
+    made = Monitor(BrokerConfig(health_port=0), lambda: 0, None)
+    services = SimpleNamespace(
+        registration=SimpleNamespace(registered_at=set()), store=SimpleNamespace(is_writable=False),
+        role=SimpleNamespace(is_slave=True, is_acting=acting),
+        replication=SimpleNamespace(slave=SimpleNamespace(is_connected=connected)),
+    )  # fmt: skip
+    made._services = cast(Services, services)
+    assert faults(made) == {"registered": None, "store": None, "replication": fault}

@@ -1,0 +1,128 @@
+"""The pages of health and metrics, served in a thread of their own for an event loop that is the server's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.server.monitoring import endpoint as endpoint_module
+from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
+from rocketmq_py.server.monitoring.settings import Place
+
+HERE = Place("127.0.0.1", 0)
+
+
+async def get(port: int, path: str) -> tuple[int, bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), body
+
+
+class Exposition:
+    """Stands for a broker's: remembers what was asked, and in which thread."""
+
+    def __init__(self) -> None:
+        self.asked: list[frozenset[str]] = []
+        self.threads: set[threading.Thread] = set()
+
+    async def __call__(self, names: frozenset[str]) -> bytes:
+        self.asked.append(names)
+        self.threads.add(threading.current_thread())
+        return b"all\n"
+
+
+def serving(
+    test: Callable[[MonitoringEndpoint], Awaitable[None]], collect: Callable[[frozenset[str]], Awaitable[bytes]],
+    metrics: Place | None = HERE, health: Place | None = None, fault: str | None = None,
+) -> None:  # fmt: skip
+    async def main() -> None:
+        served = MonitoringEndpoint(metrics, health, lambda: {"store": lambda: fault}, collect)
+        await served.start()
+        try:
+            await test(served)
+        finally:
+            await served.stop()
+            await served.stop()
+
+    asyncio.run(main())
+
+
+def test_metrics_are_collected_in_the_loop_of_the_server_once_it_has_started() -> None:
+    exposition = Exposition()
+
+    async def test(served: MonitoringEndpoint) -> None:
+        port = served.ports["metrics"]
+        assert await get(port, "/metrics") == (503, b"the server is starting\n")
+        assert (await get(port, "/startupz"))[0] == 503
+        served.started()
+        assert await get(port, "/metrics") == (200, b"all\n")
+        assert await get(port, "/metrics?name[]=a&name[]=b") == (200, b"all\n")
+        assert (await get(port, "/startupz"))[0] == 200
+
+    serving(test, exposition)
+    assert exposition.asked == [frozenset(), frozenset({"a", "b"})]
+    assert exposition.threads == {threading.current_thread()}
+
+
+def test_a_port_of_health_has_no_metrics() -> None:
+    async def test(served: MonitoringEndpoint) -> None:
+        served.started()
+        assert sorted(served.ports) == ["health"]
+        for path, status in (("/livez", 200), ("/readyz", 200), ("/metrics", 404), ("/-/healthy", 404)):
+            assert (await get(served.ports["health"], path))[0] == status
+
+    serving(test, Exposition(), metrics=None, health=HERE)
+
+
+def test_draining_and_faults_make_a_server_unready_and_it_lives() -> None:
+    async def faulty(served: MonitoringEndpoint) -> None:
+        served.started()
+        assert (await get(served.ports["metrics"], "/readyz"))[0] == 503
+        assert (await get(served.ports["metrics"], "/-/healthy"))[0] == 200
+
+    async def draining(served: MonitoringEndpoint) -> None:
+        served.started()
+        assert (await get(served.ports["metrics"], "/readyz"))[0] == 200
+        served.draining()
+        assert (await get(served.ports["metrics"], "/readyz"))[0] == 503
+        assert (await get(served.ports["metrics"], "/livez"))[0] == 200
+
+    serving(faulty, Exposition(), fault="no disk")
+    serving(draining, Exposition())
+
+
+def test_a_server_that_does_not_collect_in_time_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "COLLECT_SECONDS", 0.0)
+
+    async def never(names: frozenset[str]) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    async def test(served: MonitoringEndpoint) -> None:
+        served.started()
+        assert await get(served.ports["metrics"], "/metrics") == (503, b"the server does not answer\n")
+
+    serving(test, never)
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
+    async def test(served: MonitoringEndpoint) -> None:
+        taken = Place("127.0.0.1", served.ports["metrics"])
+        second = MonitoringEndpoint(taken, None, dict, Exposition())
+        with pytest.raises(ConfigError, match=f"cannot serve health and metrics on 127.0.0.1:{taken.port}"):
+            await second.start()
+
+    serving(test, Exposition())
+
+
+def test_an_address_of_all_interfaces_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(served: MonitoringEndpoint) -> None:
+        assert "without access control: anyone who reaches it reads /livez /readyz /startupz" in caplog.text
+
+    serving(test, Exposition(), metrics=None, health=Place("0.0.0.0", 0))
