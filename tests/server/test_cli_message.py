@@ -368,7 +368,8 @@ def test_dead_letters_resent_by_another_run_are_skipped(
     acquire = ResendLock.acquire
 
     async def late(lock: ResendLock) -> None:
-        await resend.mark_resent(lock._admin, MessageQueue(f"%DLQ%{dead}", "broker-a", 0), 2)
+        async with aio.Admin(rocketmq.namesrv) as admin:
+            await resend.mark_resent(admin, MessageQueue(f"%DLQ%{dead}", "broker-a", 0), 2)
         await acquire(lock)
 
     monkeypatch.setattr(ResendLock, "acquire", late)
