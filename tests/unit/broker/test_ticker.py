@@ -73,7 +73,8 @@ def test_a_job_that_fails_is_logged_once_until_it_works_again(
     assert runs.at == {"a": [10, 20, 30, 40, 50], "b": [10, 20, 30, 40, 50]}
     name = "Runs.job.<locals>.run"
     failed = f"the periodic job {name} failed and is tried again: {error}"
-    records = [record for record in caplog.records if "periodic job" in record.getMessage()]
+    # On a busy machine slow turns are logged, too.
+    records = [record for record in caplog.records if record.name == "rocketmq_py.broker.ticker"]
     assert [(record.levelno, record.getMessage()) for record in records] == [
         (logging.ERROR, failed), (logging.WARNING, f"the periodic job {name} works again"), (logging.ERROR, failed)
     ]  # fmt: skip
