@@ -11,6 +11,7 @@ import click
 
 from rocketmq_py.cli.output.tables import Row
 from rocketmq_py.cli.output.times import show_time
+from rocketmq_py.client.message_fields import message_fields
 from rocketmq_py.properties import SYSTEM_PROPERTIES, Property, own_properties
 
 if TYPE_CHECKING:
@@ -40,20 +41,7 @@ def message_row(message: MessageExt, encoding: str = AUTO) -> Row:
     """
     used, body = encode_body(message.body, encoding)
     return {
-        "topic": message.topic,
-        "broker": message.broker_name,
-        "queue": message.queue_id,
-        "offset": message.queue_offset,
-        "msgId": message.msg_id,
-        "offsetMsgId": message.offset_msg_id,
-        "tags": message.tags,
-        "keys": message.keys,
-        "stored": message.store_timestamp,
-        "born": message.born_timestamp,
-        "storeHost": message.store_host,
-        "bornHost": message.born_host,
-        "reconsumeTimes": message.reconsume_times,
-        "logOffset": message.commit_log_offset,
+        **message_fields(message),
         "size": message.store_size,
         "properties": dict(sorted(message.properties.items())),
         "bodyEncoding": used,

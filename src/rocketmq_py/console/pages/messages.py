@@ -150,7 +150,7 @@ async def message(console: Console, request: Request) -> Page | Response:
     except CorruptRecord:
         traced = None
     data = {
-        "message": view.message_fields(found, show(found.body, decoder, limit)),
+        "message": view.message_details(found, show(found.body, decoder, limit)),
         "decoders": list(DECODERS),
         "groups": None if groups is None else view.state_rows(state for state in states if state is not None),
         "groupsLeftOut": max(0, len(groups or []) - MOST_GROUPS) + sum(state is None for state in states),

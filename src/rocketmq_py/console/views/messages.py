@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rocketmq_py.client.dead_letters import origin_of
+from rocketmq_py.client.message_fields import message_fields
 from rocketmq_py.client.message_state import GroupState
 from rocketmq_py.console.bodies import Shown, preview
 from rocketmq_py.model import MessageExt
@@ -48,24 +49,11 @@ def dead_row(message: MessageExt, resent_before: int | None) -> dict[str, Any]:
     }
 
 
-def message_fields(message: MessageExt, body: Shown) -> dict[str, Any]:
+def message_details(message: MessageExt, body: Shown) -> dict[str, Any]:
     """Return all fields of a message; the body as text, and in Base64 where the text is not the body."""
     own = own_properties(message.properties)
     return {
-        "topic": message.topic,
-        "broker": message.broker_name,
-        "queue": message.queue_id,
-        "offset": message.queue_offset,
-        "msgId": message.msg_id,
-        "offsetMsgId": message.offset_msg_id,
-        "tags": message.tags,
-        "keys": message.keys,
-        "stored": message.store_timestamp,
-        "born": message.born_timestamp,
-        "storeHost": message.store_host,
-        "bornHost": message.born_host,
-        "reconsumeTimes": message.reconsume_times,
-        "logOffset": message.commit_log_offset,
+        **message_fields(message),
         "storeSize": message.store_size,
         "flag": message.flag,
         "properties": dict(sorted(own.items())),

@@ -272,7 +272,8 @@ def test_an_expired_beginning_is_no_damage(stores, caplog):
     assert stores.open(config).queue_range("T", 0) == (low, 100)
 
 
-def test_a_queue_whose_messages_have_all_expired_keeps_its_end_without_its_files(stores):
+def expired(stores):
+    """The settings, and the open store after all messages of the topic ``old`` have expired."""
     config = msgspec.structs.replace(SMALL, file_reserved_time=0, delete_when="00")
     store = stores.open(config)
     fill(store, 7, topic="old")
@@ -284,6 +285,11 @@ def test_a_queue_whose_messages_have_all_expired_keeps_its_end_without_its_files
     for _ in range(60):
         store.tick(stores.clock.now)
         store.flush()
+    return config, store
+
+
+def test_a_queue_whose_messages_have_all_expired_keeps_its_end_without_its_files(stores):
+    config, store = expired(stores)
     assert store.queue_range("old", 0) == (7, 7)
     store.close()
     for path in queue_files(stores, "old"):
@@ -383,17 +389,7 @@ def test_intact_queues_keep_their_files_without_queue_ends(stores, caplog):
 
 
 def test_an_expired_queue_keeps_its_end_without_queue_ends(stores):
-    config = msgspec.structs.replace(SMALL, file_reserved_time=0, delete_when="00")
-    store = stores.open(config)
-    fill(store, 7, topic="old")
-    fill(store, 100)
-    flush(store)
-    stores.clock.now *= 2
-    store.delete_expired()
-    store.clean(stores.clock.now)
-    for _ in range(60):
-        store.tick(stores.clock.now)
-        store.flush()
+    config, store = expired(stores)
     low = store.queue_range("T", 0)[0]
     store.close()
     lose_ends(stores, b"")

@@ -17,22 +17,10 @@ from rocketmq_py.store.tools.scanned_log import Gap, left
 from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.store.write.records import Appended
 from tests.unit.store.helpers import Stores, fill
-from tests.unit.store.tools.test_repair import COUNT, DAMAGES, FILE, log_file, overwrite, served
+from tests.unit.store.tools.conftest import COUNT
+from tests.unit.store.tools.test_repair import DAMAGES, FILE, log_file, overwrite, served
 
 Read = Callable[[int], bytes | None]
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Stores:
-    return Stores(tmp_path / "store", None)
-
-
-@pytest.fixture
-def done(stores: Stores) -> list[Appended]:
-    store = stores.open()
-    done = fill(store, COUNT, size=200)
-    store.close()
-    return done
 
 
 @pytest.fixture

@@ -20,23 +20,9 @@ from rocketmq_py.store.tools.verify import verify
 from rocketmq_py.store.write.records import Appended
 from rocketmq_py.wire.record import decode_records
 from tests.unit.store.helpers import Stores, fill, numbers, record
+from tests.unit.store.tools.conftest import COUNT
 
-COUNT = 60
 FILE = 4096
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Stores:
-    return Stores(tmp_path / "store", None)
-
-
-@pytest.fixture
-def done(stores: Stores) -> list[Appended]:
-    """A closed store with messages in one queue, several log files long."""
-    store = stores.open()
-    done = fill(store, COUNT, size=200)
-    store.close()
-    return done
 
 
 def log_file(stores: Stores, number: int) -> Path:
