@@ -130,7 +130,7 @@ def test_the_speedups_of_a_server_are_named(monkeypatch, uvloop, native, wanted,
 
 @pytest.mark.parametrize(("options", "flag", "build"), [
     ("'--enable-optimizations' '--with-lto'", "-fprofile-use", ", an optimised build"),
-    ("'--prefix=/opt/python'", "-fprofile-use", ", not an optimised build (--enable-optimizations)"),
+    ("'--without-ensurepip'", "-fprofile-use", ", not an optimised build (--enable-optimizations)"),
     ("'--prefix=/usr'", "", ""),
     (None, None, ""),
 ])  # fmt: skip
