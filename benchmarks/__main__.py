@@ -19,6 +19,7 @@ from benchmarks.figures import Figure, table
 from benchmarks.results import write
 from benchmarks.rows import ROWS
 from benchmarks.session import FULL, QUICK, Session, progress
+from rocketmq_py.accelerator import installed
 from tests.interop.javapeer import PeerError, missing
 
 
@@ -40,7 +41,8 @@ def main(only: str | None, quick: bool, runs: int | None) -> None:
     failures: dict[str, str] = {}
     for name in [only] if only else ROWS:
         _measure(name, Session(scale, tell), figures, failures)
-    path = write(figures, failures, {"rows": only or "all", "quick": quick, "runs": scale.runs})
+    settings = {"rows": only or "all", "quick": quick, "runs": scale.runs, "accelerator": installed() is not None}
+    path = write(figures, failures, settings)
     _print(figures, failures)
     click.echo(f"all runs: {path}", err=True)
     if only and figures:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from rocketmq_py.accelerator import installed
+
 
 @dataclass(frozen=True, slots=True)
 class Floor:
@@ -27,14 +29,21 @@ class Floor:
         return f"{'≤' if self.less_is_better else '≥'} {self.bound:g} ×"
 
 
-def at_most(bound: float) -> Floor:
-    """Floor of a figure of which less is better: the ratio must be at most ``bound``."""
-    return Floor(bound, less_is_better=True)
+def at_most(bound: float, pure: float | None = None) -> Floor:
+    """Floor of a figure of which less is better: the ratio must be at most ``bound``.
+
+    :param pure: the bound where the accelerator is not installed; None: the same.
+    """
+    return Floor(_bound(bound, pure), less_is_better=True)
 
 
-def at_least(bound: float) -> Floor:
-    """Floor of a figure of which more is better: the ratio must be at least ``bound``."""
-    return Floor(bound, less_is_better=False)
+def at_least(bound: float, pure: float | None = None) -> Floor:
+    """Floor of a figure of which more is better: the ratio must be at least ``bound``; ``pure`` as of at_most."""
+    return Floor(_bound(bound, pure), less_is_better=False)
+
+
+def _bound(bound: float, pure: float | None) -> float:
+    return bound if pure is None or installed() is not None else pure
 
 
 class Tails(NamedTuple):

@@ -9,22 +9,22 @@ from benchmarks.loads import WORKS
 from benchmarks.rows.sides import both, judge_work
 from benchmarks.session import Session
 
-_SEND_CPU, _OTHER_CPU = at_most(0.35), at_most(0.6)
+_SEND_CPU, _OTHER_CPU = at_most(0.35, pure=0.6), at_most(0.6)
 FLOORS: dict[str, Floor] = {
-    "send-1": at_most(0.5),
-    "send-64": at_least(2.0),
-    "send-256": at_least(2.0),
-    "send-256-c16": at_least(2.0),
-    "send-1024-c64": at_least(2.0),
+    "send-1": at_most(0.5, pure=0.65),
+    "send-64": at_least(2.0, pure=1.2),
+    "send-256": at_least(2.0, pure=1.2),
+    "send-256-c16": at_least(2.0, pure=1.2),
+    "send-1024-c64": at_least(2.0, pure=1.2),
     "send-256-rocketmq": at_least(2.0),
-    "batch": at_least(1.5),
+    "batch": at_least(1.5, pure=0.9),
     "sync-flush": at_least(2.0),
-    "pull-32": at_least(1.5),
-    "pull-1024": at_least(1.5),
-    "pull-contiguous": at_least(3.0),
-    "pop": at_least(2.0),
+    "pull-32": at_least(1.5, pure=1.1),
+    "pull-1024": at_least(1.5, pure=1.0),
+    "pull-contiguous": at_least(3.0, pure=1.5),
+    "pop": at_least(2.0, pure=1.3),
     "transaction-1": at_most(1.0),
-    "transaction-64": at_least(2.0),
+    "transaction-64": at_least(2.0, pure=1.3),
 }
 
 

@@ -31,9 +31,9 @@ def producer(session: Session) -> list[Figure]:
         slow = {"n": scale.of(20_000), "warm": scale.warm, "size": KIB}
         fast = {"n": scale.of(100_000), "warm": scale.warm, "size": KIB, "inflight": WINDOW}
         with runners(session, work, broker, [_OURS, "sync"], ["produce", "--mode", "sync"], slow) as pair:
-            one = judge(session, "producer-1", "µs p50", at_most(1.0), pair, "p50us")
+            one = judge(session, "producer-1", "µs p50", at_most(0.6), pair, "p50us")
         with runners(session, work, broker, [_OURS, "async"], ["produce", "--mode", "async"], fast) as pair:
-            many = judge(session, "producer-256", "msg/s", at_least(1.0), pair, "rate")
+            many = judge(session, "producer-256", "msg/s", at_least(2.5), pair, "rate")
     return [one, many]
 
 

@@ -29,22 +29,22 @@ _LATENCY_SECONDS = 10
 
 def push(session: Session) -> list[Figure]:
     """The push consumers, one message per listener call, 20 threads."""
-    return _read(session, "push", ["push"], at_least(1.0))
+    return _read(session, "push", ["push"], at_least(1.5, pure=1.1))
 
 
 def push_32(session: Session) -> list[Figure]:
     """The push consumers, up to 32 messages per listener call, 20 threads."""
-    return _read(session, "push-32", ["push"], at_least(1.0), batch=BATCH)
+    return _read(session, "push-32", ["push"], at_least(1.5, pure=1.1), batch=BATCH)
 
 
 def orderly(session: Session) -> list[Figure]:
     """The push consumers with an orderly listener, one message per call."""
-    return _read(session, "orderly", ["push"], at_least(0.7), listener="orderly")
+    return _read(session, "orderly", ["push"], at_least(1.5, pure=0.76), listener="orderly")
 
 
 def lite_pull(session: Session) -> list[Figure]:
     """The lite pull consumers, one caller polls."""
-    return _read(session, "lite-pull", ["pull"], at_least(1.0))
+    return _read(session, "lite-pull", ["pull"], at_least(1.5, pure=1.1))
 
 
 def _read(session: Session, name: str, verb: list[str], floor: Floor, **named: int | str) -> list[Figure]:
@@ -83,8 +83,8 @@ def latency(session: Session) -> list[Figure]:
 
         values = session.in_turn("latency", "ms p50", lambda: run(0), lambda: run(1))
     return [
-        Figure("latency-p50", "ms", at_most(0.5), *values),
-        Figure("latency-p99", "ms", at_most(0.5), *tails),
+        Figure("latency-p50", "ms", at_most(0.2), *values),
+        Figure("latency-p99", "ms", at_most(0.2), *tails),
     ]
 
 

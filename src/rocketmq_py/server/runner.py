@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import signal
+import sysconfig
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
@@ -47,12 +49,27 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def speedups() -> str:
-    """Describe for the log which event loop and which accelerator (compiled code) a server uses."""
+    """Describe for the log which event loop, accelerator (compiled code) and build of Python a server uses."""
     loop = "uvloop" if loop_factory() is not None else "asyncio (uvloop, extra [fast], is not installed)"
+    python = f"Python {platform.python_version()}{_build()}"
     if installed() is not None:
-        return f"event loop: {loop}; accelerator: rocketmq-py-native"
+        return f"event loop: {loop}; accelerator: rocketmq-py-native; {python}"
     why = "is not installed" if is_wanted(os.environ) else f"is turned off by {VARIABLE}=0"
-    return f"event loop: {loop}; accelerator: none (rocketmq-py-native, extra [native], {why})"
+    return f"event loop: {loop}; accelerator: none (rocketmq-py-native, extra [native], {why}); {python}"
+
+
+def _build() -> str:
+    """Tell whether this Python was compiled with profile-guided optimisation; empty if that cannot be known.
+
+    Python on Windows has no record of its build. Debian optimises without the option, and removes the compiler flag
+    from the record.
+    """
+    options, flag = (sysconfig.get_config_var(name) for name in ("CONFIG_ARGS", "PGO_PROF_USE_FLAG"))
+    if not options:
+        return ""
+    if "--enable-optimizations" in options:
+        return ", an optimised build"
+    return ", not an optimised build (--enable-optimizations)" if flag else ""
 
 
 @asynccontextmanager

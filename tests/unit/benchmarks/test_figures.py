@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks import figures
 from benchmarks.figures import Figure, Floor, Tails, at_least, at_most, human, significant, table
 
 
@@ -22,6 +23,15 @@ def test_the_ratio_is_of_the_medians_ours_over_the_peers() -> None:
 )
 def test_a_floor_holds_for_the_ratio_as_it_is_printed(floor: Floor, ratio: float, holds: bool) -> None:
     assert floor.holds(ratio) is holds
+
+
+@pytest.mark.parametrize(("accelerator", "bounds"), [(object(), (2.0, 0.5)), (None, (1.2, 0.65))])
+def test_pure_python_has_bounds_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, accelerator: object, bounds: tuple[float, float]
+) -> None:
+    monkeypatch.setattr(figures, "installed", lambda: accelerator)
+    assert (at_least(2.0, pure=1.2).bound, at_most(0.5, pure=0.65).bound) == bounds
+    assert at_least(3.0).bound == 3.0
 
 
 def test_the_summary_has_the_agreed_members() -> None:

@@ -110,19 +110,36 @@ def test_the_loop_is_that_of_uvloop_where_it_is_installed(monkeypatch):
 
 
 @pytest.mark.parametrize(("uvloop", "native", "wanted", "line"), [
-    (True, True, True, "event loop: uvloop; accelerator: rocketmq-py-native"),
+    (True, True, True, "event loop: uvloop; accelerator: rocketmq-py-native; Python 3.11.0"),
     (False, True, True,
-     "event loop: asyncio (uvloop, extra [fast], is not installed); accelerator: rocketmq-py-native"),
+     "event loop: asyncio (uvloop, extra [fast], is not installed); accelerator: rocketmq-py-native; Python 3.11.0"),
     (True, False, True,
-     "event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is not installed)"),
+     "event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is not installed); Python 3.11.0"),
     (True, False, False,
-     f"event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is turned off by {VARIABLE}=0)"),
+     ("event loop: uvloop; accelerator: none (rocketmq-py-native, extra [native], is turned off by "
+      f"{VARIABLE}=0); Python 3.11.0")),
 ])  # fmt: skip
 def test_the_speedups_of_a_server_are_named(monkeypatch, uvloop, native, wanted, line):
     monkeypatch.setattr(runner, "loop_factory", lambda: print if uvloop else None)
     monkeypatch.setattr(runner, "installed", lambda: object() if native else None)
     monkeypatch.setattr(runner, "is_wanted", lambda _: wanted)
+    monkeypatch.setattr(runner.platform, "python_version", lambda: "3.11.0")
+    monkeypatch.setattr(runner.sysconfig, "get_config_var", lambda _: None)
     assert speedups() == line
+
+
+@pytest.mark.parametrize(("options", "flag", "build"), [
+    ("'--enable-optimizations' '--with-lto'", "-fprofile-use", ", an optimised build"),
+    ("'--without-ensurepip'", "-fprofile-use", ", not an optimised build (--enable-optimizations)"),
+    ("'--prefix=/usr'", "", ""),
+    (None, None, ""),
+])  # fmt: skip
+def test_a_python_that_is_not_optimised_is_named(monkeypatch, options, flag, build):
+    """Debian's Python is optimised without the option (third case); on Windows nothing is recorded."""
+    found = {"CONFIG_ARGS": options, "PGO_PROF_USE_FLAG": flag}
+    monkeypatch.setattr(runner.platform, "python_version", lambda: "3.12.1")
+    monkeypatch.setattr(runner.sysconfig, "get_config_var", found.get)
+    assert speedups().endswith(f"; Python 3.12.1{build}")
 
 
 def test_running_out_of_files_is_told_with_the_raised_limit(monkeypatch, caplog):
