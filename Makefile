@@ -32,7 +32,7 @@ demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consume
 
 .PHONY: unit
 unit: $(VENV)/.dev ## what needs no server and no Spark, on all cores, with a tenth of the examples of properties
-	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/python -m pytest -q --numprocesses auto --hypothesis-profile quick -m "not long" $(if $(ARGS),$(ARGS),$(UNIT))
+	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/python -m tests.side_by_side -q --hypothesis-profile quick -m "not long" $(if $(ARGS),$(ARGS),$(UNIT))
 
 .PHONY: test
 test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for some of them)
@@ -63,7 +63,7 @@ check: $(VENV)/.dev ## style, types, import layers, generated files, the unit te
 		if cargo clippy --version && cargo fmt --version; then cargo fmt --check; \
 		PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked -- --deny warnings; fi; fi
 	$(BIN)/coverage erase
-	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/coverage run -m pytest -q --numprocesses auto \
+	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/coverage run -m tests.side_by_side -q \
 		--hypothesis-profile quick -m "not long" tests/unit tests/property
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage json --quiet -o .coverage-floors.json

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from tests import quarantine
 from tests.examples import register_profiles
@@ -65,27 +64,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     asyncio.run(pyfuncitem.obj(**arguments))
-    return True
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """In a worker of pytest-xdist, reports a test in one message instead of five.
-
-    Writing and reading them takes longer than most unit tests. Of a setup or teardown that passed, only the time would
-    be shown.
-    """
-    options = item.config.option
-    if (
-        not hasattr(item.config, "workerinput")
-        or options.durations is not None
-        or options.xmlpath
-        or options.verbose > 0
-    ):
-        return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
-        if report.when == "call" or not report.passed:
-            item.ihook.pytest_runtest_logreport(report=report)
     return True
 
 

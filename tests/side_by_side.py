@@ -128,6 +128,8 @@ class Share:
     def wait(self) -> None:
         self._process.wait()
         self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
     @property
     def status(self) -> int:
