@@ -92,6 +92,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def spark() -> Iterator[SparkSession]:
     """A session for all tests that want one: a process has no other beside it, and its JVM takes seconds to start."""
     from rocketmq_py.spark import session_builder
+    from tests.spark.standalone import QUICK_JVM
 
     root = str(TESTS.parent)  # workers import data sources of tests
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
@@ -101,6 +102,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.enabled", "false")
+        .config("spark.driver.extraJavaOptions", QUICK_JVM)
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.python.authenticate.socketTimeout", "300s")  # a busy machine starts Python slowly
         .getOrCreate()

@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 
+UNIT = ("tests/unit", "tests/property", "tests/test_house.py")
 SECONDS = Path(".pytest_cache") / "seconds_of_files.json"
 BYTES_A_SECOND = 100_000
 """Of a test file, to guess what it takes before its first run."""
@@ -61,9 +62,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Options, and names of test files or folders, ``tests`` if there is none."""
+    """Options, and names of test files or folders, those of the unit tier if there is none."""
     paths = [word for word in arguments if not word.startswith("-") and Path(word.partition("::")[0]).exists()]
-    return [word for word in arguments if word not in paths], paths or ["tests"]
+    return [word for word in arguments if word not in paths], paths or list(UNIT)
 
 
 def files(paths: Iterable[str]) -> list[Path]:

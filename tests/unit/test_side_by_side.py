@@ -41,7 +41,7 @@ def test_paths_are_told_from_options(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (tmp_path / "tests" / "unit" / name).write_text("")
     words = ["-q", "-k", "wire", "tests/unit/test_a.py::test_it"]
     assert split(words) == (["-q", "-k", "wire"], ["tests/unit/test_a.py::test_it"])
-    assert split(["-q"]) == (["-q"], ["tests"])
+    assert split(["-q"]) == (["-q"], [*side_by_side.UNIT])
     assert files(["tests/unit/test_a.py::test_it"]) == [Path("tests/unit/test_a.py")]
     assert files(["tests"]) == [Path("tests/unit/test_a.py"), Path("tests/unit/test_b.py")]
 
@@ -66,7 +66,7 @@ def test_every_test_runs_once_and_failures_come_last(
     for name, body in (("a", "note('a')"), ("b", "note('b'); assert 1 == 2"), ("c", "note('c')")):
         text = f"{note}def test_{name}():\n    {body}\n"
         (tmp_path / "tests" / f"test_{name}.py").write_text(text)
-    assert main(["-q", "-W", "ignore"]) == 1
+    assert main(["-q", "-W", "ignore", "tests"]) == 1
     assert sorted((tmp_path / "ran").read_text().split()) == ["a", "b", "c"]
     *before, failed, total = capsys.readouterr().out.splitlines()
     assert "E       assert 1 == 2" in before
@@ -74,5 +74,5 @@ def test_every_test_runs_once_and_failures_come_last(
     assert total.startswith("1 failed, 2 passed in ")
     assert not side_by_side.SECONDS.exists()
     (tmp_path / "tests" / "test_b.py").unlink()
-    assert main(["-q", "-W", "ignore"]) == 0
+    assert main(["-q", "-W", "ignore", "tests"]) == 0
     assert sorted(json.loads(side_by_side.SECONDS.read_text())) == ["tests/test_a.py", "tests/test_c.py"]
