@@ -1,4 +1,4 @@
-"""How many examples a property test tries: all in ``make test-long``, a third in ``make test``, a tenth in ``make unit``."""
+"""How many examples a property test tries: all in ``make test-long``, a third in ``make test``, else a tenth."""
 
 from __future__ import annotations
 
