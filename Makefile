@@ -7,7 +7,6 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 STOPS ?=
-UNIT := tests/unit tests/property tests/test_house.py
 # Unit tests make thousands of small files. In memory that takes a tenth of all their time less; a small /dev/shm, as in
 # containers, is left alone.
 SHARED_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 1048576 { print "/dev/shm" }')
@@ -32,10 +31,10 @@ demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consume
 
 .PHONY: unit
 unit: $(VENV)/.dev ## what needs no server and no Spark, on all cores, with a tenth of the examples of properties
-	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/python -m pytest -q --numprocesses auto --hypothesis-profile quick -m "not long" $(if $(ARGS),$(ARGS),$(UNIT))
+	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/python -m tests.side_by_side -q --hypothesis-profile quick -m "not long" $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev ## all tests but the long ones (ARGS="tests/unit -k wire" for some of them)
+test: $(VENV)/.dev ## all tests but the long ones, with a third of the examples of properties (ARGS="tests/unit -k wire" for some of them)
 ifneq ($(ARGS),)
 	$(BIN)/python -m pytest $(ARGS)
 else
@@ -43,13 +42,14 @@ else
 	$(BIN)/python -m pytest -m "spark and not long" --durations 15 > .spark-tests.log 2>&1 & spark=$$!; \
 	trap 'kill $$spark 2>/dev/null' INT TERM; \
 	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses $(JOBS) --dist loadfile \
-		--no-loadscope-reorder --durations 30; others=$$?; \
+		--hypothesis-profile some --no-loadscope-reorder --durations 30; others=$$?; \
 	wait $$spark; spark=$$?; cat .spark-tests.log; rm -f .spark-tests.log; \
 	test $$others -eq 0 -a $$spark -eq 0
 endif
 
 .PHONY: test-long
-test-long: $(VENV)/.dev ## the tests that take minutes each: moves between brokers, crashes of Spark, servers that fail under load
+test-long: $(VENV)/.dev ## the tests that take minutes each, and all examples of the properties
+	$(BIN)/python -m tests.side_by_side -q -m "not long" tests/unit tests/property
 	$(BIN)/python -m pytest -m long --durations 0
 
 .PHONY: check
@@ -63,7 +63,7 @@ check: $(VENV)/.dev ## style, types, import layers, generated files, the unit te
 		if cargo clippy --version && cargo fmt --version; then cargo fmt --check; \
 		PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked -- --deny warnings; fi; fi
 	$(BIN)/coverage erase
-	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/coverage run -m pytest -q --numprocesses auto \
+	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/coverage run -m tests.side_by_side -q \
 		--hypothesis-profile quick -m "not long" tests/unit tests/property
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage json --quiet -o .coverage-floors.json

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 from tests import quarantine
 from tests.examples import register_profiles
@@ -68,27 +67,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """In a worker of pytest-xdist, reports a test in one message instead of five.
-
-    Writing and reading them takes longer than most unit tests. Of a setup or teardown that passed, only the time would
-    be shown.
-    """
-    options = item.config.option
-    if (
-        not hasattr(item.config, "workerinput")
-        or options.durations is not None
-        or options.xmlpath
-        or options.verbose > 0
-    ):
-        return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
-        if report.when == "call" or not report.passed:
-            item.ihook.pytest_runtest_logreport(report=report)
-    return True
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collects tests without collecting garbage; what was collected is then out of the garbage collector's sight.
@@ -114,6 +92,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def spark() -> Iterator[SparkSession]:
     """A session for all tests that want one: a process has no other beside it, and its JVM takes seconds to start."""
     from rocketmq_py.spark import session_builder
+    from tests.spark.standalone import QUICK_JVM
 
     root = str(TESTS.parent)  # workers import data sources of tests
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
@@ -123,6 +102,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.enabled", "false")
+        .config("spark.driver.extraJavaOptions", QUICK_JVM)
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.python.authenticate.socketTimeout", "300s")  # a busy machine starts Python slowly
         .getOrCreate()

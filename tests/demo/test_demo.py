@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -12,12 +13,17 @@ import msgspec
 import pandas as pd
 import pytest
 
+from tests.spark.standalone import QUICK_JVM
+
 ROOT = Path(__file__).parents[2]
 
 
 def demo(data: Path, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "demo", "--data", str(data), *options]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JVM}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> str:

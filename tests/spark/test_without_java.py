@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.conftest import Topic
+from tests.spark.standalone import QUICK_JVM
 
 PROGRAM = """
 import os, shutil, sys
@@ -41,6 +42,7 @@ def test_spark_runs_and_reads_a_topic(topic: Topic, tmp_path: Path) -> None:
     topic.send(10)
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environment |= {"PATH": str(tools_without_java(tmp_path / "bin")), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment["JDK_JAVA_OPTIONS"] = QUICK_JVM
     assert shutil.which("java", path=environment["PATH"]) is None
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, topic.namesrv, topic.name],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from tests.unit.broker.harness import WITHOUT_TIMERS, Client, InProcess
 from tests.unit.broker.network import until
 from tests.unit.store.coldfs import ByHand, ColdFileSystem, HandWorkers
 
+ROOT = Path("/store")
 READERS = [f"read-{number}" for number in range(THREADS)]
 """Threads that load messages for requests."""
 
@@ -32,17 +35,33 @@ def cold_broker(
 
     :param by_hand: names of its threads whose work the test does.
     """
-    fs = fs or ColdFileSystem()
     config["store"] = WITHOUT_TIMERS | config.get("store", {})
-    before = InProcess(root, fs=fs, **config)
-    fill(before)
-    before.services.close()
-    running = InProcess(root, fs=fs, now=before.now + later_ms, workers=HandWorkers(*by_hand), **config)
+    if fs is None:
+        filled, now = _filled(fill, json.dumps(config))
+        fs = filled.copy(ROOT, root)
+    else:
+        now = _fill(root, fill, fs, config)
+    running = InProcess(root, fs=fs, now=now + later_ms, workers=HandWorkers(*by_hand), **config)
     fs.chill()
     try:
         yield running, fs
     finally:
         running.services.close()
+
+
+def _fill(root: Path, fill: Callable[[InProcess], object], fs: ColdFileSystem, config: dict[str, Any]) -> int:
+    """What a broker stores; returns the time when it closed."""
+    before = InProcess(root, fs=fs, **config)
+    fill(before)
+    before.services.close()
+    return before.now
+
+
+@lru_cache(maxsize=8)
+def _filled(fill: Callable[[InProcess], object], config: str) -> tuple[ColdFileSystem, int]:
+    """The files below ROOT, for all tests that fill a broker alike, and the time when it closed."""
+    fs = ColdFileSystem()
+    return fs, _fill(ROOT, fill, fs, json.loads(config))
 
 
 def thread(running: InProcess, name: str) -> ByHand:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketmq_py.store import Workers
-from tests.unit.store.memoryfs import PAGE, Bytes, MemoryFile, MemoryFileSystem
+from tests.unit.store.memoryfs import PAGE, Bytes, MemoryFile, MemoryFileSystem, Node
 
 
 class WatchedBytes(Bytes):
@@ -50,6 +50,15 @@ class ColdFileSystem(MemoryFileSystem):
         """Drop everything from memory, as after a restart of the machine."""
         self.resident = set()
         self.cold_reads.clear()
+
+    def copy(self, root: Path, other: Path) -> ColdFileSystem:
+        """Another one with the files below ``root`` below ``other``, everything in memory; nothing must be open."""
+        fs = ColdFileSystem()
+        for path, node in self.nodes.items():
+            copied = fs.nodes[other / path.relative_to(root)] = Node(0)
+            copied.content, copied.durable = Bytes(node.content), node.durable
+        fs.modified = {other / path.relative_to(root): number for path, number in self.modified.items()}
+        return fs
 
     def note_read(self, path: Path, at: range) -> None:
         if self.resident is not None and any((path, page) not in self.resident for page in _pages(at)):

@@ -18,19 +18,25 @@ from tests.unit.broker.requests import send
 from tests.unit.store.coldfs import ColdFileSystem, HandWorkers
 
 COUNT = 300
+ROOT = Path("/store")
 
 
-@pytest.fixture
-def fs(tmp_path: Path) -> ColdFileSystem:
+@pytest.fixture(scope="module")
+def filled() -> ColdFileSystem:
     """The files of a broker with messages of one queue, one each millisecond, between larger ones of another."""
     fs = ColdFileSystem()
-    with broker(tmp_path / "store", fs=fs, store=WITHOUT_TIMERS) as running:
+    with broker(ROOT, fs=fs, store=WITHOUT_TIMERS) as running:
         client = running.connect()
         for number in range(COUNT):
             running.now = START_MS + number
             assert client.ask(Code.SEND_MESSAGE_V2, send("t"), b"%d" % number).code == 0
             assert client.ask(Code.SEND_MESSAGE_V2, send("other"), bytes(700)).code == 0
     return fs
+
+
+@pytest.fixture
+def fs(filled: ColdFileSystem, tmp_path: Path) -> ColdFileSystem:
+    return filled.copy(ROOT, tmp_path / "store")
 
 
 def header(time: int, boundary: str) -> SearchOffset:

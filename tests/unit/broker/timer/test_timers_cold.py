@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.timer import timer_files
 from tests.unit.broker.harness import START_MS, InProcess
 from tests.unit.broker.timer.test_timers import delivered, timed
 from tests.unit.store.coldfs import ByHand, ColdFileSystem, HandWorkers
 
 COLD = 450
+
+
+@pytest.fixture(autouse=True)
+def small_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots of a quarter of an hour: the wheel of a week has 38 MB, which a file system in memory copies."""
+    monkeypatch.setattr(timer_files, "WHEEL_SLOTS", 900)
 
 
 @contextmanager
