@@ -89,8 +89,8 @@ def test_a_read_of_one_queue_leaves_what_was_appended_to_others_pending(stores: 
     writes: list[int] = []
     store = stores.open(on_written=lambda: writes.append(1))
     fill(store, 2, queue_id=0)
-    store.commit_pending()
-    fill(store, 3, queue_id=1)
+    for i in range(3):
+        store.append(record(i, queue_id=1))
     assert store.queue_range("T", 0) == (0, 2)
     assert store.get("T", 0, 0, 32).count == 2
     assert store.queue_range("T", 2) == (0, 0)
