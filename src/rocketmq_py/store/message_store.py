@@ -409,32 +409,20 @@ class MessageStore:
     # -- reading
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return a queue in which everything that was appended to it is readable; None if it does not exist.
+        """Return a queue with all that was appended to it readable; None if it does not exist.
 
-        What was appended to other queues stays pending: a read of a socket has many pops, each of which reads one queue
-        and appends to another.
+        Appends to other queues stay pending: each pop of a socket's read reads one queue and appends to another.
 
         :raises ClosedError: the store is closed.
         """
-        self._check_open()
+        if not self._is_open:
+            raise ClosedError(f"the store {self.layout.root} is closed")
         queue = self._queues.by_key.get((topic, queue_id))
         if queue is not None and queue.pending:
             self._commit_pending()
         elif self._unconfirmed:
             self._confirm()
         return queue
-
-    def _make_readable(self) -> None:
-        """Make everything that was appended readable.
-
-        :raises ClosedError: the store is closed.
-        """
-        self._check_open()
-        self._commit_pending()
-
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise ClosedError(f"the store {self.layout.root} is closed")
 
     def get(  # noqa: PLR0913 - what a pull says
         self,
@@ -505,7 +493,7 @@ class MessageStore:
 
     def queue_ids(self, topic: str, wanted: Iterable[int]) -> set[int]:
         """Of the ids of queues of a topic those that have or had messages."""
-        self._make_readable()
+        self._commit_pending()
         return self._queues.ids_of(topic, wanted)
 
     def queues(self) -> list[tuple[str, int]]:
