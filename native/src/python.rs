@@ -6,6 +6,7 @@ use std::ptr;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
@@ -706,26 +707,40 @@ impl Signer {
 
 type Gathered<'py> = (usize, usize, usize, Option<Bound<'py, PyBytes>>);
 
-/// Copy parts of a buffer to `to`, one after the other.
-///
-/// Panics if a part is not within the buffer, or if `to` has another length than all parts.
+/// Copies parts of a buffer into a new object of `total` bytes, which are not filled with zeros beforehand.
 #[allow(unsafe_code)]
-fn copy_parts(buffer: &PyBuffer<u8>, parts: &[Range<usize>], to: &mut [u8]) {
+fn copied_parts<'py>(
+    py: Python<'py>,
+    buffer: &PyBuffer<u8>,
+    parts: &[Range<usize>],
+    total: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
     let from = buffer.as_slice_ptr().expect("a contiguous buffer");
-    let mut rest = to;
+    let mut sum = 0;
     for part in parts {
         assert!(part.start <= part.end && part.end <= from.len());
-        let (place, behind) = rest.split_at_mut(part.end - part.start);
-        // SAFETY: the assertion keeps the part within the buffer, which stays where it is until `buffer` is dropped.
-        // `place` is not in the buffer: nobody else has a reference to it. No reference to the bytes of the buffer is
-        // made, since other processes may write to a mapped file.
-        unsafe {
-            let begin = from.cast::<u8>().as_ptr().add(part.start);
-            ptr::copy_nonoverlapping(begin, place.as_mut_ptr(), place.len());
-        }
-        rest = behind;
+        sum += part.len();
     }
-    assert!(rest.is_empty());
+    assert_eq!(sum, total);
+    let size = ffi::Py_ssize_t::try_from(total)?;
+    // SAFETY: the assertions keep all parts within the buffer, which stays where it is until `buffer` is dropped, and
+    // their copies within the new object. The object has one owner, so its bytes may be written, and nobody else has a
+    // reference to them. No reference to the bytes of the buffer is made, since other processes may write to a mapped
+    // file.
+    unsafe {
+        let object = ffi::PyBytes_FromStringAndSize(ptr::null(), size);
+        let bytes = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>();
+        let mut place = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
+        for part in parts {
+            ptr::copy_nonoverlapping(
+                from.cast::<u8>().as_ptr().add(part.start),
+                place,
+                part.len(),
+            );
+            place = place.add(part.len());
+        }
+        Ok(bytes)
+    }
 }
 
 /// Copy the records of entries of a consume queue from a log file; see ``rocketmq_py.accelerator``.
@@ -751,10 +766,7 @@ fn gather<'py>(
         let body = if span.len() == found.total {
             None
         } else {
-            Some(PyBytes::new_with(py, found.total, |to| {
-                copy_parts(&buffer, &found.parts, to);
-                Ok(())
-            })?)
+            Some(copied_parts(py, &buffer, &found.parts, found.total)?)
         };
         Ok(Some((count, span.start, span.end, body)))
     })

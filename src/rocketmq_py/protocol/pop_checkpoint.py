@@ -83,6 +83,9 @@ class CheckPoint(Body, kw_only=True, rename={
         end = start + self.count
         bits = 0
         if not diffs or diffs[-1] == self.count - 1:  # one after the other
+            if isinstance(offsets, range) and offsets.step == 1:
+                low, high = max(offsets.start, start), min(offsets.stop, end)
+                return (1 << high - start) - (1 << low - start) if low < high else 0
             for offset in offsets:
                 if start <= offset < end:
                     bits |= 1 << offset - start

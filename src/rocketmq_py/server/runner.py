@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from rocketmq_py.accelerator import VARIABLE, installed, is_wanted
+from rocketmq_py.server.allocator import keep_freed_memory
 from rocketmq_py.server.file_limit import LoopFaults, raise_limit
 
 
@@ -33,8 +34,9 @@ def run(main: Coroutine[Any, Any, T]) -> T | None:
     """Run ``main`` to its end, on uvloop if it is installed, otherwise on asyncio's own loop; return its result.
 
     SIGTERM and SIGINT cancel it, so that its ``finally`` blocks and context managers stop what it has started; None is
-    returned then. The process's limit of open files is raised to the hard limit.
+    returned then. The process's limit of open files is raised to the hard limit, and its C library keeps freed memory.
     """
+    keep_freed_memory(os.environ)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_until_signalled(main))
 

@@ -409,17 +409,20 @@ class MessageStore:
     # -- reading
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        self._make_readable()
-        return self._queues.by_key.get((topic, queue_id))
+        """Return a queue with all that was appended to it readable; None if it does not exist.
 
-    def _make_readable(self) -> None:
-        """Make everything that was appended readable.
+        Appends to other queues stay pending: each pop of a socket's read reads one queue and appends to another.
 
         :raises ClosedError: the store is closed.
         """
         if not self._is_open:
             raise ClosedError(f"the store {self.layout.root} is closed")
-        self._commit_pending()
+        queue = self._queues.by_key.get((topic, queue_id))
+        if queue is not None and queue.pending:
+            self._commit_pending()
+        elif self._unconfirmed:
+            self._confirm()
+        return queue
 
     def get(  # noqa: PLR0913 - what a pull says
         self,
@@ -490,7 +493,7 @@ class MessageStore:
 
     def queue_ids(self, topic: str, wanted: Iterable[int]) -> set[int]:
         """Of the ids of queues of a topic those that have or had messages."""
-        self._make_readable()
+        self._commit_pending()
         return self._queues.ids_of(topic, wanted)
 
     def queues(self) -> list[tuple[str, int]]:

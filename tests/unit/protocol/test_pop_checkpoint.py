@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.pop_checkpoint import (
@@ -44,6 +45,16 @@ def test_checkpoints_of_older_brokers_are_decoded() -> None:
     assert ck.bits_of([102, 103, 99, 100, 100]) == 0b101
     ack = AckRecord.decode(b'{"ao":103,"c":"g","pt":5,"q":2,"so":100,"t":"T"}')
     assert ack.key("b") == KEY
+
+
+@given(st.integers(90, 110), st.integers(0, 20), st.sampled_from([[], [0, 1, 2, 3], [0, 2, 3, 7]]))
+def test_a_range_of_offsets_has_the_bits_of_its_offsets(first: int, length: int, diffs: list[int]) -> None:
+    ck = CheckPoint(
+        broker_name="b", group="g", diffs=diffs, invisible_ms=1, count=4, pop_time=5, queue_id=2, start_offset=100,
+        topic="T",
+    )  # fmt: skip
+    offsets = range(first, first + length)
+    assert ck.bits_of(offsets) == ck.bits_of(list(offsets))
 
 
 def test_a_checkpoint_counts_its_rewrites() -> None:

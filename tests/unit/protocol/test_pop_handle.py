@@ -73,7 +73,7 @@ def test_malformed_offset_infos_are_refused(text: str) -> None:
 
 def test_ack_bits_equal_those_of_java() -> None:
     assert pop_handle.encode_bits([0, 3, 9]) == "CQI="
-    assert pop_handle.decode_bits("CQI=") == [0, 3, 9]
+    assert list(pop_handle.decode_bits("CQI=")) == [0, 3, 9]
     assert pop_handle.encode_bits([]) == ""
     with pytest.raises(BadHeader, match="not a set of bits"):
         pop_handle.decode_bits("?")
@@ -81,7 +81,15 @@ def test_ack_bits_equal_those_of_java() -> None:
 
 @given(st.sets(st.integers(0, 200)))
 def test_ack_bits_are_decoded(numbers: set[int]) -> None:
-    assert pop_handle.decode_bits(pop_handle.encode_bits(numbers)) == sorted(numbers)
+    assert list(pop_handle.decode_bits(pop_handle.encode_bits(numbers))) == sorted(numbers)
+
+
+@given(st.integers(0, 100), st.integers(0, 100))
+def test_ack_bits_of_neighbours_are_decoded_as_a_range(first: int, count: int) -> None:
+    assert list(pop_handle.decode_bits(pop_handle.encode_bits(range(first, first + count)))) == [
+        *range(first, first + count)
+    ]
+    assert isinstance(pop_handle.decode_bits(pop_handle.encode_bits(range(first, first + count + 1))), range)
 
 
 def test_a_batch_ack_has_the_member_names_of_java() -> None:

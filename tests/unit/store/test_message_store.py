@@ -85,6 +85,22 @@ SIZE = 88 + 100 + 2 + 2 + len(record(0).properties)
 """Bytes of the first message in the log."""
 
 
+def test_a_read_of_one_queue_leaves_what_was_appended_to_others_pending(stores: Stores) -> None:
+    writes: list[int] = []
+    store = stores.open(on_written=lambda: writes.append(1))
+    fill(store, 2, queue_id=0)
+    for i in range(3):
+        store.append(record(i, queue_id=1))
+    assert store.queue_range("T", 0) == (0, 2)
+    assert store.get("T", 0, 0, 32).count == 2
+    assert store.queue_range("T", 2) == (0, 0)
+    assert len(writes) == 1
+    assert store.queue_range("T", 1) == (0, 3)
+    assert len(writes) == 2
+    assert store.get("T", 1, 0, 32).count == 3
+    assert len(writes) == 2
+
+
 def test_unknown_queues_have_nothing(stores: Stores) -> None:
     store = stores.open()
     fill(store, 1)

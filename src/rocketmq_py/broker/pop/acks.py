@@ -7,7 +7,7 @@ invisible time is refused, where Java would deliver it to its group once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.checks import PopChecks
@@ -87,8 +87,7 @@ class PopAcks:
     def _ack_one_pop(self, peer: Peer, one: BatchAck, broker_name: str) -> Appended | None:
         topic = real_topic(one.topic, one.consumer_group, one.retry)
         first, end = self._store.queue_range(topic, one.queue_id)
-        start = one.start_offset
-        offsets = [start + bit for bit in decode_bits(one.bits) if first <= start + bit <= end]
+        offsets = _between(one.start_offset, decode_bits(one.bits), first, end)
         if one.revive_queue_id == ORDER_REVIVE_QUEUE:
             for offset in offsets:
                 self._ack_in_order(peer, OrderKey(topic, one.consumer_group, one.queue_id), offset, one.pop_time)
@@ -163,6 +162,13 @@ class PopAcks:
         if self._ack_waiter is None or appended is None:
             return reply
         return self._ack_waiter.answer_regardless(reply, appended.physical_offset + appended.size)
+
+
+def _between(start: int, distances: Sequence[int], first: int, last: int) -> Sequence[int]:
+    """Return the offsets from ``first`` to ``last`` (inclusive) that have one of the distances from ``start``."""
+    if isinstance(distances, range):
+        return range(max(start + distances.start, first), min(start + distances.stop, last + 1))
+    return [start + distance for distance in distances if first <= start + distance <= last]
 
 
 def _key(header: AckMessage | ChangeInvisibleTime, info: ExtraInfo) -> CkKey:

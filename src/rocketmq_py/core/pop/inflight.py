@@ -50,7 +50,11 @@ class InflightPop(msgspec.Struct, eq=False):
 
     def at(self, bits: int) -> list[int]:
         """Return the queue offsets of the messages in a bit mask, in order."""
-        return [offset for bit, offset in enumerate(self.check_point.offsets) if bits >> bit & 1]
+        offsets = self.check_point.offsets
+        every = (1 << len(offsets)) - 1
+        if bits & every == every:
+            return offsets
+        return [offset for bit, offset in enumerate(offsets) if bits >> bit & 1]
 
 
 def retry_check_point(one: InflightPop, now_ms: int) -> CheckPoint:

@@ -112,7 +112,7 @@ def test_acks_of_one_pop_and_queue_are_batched():
     later = attach_receipts([message(8, 0)], "T", "b", answer(start_offset_info="0 0 8"), order=False)
     other_topic = [PoppedMessage(message(4, 0, topic="U"), one[0].receipt)]
     acks = batch_acks("g", [*one, *later, *other_topic])
-    assert [(ack.topic, ack.queue_id, ack.start_offset, decode_bits(ack.bits)) for ack in acks] == [
+    assert [(ack.topic, ack.queue_id, ack.start_offset, list(decode_bits(ack.bits))) for ack in acks] == [
         ("T", 0, 4, [0, 3]), ("T", 1, 9, [0]), ("T", 0, 8, [0]), ("U", 0, 4, [0]),
     ]  # fmt: skip
     assert (acks[0].consumer_group, acks[0].revive_queue_id, acks[0].pop_time, acks[0].invisible_time) == (
