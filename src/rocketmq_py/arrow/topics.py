@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import pyarrow as pa
 
+from rocketmq_py.arrow.column_names import DEFAULT_COLUMNS
 from rocketmq_py.arrow.decode import COLUMNS
-from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, Mode
+from rocketmq_py.arrow.decode.bad_records import Mode
 from rocketmq_py.arrow.options import values
 from rocketmq_py.arrow.options.offsets import Boundary, Position, Times
 from rocketmq_py.arrow.options.read import ReadOptions
@@ -32,8 +33,6 @@ from rocketmq_py.wire.signing import Credentials
 
 Place: TypeAlias = str | datetime | Mapping[MessageQueue, int] | None
 """Where a read starts or ends: ``earliest``, ``latest``, a time, a time span before now, or offsets."""
-
-_WHEN_ASKED_FOR = frozenset({"properties", CORRUPT_RECORD, CORRUPT_REASON})
 
 
 class ReadSettings(TypedDict, total=False):
@@ -67,7 +66,7 @@ def read(topic: str | Sequence[str] | re.Pattern[str], **settings: Unpack[ReadSe
     :param end: where to end, exclusive: ``"latest"`` (default), or as ``start``.
     :param tags: only messages with one of these tags, ``"a || b"``; brokers filter.
     :param sql: only messages whose properties match this SQL92 expression; brokers filter.
-    :param columns: the columns, as those of the Spark source; default: all but ``properties``.
+    :param columns: the columns, as those of the Spark source; default: those that a Spark read has by default.
     :param text: column ``body`` is a string instead of bytes.
     :param mode: ``"FAILFAST"`` (default) fails at a message that cannot be decoded, ``"PERMISSIVE"`` skips it, or makes
         it a row if ``columns`` names ``_corrupt_reason``.
@@ -129,7 +128,7 @@ def read_schema(settings: ReadSettings) -> pa.Schema:
     """
     names = settings.get("columns")
     if names is None:
-        names = [name for name in COLUMNS if name not in _WHEN_ASKED_FOR]
+        names = DEFAULT_COLUMNS
     for name in names:
         if name not in COLUMNS:
             raise ConfigError(f"unknown column {name!r}; known columns: {', '.join(COLUMNS)}")

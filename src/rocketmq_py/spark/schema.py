@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rocketmq_py.arrow.column_names import DEFAULT_COLUMNS
 from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.errors import ConfigError
@@ -37,13 +38,17 @@ READ_TYPES: dict[str, DataType] = {
     "reconsumeTimes": IntegerType(),
     "msgId": StringType(),
     "properties": MapType(StringType(), StringType()),
+    "flag": IntegerType(),
+    "transactionId": StringType(),
+    "bornHost": StringType(),
+    "storeHost": StringType(),
+    "commitLogOffset": LongType(),
+    "storeSize": IntegerType(),
     CORRUPT_RECORD: BinaryType(),
     CORRUPT_REASON: StringType(),
 }
-"""Spark type of each column a read can return, in the order of the default schema. ``body`` may also be a string."""
+"""Spark type of each column a read can return. ``body`` may also be a string."""
 
-_WHEN_ASKED_FOR = frozenset({"properties", CORRUPT_RECORD, CORRUPT_REASON})
-"""Columns that the default schema leaves out unless an option names them."""
 _OF_ANY_RECORD = frozenset({"topic", "brokerName", "queueId", "queueOffset"})
 """Columns that have a value even in the row of a message that cannot be decoded."""
 
@@ -55,11 +60,7 @@ def default_schema(options: ReadOptions) -> StructType:
 
     :raises ConfigError: option ``columns`` names an unknown column.
     """
-    names = options.columns or [
-        name
-        for name in READ_TYPES
-        if name not in _WHEN_ASKED_FOR or (name == "properties" and options.include_properties)
-    ]
+    names = options.columns or (*DEFAULT_COLUMNS, *(["properties"] if options.include_properties else []))
     for name in names:
         if name not in READ_TYPES:
             raise ConfigError(f"option columns has an {_unknown_column(name)}")
@@ -73,7 +74,7 @@ def check_read_schema(schema: StructType) -> StructType:
     :raises ConfigError: a column is unknown, has another type, or is declared as not nullable although it may be null.
     """
     corrupt = {CORRUPT_RECORD, CORRUPT_REASON}
-    nullable = {"tags", "keys", *corrupt}
+    nullable = {"tags", "keys", "transactionId", *corrupt}
     if corrupt.intersection(schema.fieldNames()):
         nullable = READ_TYPES.keys() - _OF_ANY_RECORD
     for field in schema.fields:

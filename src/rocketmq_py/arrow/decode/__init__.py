@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rocketmq_py.accelerator import installed
 from rocketmq_py.arrow.decode.arrays import texts
 from rocketmq_py.arrow.decode.checksums import check_crcs
 from rocketmq_py.arrow.decode.columns import COLUMNS as COLUMNS, BodyLimits, Budget, Records, TooLarge
-from rocketmq_py.arrow.decode.compiled import CompiledDecoder, required
+from rocketmq_py.arrow.decode.compiled import CompiledDecoder, chosen
 from rocketmq_py.arrow.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.arrow.decode.slices import as_kind, having
 from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
@@ -46,7 +45,7 @@ class Decoder:
     :param check_crc: compare each body with its stored checksum.
     :param choice: the decoder to use.
     :param limits: limits for decompressed bodies.
-    :raises ConfigError: the compiled decoder is required, and not installed.
+    :raises ConfigError: the compiled decoder is required, and is not installed or does not make one of the columns.
     """
 
     def __init__(
@@ -60,9 +59,7 @@ class Decoder:
         limits: BodyLimits = BodyLimits(),  # noqa: B008 - immutable
     ) -> None:
         self._limits = limits
-        native = (
-            None if choice is DecoderChoice.NUMPY else required() if choice is DecoderChoice.COMPILED else installed()
-        )
+        native = chosen(choice, schema.names)
         self._compiled = CompiledDecoder(native, schema, broker_name, tags, check_crc=check_crc) if native else None
         self._check_crc = check_crc
         self._tags = frozenset(tags)

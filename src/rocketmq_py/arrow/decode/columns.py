@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketmq_py.arrow.decode.arrays import fixed, numbers, repeated, texts
+from rocketmq_py.arrow.decode.arrays import constant, fixed, numbers, repeated, texts
 from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.decode.layout import Irregular, Layout
 from rocketmq_py.arrow.decode.properties import Pairs
 from rocketmq_py.arrow.decode.slices import gather
-from rocketmq_py.model import MessageExt
+from rocketmq_py.model import MessageExt, unpack_host
+from rocketmq_py.properties import Property
 from rocketmq_py.wire.compression import DEFAULT_LIMITS, MIB, DecompressionLimits, decompress
 from rocketmq_py.wire.ids import offset_msg_id
 from rocketmq_py.wire.record import COMPRESSED
@@ -162,6 +163,31 @@ def _msg_id(records: Records) -> Any:
     return pc.coalesce(keys, texts(ids, pa.string()))
 
 
+def _host(name: str) -> Callable[[Records], Any]:
+    """Return a function that gives ``ip:port`` of each record; few hosts differ, so each is formatted once."""
+
+    def hosts(records: Records) -> Any:
+        packed = np.ascontiguousarray(records.layout.head[name])
+        rows = packed.view(np.uint8).reshape(len(packed), -1)
+        distinct, index = np.unique(rows, axis=0, return_inverse=True)
+        names = texts([unpack_host(row.tobytes()).encode() for row in distinct], pa.string())
+        return names.take(fixed(index.reshape(-1).astype(np.int64), pa.int64()))
+
+    return hosts
+
+
+def _transaction_id(records: Records) -> Any:
+    """Return the unique key of messages of transactions, as Java's consumers do; null for others."""
+    is_prepared = pc.equal(records.pairs.column(Property.TRANSACTION_PREPARED), constant(b"true", pa.string()))
+    keys = records.pairs.column(Property.UNIQUE_KEY)  # a null condition counts as false in case_when
+    return pc.case_when(pc.make_struct(is_prepared), keys)
+
+
+def _message_transaction_id(message: MessageExt) -> str | None:
+    is_transactional = message.properties.get(Property.TRANSACTION_PREPARED) == "true"
+    return message.properties.get(Property.UNIQUE_KEY) if is_transactional else None
+
+
 COLUMNS: dict[str, Column] = {
     "topic": Column(pa.string(), _topic, lambda m: m.topic),
     "brokerName": Column(pa.string(), lambda r: repeated(r.broker_name, len(r)), lambda m: m.broker_name),
@@ -175,7 +201,14 @@ COLUMNS: dict[str, Column] = {
     "reconsumeTimes": Column(pa.int32(), _int("reconsumeTimes", np.int32, pa.int32()), lambda m: m.reconsume_times),
     "msgId": Column(pa.string(), _msg_id, lambda m: m.msg_id),
     "properties": Column(PROPERTIES, lambda r: r.pairs.maps(PROPERTIES), lambda m: list(m.properties.items())),
+    "flag": Column(pa.int32(), _int("flag", np.int32, pa.int32()), lambda m: m.flag),
+    "transactionId": Column(pa.string(), _transaction_id, _message_transaction_id),
+    "bornHost": Column(pa.string(), _host("bornHost"), lambda m: m.born_host),
+    "storeHost": Column(pa.string(), _host("storeHost"), lambda m: m.store_host),
+    "commitLogOffset": Column(pa.int64(), _int("physicalOffset", np.int64, pa.int64()), lambda m: m.commit_log_offset),
+    "storeSize": Column(pa.int32(), _int("size", np.int32, pa.int32()), lambda m: m.store_size),
     CORRUPT_RECORD: Column(pa.binary(), lambda r: pa.nulls(len(r), pa.binary()), lambda _: None),
     CORRUPT_REASON: Column(pa.string(), lambda r: pa.nulls(len(r), pa.string()), lambda _: None),
 }
-"""Every column by name, in the order of the default schema; the last two are null for messages that are decoded."""
+"""Every column by name. The default schema has the first ones in this order, up to ``msgId``; the last two are null for
+messages that are decoded."""

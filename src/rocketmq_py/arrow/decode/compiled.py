@@ -1,7 +1,7 @@
 """Decode with the optional compiled decoder of the distribution ``rocketmq-py-native``, to the same columns as NumPy.
 
-It supports plain records only. All others are decoded with NumPy, which also raises the errors for corrupt records. See
-:mod:`rocketmq_py.accelerator`.
+It supports plain records and most columns. All others are decoded with NumPy, which also raises the errors for corrupt
+records. See :mod:`rocketmq_py.accelerator`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,33 @@ from typing import Any
 import pyarrow as pa
 
 from rocketmq_py.accelerator import Accelerator, installed
+from rocketmq_py.arrow.column_names import NUMPY_COLUMNS
 from rocketmq_py.arrow.decode.arrays import repeated, texts
 from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.decode.columns import COLUMNS
 from rocketmq_py.arrow.decode.layout import Irregular
 from rocketmq_py.arrow.decode.slices import as_kind, having
-from rocketmq_py.arrow.fetched import FetchedChunk
+from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.errors import ConfigError
 
 
-def required() -> Accelerator:
-    """Return the accelerator, which contains the compiled decoder.
+def chosen(choice: DecoderChoice, columns: Collection[str]) -> Accelerator | None:
+    """Return the accelerator, which contains the compiled decoder; None if ``columns`` are decoded with NumPy.
 
-    :raises ConfigError: it is not installed.
+    :raises ConfigError: the compiled decoder is required, and is not installed or does not make one of the columns.
     """
+    by_numpy = NUMPY_COLUMNS.intersection(columns)
+    if choice is DecoderChoice.NUMPY or (choice is DecoderChoice.AUTO and by_numpy):
+        return None
+    if by_numpy:
+        raise ConfigError(
+            f"option decoder=compiled cannot make the columns {', '.join(sorted(by_numpy))}: leave the option away, and"
+            " they are decoded with NumPy"
+        )
+    return _required() if choice is DecoderChoice.COMPILED else installed()
+
+
+def _required() -> Accelerator:
     found = installed()
     if found is None:
         raise ConfigError(

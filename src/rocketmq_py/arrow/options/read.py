@@ -39,6 +39,9 @@ class ReadOptions(ClusterOptions):
     :ivar fail_on_data_loss: fail if messages of the read were deleted (default true); false: log a warning, skip them.
     :ivar max_offsets_per_trigger: upper limit for the messages of one micro-batch; queues get shares in proportion to
         their lag. Default: no limit. PySpark 4.2 or later.
+    :ivar max_bytes_per_trigger: upper limit for the stored bytes of one micro-batch, as an option also with a unit
+        (``64m``). It is kept approximately: each micro-batch pulls a few messages of each topic to estimate their size.
+        Default: no limit. PySpark 4.2 or later.
     :ivar min_offsets_per_trigger: start a micro-batch only when this many messages are waiting, or
         ``max_trigger_delay`` seconds (as an option with a unit, default ``15m``) after the previous micro-batch.
         Default: start at once. PySpark 4.2 or later.
@@ -81,6 +84,7 @@ class ReadOptions(ClusterOptions):
     group: str | None = None
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay: float = 900.0
     min_partitions: int | None = None
@@ -116,6 +120,7 @@ READ: dict[str, Parse] = SHARED | {
     "groupId": check_group,
     "failOnDataLoss": values.boolean,
     "maxOffsetsPerTrigger": values.positive,
+    "maxBytesPerTrigger": values.byte_size,
     "minOffsetsPerTrigger": values.positive,
     "maxTriggerDelay": values.duration,
     "minPartitions": values.positive,
@@ -137,8 +142,8 @@ READ: dict[str, Parse] = SHARED | {
     "maxDecompressedBatch": values.positive,
 }
 STREAM_ONLY = (
-    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "offsetLookupIntervalMs"),
-    "pollNameServerIntervalMs",
+    *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
+    *("offsetLookupIntervalMs", "pollNameServerIntervalMs"),
 )
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "pushFilters")
 

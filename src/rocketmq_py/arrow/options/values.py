@@ -181,6 +181,17 @@ def duration(text: str) -> float:
     return int(found[1]) * _UNITS[found[2]]
 
 
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def byte_size(text: str) -> int:
+    """Parse a number of bytes above 0, alone or with a unit as in ``64m``; units are powers of 1024, as in Spark."""
+    found = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)b?\s*", text.lower())
+    if not found or not int(found[1]):
+        raise ConfigError("a number of bytes above 0 is expected, as 1048576, 512k, 64m or 1g")
+    return int(found[1]) * _SIZES[found[2]]
+
+
 def tags(text: str) -> tuple[str, ...]:
     """Parse a tag expression ``a || b`` into tags; empty for ``*``, which matches all messages."""
     try:

@@ -186,6 +186,16 @@ def admit(start: Offsets, latest: Offsets, limit: int) -> Offsets:
     return {queue: start.get(queue, 0) + share.get(queue, 0) if lag[queue] else latest[queue] for queue in latest}
 
 
+def admit_bytes(start: Offsets, latest: Offsets, limit: int, sizes: Mapping[str, float]) -> Offsets:
+    """Return the end offsets of a micro-batch of about ``limit`` bytes, and of one message at least.
+
+    :param sizes: average bytes of a message, by topic.
+    """
+    lag = {queue: max(latest[queue] - start.get(queue, 0), 0) for queue in latest}
+    size = sum(count * sizes[queue.topic] for queue, count in lag.items())
+    return dict(latest) if size <= limit else admit(start, latest, max(int(sum(lag.values()) * limit / size), 1))
+
+
 def split(ranges: Iterable[QueueRange], at_least: int | None, at_most: int | None) -> list[QueueRange]:
     """Split ranges into smaller ones, in the same order.
 

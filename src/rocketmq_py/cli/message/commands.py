@@ -1,4 +1,4 @@
-"""``rocketmq message``: send, recall, look up and trace messages."""
+"""``rocketmq message``: send, recall, look up, trace and export messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_topic, with_admin
 from rocketmq_py.cli.connect.listing import listing
+from rocketmq_py.cli.message.export import export
 from rocketmq_py.cli.message.lookup import find
 from rocketmq_py.cli.message.rows import COLUMNS, body_option, in_full, in_short, message_row
 from rocketmq_py.cli.message.send import connect, send
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
 @click.group(name="message")
 def command() -> None:
-    """Messages: send, recall, get, query, trace."""
+    """Messages: send, recall, get, query, trace, export."""
 
 
 command.add_command(send)
 command.add_command(trace)
+command.add_command(export)
 
 
 @command.command("recall")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.ranges import QueueRange
 
 LEAST = 5_000
@@ -85,6 +86,16 @@ def probes(ranges: Sequence[QueueRange], known: Mapping[str, float]) -> list[Que
     if len(ranges) < 2:
         return []
     return [largest[topic] for topic in wanted[:MOST_PROBES]]
+
+
+def next_messages(start: Offsets, end: Offsets) -> list[QueueRange]:
+    """Return for each topic the first message behind ``start`` of the queue with the most messages up to ``end``."""
+    most: dict[str, tuple[int, QueueRange]] = {}
+    for queue, stop in end.items():
+        first = start.get(queue, 0)
+        if stop - first > most.get(queue.topic, (0,))[0]:
+            most[queue.topic] = stop - first, QueueRange(queue, first, first + 1)
+    return [one for _, one in most.values()]
 
 
 def estimated(topics: Iterable[str], known: Mapping[str, float]) -> dict[str, float]:

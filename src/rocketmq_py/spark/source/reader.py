@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import report_losses
 from rocketmq_py.arrow.remoting.cluster import Cluster
@@ -23,7 +24,7 @@ from rocketmq_py.arrow.source.plan import SourcePlan, split
 from rocketmq_py.arrow.source.planning import cluster_of, plan_read
 from rocketmq_py.arrow.source.pruning import Pruning, prune
 from rocketmq_py.spark.runtime.workers import keep_imports
-from rocketmq_py.spark.source.packing import estimated, pack, probes
+from rocketmq_py.spark.source.packing import estimated, next_messages, pack, probes
 from rocketmq_py.spark.source.partitions import members, partition
 
 
@@ -60,6 +61,15 @@ class QueueRanges:
         sizes = estimated({one.queue.topic for one in ranges}, self.row_bytes)
         tasks = pack(ranges, sizes, options.min_partitions, options.max_records_per_partition)
         return [partition(together, queues) for together in tasks]
+
+    def message_bytes(self, start: Offsets, end: Offsets, queues: QueueRoutes, cluster: Cluster) -> Mapping[str, float]:
+        """Return the average bytes of the next messages of each topic with messages between two offsets.
+
+        Topics whose messages cannot be pulled now have the average of their earlier messages, or of the other topics.
+        """
+        group = self.options.group or READ_GROUP
+        self.row_bytes.update(message_sizes(cluster, next_messages(start, end), queues, group))
+        return estimated({queue.topic for queue in end}, self.row_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the Arrow record batches of a partition; see :func:`~rocketmq_py.arrow.source.reading.read_ranges`."""

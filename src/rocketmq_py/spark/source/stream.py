@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py.arrow.options.offsets import START, Boundary, Offsets, from_document, start_of_document, to_document
 from rocketmq_py.arrow.options.read import ReadOptions
-from rocketmq_py.arrow.source.plan import admit, backlog, carry, repeated_first_plan, stream_plan
+from rocketmq_py.arrow.source.plan import admit, admit_bytes, backlog, carry, repeated_first_plan, stream_plan
 from rocketmq_py.arrow.source.planning import STARTING
 from rocketmq_py.arrow.source.positions import locate
 from rocketmq_py.errors import ConfigError
@@ -27,7 +27,13 @@ from rocketmq_py.spark.source.queue_ends import StreamEnds
 from rocketmq_py.spark.source.reader import QueueRanges
 
 try:  # PySpark 4.2 and later
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
 except ImportError:
     SUPPORTS_ADMISSION = False
 else:
@@ -176,6 +182,7 @@ class LegacyStreamReader(StreamReaderBase):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         for given, name in (
             (options.max_offsets_per_trigger, "maxOffsetsPerTrigger"),
+            (options.max_bytes_per_trigger, "maxBytesPerTrigger"),
             (options.min_offsets_per_trigger, "minOffsetsPerTrigger"),
         ):
             if given is not None:
@@ -227,8 +234,10 @@ if SUPPORTS_ADMISSION:
             self._target = self._ends.latest_of_all()
 
         def getDefaultReadLimit(self) -> ReadLimit:
-            limit = self._options.max_offsets_per_trigger
-            return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+            rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
+            if rows is not None:
+                return ReadMaxRows(rows)  # Spark takes one limit; latestOffset applies the other one, too
+            return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             """Return the document with the end offsets of the next micro-batch; ``start`` if no micro-batch is due.
@@ -245,9 +254,19 @@ if SUPPORTS_ADMISSION:
             if self._target is None and self._wait(backlog(begin, latest)):
                 return start
             self._batch_at = time.monotonic()
+            return self._end_document(first, self._limited(begin, latest, limit))
+
+        def _limited(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
+            """Return the end offsets of a micro-batch within ``limit`` and the options."""
             if isinstance(limit, ReadMaxRows):
                 latest = admit(begin, latest, limit.max_rows)
-            return self._end_document(first, latest)
+            size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.max_bytes_per_trigger
+            if size is None or isinstance(limit, ReadAllAvailable):
+                return latest
+            ends = self._ends
+            return admit_bytes(
+                begin, latest, size, self._ranges.message_bytes(begin, latest, ends.queues(), ends.cluster)
+            )
 
         def _wait(self, there: int) -> bool:
             """Return True if the next micro-batch must wait for more messages (option ``minOffsetsPerTrigger``).

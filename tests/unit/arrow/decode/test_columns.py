@@ -65,6 +65,14 @@ def expected(records: list[bytes]) -> list[dict[str, Any]]:
             "reconsumeTimes": m.reconsume_times,
             "msgId": m.msg_id,
             "properties": list(m.properties.items()),
+            "flag": m.flag,
+            "transactionId": m.msg_id
+            if m.properties.get("TRAN_MSG") == "true" and "UNIQ_KEY" in m.properties
+            else None,
+            "bornHost": m.born_host,
+            "storeHost": m.store_host,
+            "commitLogOffset": m.commit_log_offset,
+            "storeSize": m.store_size,
             "_corrupt_record": None,
             "_corrupt_reason": None,
         }
@@ -90,8 +98,8 @@ def is_fast(records: list[bytes]) -> bool:
     return True
 
 
-names = st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "a", "WAIT", "häh", "ABCD"])
-values = st.text(st.characters(min_codepoint=3, exclude_categories=["Cs"]), min_size=1, max_size=9)
+names = st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "a", "WAIT", "häh", "ABCD", "TRAN_MSG"])
+values = st.just("true") | st.text(st.characters(min_codepoint=3, exclude_categories=["Cs"]), min_size=1, max_size=9)
 entries = st.lists(st.tuples(names, values), max_size=6, unique_by=lambda entry: entry[0])
 regular = entries.map(lambda pairs: "".join(f"{k}\x01{v}\x02" for k, v in pairs).encode())
 odd = st.one_of(

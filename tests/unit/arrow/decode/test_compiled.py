@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.accelerator import installed
-from rocketmq_py.arrow.decode import COLUMNS, Decoder, compiled
+from rocketmq_py.arrow.column_names import NUMPY_COLUMNS
+from rocketmq_py.arrow.decode import Decoder, compiled
 from rocketmq_py.arrow.decode.compiled import CompiledDecoder
 from rocketmq_py.arrow.decode.layout import Irregular
 from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
@@ -21,9 +22,9 @@ from tests.unit.arrow.decode.test_columns import (
     BORN_V6,
     COMPRESSED,
     INNER,
-    SCHEMA,
+    SCHEMA as WHOLE_SCHEMA,
     STORE_V6,
-    expected,
+    expected as whole_rows,
     odd,
     record,
     regular,
@@ -35,6 +36,13 @@ pytestmark = needs_accelerator
 
 V6_FLAGS = [0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]
 TOPICS = ["orders", "t" * 127, "t" * 200]
+
+
+SCHEMA = pa.schema([field for field in WHOLE_SCHEMA if field.name not in NUMPY_COLUMNS])
+
+
+def expected(records: list[bytes]) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in SCHEMA.names} for row in whole_rows(records)]
 
 
 def schema_of(names: list[str]) -> Any:
@@ -59,7 +67,7 @@ def test_compiled_and_plain_decoder_agree(records: list[bytes]) -> None:
     assert rows(decode(records)) == expected(records)
 
 
-@given(runs(regular, [0], ["orders"]), st.lists(st.sampled_from(list(COLUMNS)), min_size=1, unique=True))
+@given(runs(regular, [0], ["orders"]), st.lists(st.sampled_from(SCHEMA.names), min_size=1, unique=True))
 def test_any_columns_in_any_order(records: list[bytes], wanted: list[str]) -> None:
     some = rows(decode(records, wanted))
     assert some == [{name: row[name] for name in wanted} for row in expected(records)]
@@ -207,6 +215,9 @@ def test_the_decoder_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert used == [True, False, True]
     assert Decoder(SCHEMA, "b", check_crc=True)._compiled is not None
+    assert Decoder(WHOLE_SCHEMA, "b")._compiled is None
+    with pytest.raises(ConfigError, match="cannot make the columns bornHost, commitLogOffset, flag, storeHost,"):
+        Decoder(WHOLE_SCHEMA, "b", choice=DecoderChoice.COMPILED)
     monkeypatch.setattr(compiled, "installed", lambda: None)
     with pytest.raises(ConfigError, match="needs rocketmq-py-native"):
         Decoder(SCHEMA, "b", choice=DecoderChoice.COMPILED)

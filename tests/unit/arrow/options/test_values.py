@@ -34,6 +34,7 @@ def parsed(parse: Callable[[str], Any], *texts: str) -> list[Any]:
 
 
 def test_values_at_the_edges() -> None:
+    assert parsed(values.byte_size, "1", " 2 kb", "64m", "1G", "3t") == [1, 2048, 64 << 20, 1 << 30, 3 << 40]
     assert parsed(values.duration, "500ms", "30s", "15m", "2min", "2h", "1d", " 1 H ", "1.5s", "s", "-1s", "1w") == [
         0.5, 30.0, 900.0, 120.0, 7200.0, 86400.0, 3600.0, None, None, None, None,
     ]  # fmt: skip

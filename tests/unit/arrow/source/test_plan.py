@@ -12,6 +12,7 @@ from rocketmq_py.arrow.options.offsets import Boundary, Bounds, Offsets, from_do
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange
 from rocketmq_py.arrow.source.plan import (
     admit,
+    admit_bytes,
     backlog,
     batch_plan,
     beyond_the_end,
@@ -110,6 +111,16 @@ def test_admission_never_passes_the_limit_or_the_end_and_always_advances(
 
 def test_admission_divides_the_limit_by_lag() -> None:
     assert admit({A: 0, B: 0}, {A: 900, B: 100}, 100) == {A: 90, B: 10}
+
+
+def test_admission_by_bytes_counts_the_messages_of_each_topic_as_large_as_they_are() -> None:
+    sizes = {"t": 100.0, "u": 900.0}
+    latest = {A: 100, MessageQueue("u", "broker-a", 0): 100}
+    assert admit_bytes({}, latest, 50_000, sizes) == dict.fromkeys(latest, 50)
+    assert admit_bytes({}, latest, 100_000, sizes) == latest
+    assert sum(admit_bytes({}, latest, 99_999, sizes).values()) == 199
+    assert sum(admit_bytes({}, latest, 1, sizes).values()) == 1
+    assert admit_bytes({A: 200}, {A: 100}, 1, sizes) == {A: 100}, "a moved end is not a backlog"
 
 
 def test_a_data_loss_error_has_a_hint_and_can_be_pickled() -> None:

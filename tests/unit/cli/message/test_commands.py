@@ -22,7 +22,7 @@ def stored(admin):
 
 
 def test_every_command_is_there():
-    assert sorted(commands.command.commands) == ["get", "query", "recall", "send", "trace"]
+    assert sorted(commands.command.commands) == ["export", "get", "query", "recall", "send", "trace"]
 
 
 def test_get_shows_a_message(stored, run):

@@ -121,6 +121,8 @@ def test_options_of_spark_itself_are_accepted() -> None:
         ("failOnDataLoss", "yes", "true or false"),
         ("maxOffsetsPerTrigger", "0", "above 0"),
         ("maxOffsetsPerTrigger", "many", "whole number"),
+        ("maxBytesPerTrigger", "0m", "bytes above 0"),
+        ("maxBytesPerTrigger", "64x", "bytes above 0"),
         ("numRetries", "-1", "0 or above"),
         ("topic", "a b", "illegal characters"),
     ],

@@ -178,7 +178,7 @@ def test_routes_are_refreshed_when_a_broker_does_not_answer() -> None:
 
 
 if SUPPORTS_ADMISSION:
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
     from rocketmq_py.spark.source.stream import StreamReader
 
@@ -188,6 +188,49 @@ if SUPPORTS_ADMISSION:
             assert reader.getDefaultReadLimit() == ReadMaxRows(10)
             assert reader.latestOffset(offsets(0, 100), ReadMaxRows(10)) == offsets(10, 100)
             assert reader.latestOffset(offsets(0, 0), ReadAllAvailable()) == offsets(100, 100)
+            reader.stop()
+
+    class Sized(Broker):
+        """Messages of 1,000 bytes up to offset 50, of 200 from there on."""
+
+        def __call__(self, request: Command) -> Command | None:
+            if request.code != RequestCode.PULL_MESSAGE:
+                return super().__call__(request)
+            start = int(request.ext["queueOffset"])
+            size = 1_000 if start < 50 else 200
+            at = {"suggestWhichBrokerId": 0, "nextBeginOffset": start + 4, "minOffset": 0, "maxOffset": 100}
+            return answer(body=bytes(4 * size), remark="FOUND", **at)
+
+    def test_a_limit_of_bytes_bounds_a_micro_batch() -> None:
+        with scripted(Sized()) as peer:
+            reader = StreamReader(options(peer, max_bytes_per_trigger=20_000), None)
+            limit = reader.getDefaultReadLimit()
+            assert limit == ReadMaxBytes(20_000)
+            assert reader.latestOffset(offsets(0), limit) == offsets(20), "of 100 messages of 1,000 bytes"
+            assert reader.latestOffset(offsets(50), limit) == offsets(100), "50 messages of 200 bytes fit"
+            assert reader.latestOffset(offsets(0), ReadMaxBytes(1)) == offsets(1), "one message at least"
+            assert reader.latestOffset(offsets(0), ReadAllAvailable()) == offsets(100)
+            reader.stop()
+
+    def test_limits_of_rows_and_bytes_both_hold() -> None:
+        with scripted(Sized()) as peer:
+            reader = StreamReader(options(peer, max_offsets_per_trigger=30, max_bytes_per_trigger=20_000), None)
+            assert reader.getDefaultReadLimit() == ReadMaxRows(30)
+            assert reader.latestOffset(offsets(0), ReadMaxRows(30)) == offsets(20)
+            assert reader.latestOffset(offsets(50), ReadMaxRows(30)) == offsets(80)
+            reader.stop()
+
+    def test_messages_that_cannot_be_pulled_count_as_before() -> None:
+        broker = Sized()
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, max_bytes_per_trigger=20_000), None)
+            assert reader.latestOffset(offsets(0), ReadMaxBytes(20_000)) == offsets(20)
+            peer.script = lambda request: (
+                answer(ResponseCode.PULL_RETRY_IMMEDIATELY)
+                if request.code == RequestCode.PULL_MESSAGE
+                else broker(request)
+            )
+            assert reader.latestOffset(offsets(50), ReadMaxBytes(20_000)) == offsets(70)
             reader.stop()
 
     def test_a_limit_counts_from_the_start_of_a_new_queue() -> None:
