@@ -169,10 +169,11 @@ class MessageStore:
         fs, config, layout = self._fs, self.config, self.layout
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
-        files = self.workers.executor("rocketmq-queue-files")
+        files = self._files_thread = self.workers.executor("rocketmq-queue-files")
         self._queues = QueueTable(fs, layout, config, self._is_batched, self._commit_log.stored_at, files)
         self._index = MessageIndex(fs, layout, config, self._clock, self._accelerator)
         self._ends = QueueEndsFile(fs, layout.queue_ends)
+        self._queues.before_removal = self._ends.write_deletions
         recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint, self._ends)
         try:
             end = recovery.run(clean=clean, torn_anywhere=torn_anywhere, is_slave=self._is_slave)
@@ -744,12 +745,21 @@ class MessageStore:
         The store may be used between the steps, and the topic be created again. Steps not taken are made up for by
         :meth:`close`.
         """
+        yield from self._remove_queues(topic)
+
+    async def begin_removal(self, topic: str) -> Generator[None, None, None]:
+        """Remove the queues of a topic at once, and return the steps that remove their files, as of a removal.
+
+        The file ``queueends`` is written in a thread before.
+        """
+        steps = self._remove_queues(topic)
+        await asyncio.get_running_loop().run_in_executor(self._files_thread, self._ends.write_deletions)
+        return steps
+
+    def _remove_queues(self, topic: str) -> Generator[None, None, None]:
         self._commit_pending()
-        try:
-            self._ends.delete(topic)
-        except OSError as e:
-            _log.error("the ends of the queues still have topic %r, which a crash can bring back: %s", topic, e)
-        yield from self._queues.remove_topic(topic)
+        self._ends.delete(topic)
+        return self._queues.remove_topic(topic)
 
     def keep_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Let queues continue behind messages that are lost, so that no queue offset is assigned twice.

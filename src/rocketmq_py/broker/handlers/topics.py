@@ -95,7 +95,7 @@ class TopicHandlers:
             self._topics.delete(name)
             self._offsets.remove_topic(name)
             self._stats.remove_topic(name)
-            await in_slices(self._store.topic_removal(name))
+            await in_slices(await self._store.begin_removal(name))
         await self._registration.flush()
         return Reply()
 
