@@ -78,7 +78,7 @@ class Site:
             raise failure
 
     def _admit(self, peer: Peer, request: Command, required: Any) -> Reply | None:
-        self.calls.append(("access.admit", request.code, required))
+        self.calls.append(("access.admit", request.code, required.func))
         return None
 
     def _services(self, *args: Any, **options: Any) -> Any:
@@ -98,7 +98,7 @@ class Site:
             clients=SimpleNamespace(expire="clients.expire"), offsets=SimpleNamespace(persist="offsets.persist"),
             delay=SimpleNamespace(persist="delay.persist"), filters=SimpleNamespace(persist="filters.persist"),
             keep_hold="keep_hold", disconnected="disconnected", full_lanes="full_lanes",
-            record_permissions=SimpleNamespace(required="required"), router=lambda handlers: ("router", handlers),
+            record_permissions=SimpleNamespace(required="required", store=SimpleNamespace(new_residency=lambda: None)), router=lambda handlers: ("router", handlers),
             **{name: name for name in ticks},
         )  # fmt: skip
 
