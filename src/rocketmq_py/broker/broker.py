@@ -21,14 +21,13 @@ from rocketmq_py.broker.record_permissions import authorization
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.rpc_client import RpcClient
-from rocketmq_py.server import Peer, Reply, Server
+from rocketmq_py.server import Server
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import FileSystem, StoreConfig, Workers
-from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 

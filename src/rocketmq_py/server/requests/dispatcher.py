@@ -45,7 +45,7 @@ AuthorizeLater = Callable[[], Awaitable[Reply | None]]
 """Waits for the disk, then returns the reply that refuses a request, or None to admit it."""
 
 Authorize = Callable[[Peer, Command], Reply | AuthorizeLater | None]
-"""Returns the reply that refuses a request, None to admit it, or a function to call if that depends on bytes on disk."""
+"""Returns the reply that refuses a request, None to admit it, or what finds out if that depends on bytes on disk."""
 
 SLICE_SECONDS = 0.02
 """Time limit for the handlers of one read. The remaining frames are handled in the next turn of the event loop, so that
