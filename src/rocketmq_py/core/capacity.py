@@ -21,7 +21,7 @@ DISK_SHARE = 0.75
 """The share of a disk that is used before old files are removed early (``diskMaxUsedSpaceRatio``)."""
 EMPTY_MIB = 20.0
 TOPIC_KIB = 6.0
-GROUP_KIB = 1.5
+GROUP_KIB = 3.5
 CONNECTION_KIB = 2.5
 HELD_PULL_KIB = 6.0
 """Memory of a broker: without anything; for each topic, group, connection and held pull."""
