@@ -15,21 +15,19 @@ from functools import partial
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.lane_limits import lane_limits
 from rocketmq_py.broker.handlers.access import AccessHandlers
-from rocketmq_py.broker.handlers.body_limits import body_fault
 from rocketmq_py.broker.metadata.access_store import open_access
 from rocketmq_py.broker.metrics.monitor import Monitor
+from rocketmq_py.broker.record_permissions import authorization
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import ClosedError, ConfigError
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.rpc_client import RpcClient
-from rocketmq_py.server import Peer, Reply, Server
+from rocketmq_py.server import Server
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
-from rocketmq_py.server.requests.dispatcher import Authorize
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import FileSystem, StoreConfig, Workers
-from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
 
@@ -155,7 +153,7 @@ class Broker:
             after_read=services.store.commit_pending,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
-            tls=self._tls, authorize=self._authorize(access, services), slow_turns=slow_turns,
+            tls=self._tls, authorize=authorization(access, services.record_permissions), slow_turns=slow_turns,
             authorize_run=access.admit_run if access.enabled else None,
         )  # fmt: skip
         self._limit(server)
@@ -184,19 +182,6 @@ class Broker:
         if config.ignored:
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", config.ignored_text())
         _log.info("broker %s (%s) serves at %s", config.broker_name, config.broker_cluster_name, self.address)
-
-    def _authorize(self, access: AuthDispatcher, services: Services) -> Authorize | None:
-        """Return the function that authorizes each request; None if access control is off."""
-        if not access.enabled:
-            return None
-
-        def authorize(peer: Peer, request: Command) -> Reply | None:
-            fault = body_fault(request.code, request.body)  # permissions may depend on the body, which is decoded then
-            if fault is not None:
-                return Reply(ResponseCode.INVALID_PARAMETER, fault)
-            return access.admit(peer, request, services.record_permissions.required)
-
-        return authorize
 
     def _limit(self, server: Server) -> None:
         """Apply the current settings for limits of requests to the server."""

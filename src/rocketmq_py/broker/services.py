@@ -300,6 +300,7 @@ class Services:
             AssignmentHandlers(
                 QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,
+                self.slices,
             ),
             StaticOffsetHandlers(
                 config, store, self.topics, self.groups, self.offsets, self.slices, self.mappings, self.forwarder

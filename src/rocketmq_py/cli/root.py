@@ -31,6 +31,7 @@ VERBS = {
     "group": "group.commands",
     "message": "message.commands",
     "namesrv": "server.namesrv",
+    "plan": "plan",
     "serve": "server.serve",
     "spark": "spark",
     "store": "store",

@@ -169,10 +169,11 @@ class MessageStore:
         fs, config, layout = self._fs, self.config, self.layout
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
-        files = self.workers.executor("rocketmq-queue-files")
-        self._queues = QueueTable(fs, layout, config, self._is_batched, self._commit_log.stored_at, files)
+        self._files_thread = self.workers.executor("rocketmq-queue-files")
+        self._queues = QueueTable(fs, layout, config, self._is_batched, log.stored_at, self._files_thread)
         self._index = MessageIndex(fs, layout, config, self._clock, self._accelerator)
         self._ends = QueueEndsFile(fs, layout.queue_ends)
+        self._queues.before_removal = self._ends.write_deletions
         recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint, self._ends)
         try:
             end = recovery.run(clean=clean, torn_anywhere=torn_anywhere, is_slave=self._is_slave)
@@ -200,8 +201,7 @@ class MessageStore:
             self._replica = Replica(log, self._writer, dispatch, self.commit_pending)
             self._allow()
         self._is_open = True
-        failure = unwritten or recovery.failure
-        if failure is not None:
+        if failure := unwritten or recovery.failure:
             self._refuse(failure)
         _log.info("store %s is open, the commit log has %d to %d", layout.root, self._commit_log.min_offset, end)
 
@@ -707,8 +707,7 @@ class MessageStore:
 
         :raises OSError: the disk is still full or fails.
         """
-        failure = None if self._is_marked else self._mark_open()
-        if failure is not None:
+        if not self._is_marked and (failure := self._mark_open()) is not None:
             raise failure
         self._queues.spill()
 
@@ -744,15 +743,20 @@ class MessageStore:
     def topic_removal(self, topic: str) -> Generator[None, None, None]:
         """As :meth:`delete_topic`, in steps; the first one removes the queues, the others their files.
 
-        The store may be used between the steps, and the topic be created again. Steps not taken are made up for by
-        :meth:`close`.
+        The store may be used in between, and the topic created again. :meth:`close` takes the steps that are left.
         """
+        yield from self._remove_queues(topic)
+
+    async def begin_removal(self, topic: str) -> Generator[None, None, None]:
+        """Remove the queues of a topic, write ``queueends`` in a thread, and return steps that remove the files."""
+        steps = self._remove_queues(topic)
+        await asyncio.get_running_loop().run_in_executor(self._files_thread, self._ends.write_deletions)
+        return steps
+
+    def _remove_queues(self, topic: str) -> Generator[None, None, None]:
         self._commit_pending()
-        try:
-            self._ends.delete(topic)
-        except OSError as e:
-            _log.error("the ends of the queues still have topic %r, which a crash can bring back: %s", topic, e)
-        yield from self._queues.remove_topic(topic)
+        self._ends.delete(topic)
+        return self._queues.remove_topic(topic)
 
     def keep_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Let queues continue behind messages that are lost, so that no queue offset is assigned twice.

@@ -52,6 +52,10 @@ class AsyncPart(Part):
         return note_later
 
 
+def _required(_request: Command, *, residency: object) -> None:
+    del residency
+
+
 class Site:
     """A broker whose parts note what happens to them."""
 
@@ -78,7 +82,7 @@ class Site:
             raise failure
 
     def _admit(self, peer: Peer, request: Command, required: Any) -> Reply | None:
-        self.calls.append(("access.admit", request.code, required))
+        self.calls.append(("access.admit", request.code, required.func))
         return None
 
     def _services(self, *args: Any, **options: Any) -> Any:
@@ -98,7 +102,8 @@ class Site:
             clients=SimpleNamespace(expire="clients.expire"), offsets=SimpleNamespace(persist="offsets.persist"),
             delay=SimpleNamespace(persist="delay.persist"), filters=SimpleNamespace(persist="filters.persist"),
             keep_hold="keep_hold", disconnected="disconnected", full_lanes="full_lanes",
-            record_permissions=SimpleNamespace(required="required"), router=lambda handlers: ("router", handlers),
+            record_permissions=SimpleNamespace(required=_required, store=SimpleNamespace(new_residency=lambda: None)),
+            router=lambda handlers: ("router", handlers),
             **{name: name for name in ticks},
         )  # fmt: skip
 
@@ -268,7 +273,7 @@ def test_requests_are_checked_if_access_control_is_on(site: Site) -> None:
     site.calls.clear()
     authorize = site.server_options["authorize"]
     assert authorize(Peer(), Command(10)) is None
-    assert site.calls == [("access.admit", 10, "required")]
+    assert site.calls == [("access.admit", 10, _required)]
     refused = authorize(Peer(), Command(34, body=bytes(100 << 20)))
     assert refused.code == 29
     assert len(site.calls) == 1, "a body that is too large is not decoded for its permissions"

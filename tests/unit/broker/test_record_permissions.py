@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.record_permissions import MOST_ENDS
+from rocketmq_py.broker.record_permissions import MOST_ENDS, authorization
 from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.broker.transaction.transactions import copy_of
 from rocketmq_py.properties import decode_properties
@@ -28,7 +27,9 @@ from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from rocketmq_py.wire.ids import offset_msg_id, parse_offset_msg_id
 from rocketmq_py.wire.signing import Credentials
+from tests.unit.broker.cold import cold_broker, thread
 from tests.unit.broker.harness import Client, InProcess, broker
+from tests.unit.broker.network import until
 from tests.unit.broker.requests import send
 
 ROOT = Credentials("root", "root-secret")
@@ -54,12 +55,17 @@ def access() -> AuthDispatcher:
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[InProcess]:
     with broker(tmp_path / "store", transaction_time_out=0) as running:
-        services = running.services
-        authorize = partial(access().admit, record_permissions=services.record_permissions.required)
-        running.dispatcher = Dispatcher(
-            services.router(), after_read=services.store.commit_pending, on_hold=services.keep_hold, authorize=authorize
-        )
+        guard(running)
         yield running
+
+
+def guard(running: InProcess) -> None:
+    """Let a broker authorize its requests."""
+    services = running.services
+    authorize = authorization(access(), services.record_permissions)
+    running.dispatcher = Dispatcher(
+        services.router(), after_read=services.store.commit_pending, on_hold=services.keep_hold, authorize=authorize
+    )
 
 
 @pytest.fixture
@@ -209,3 +215,29 @@ def test_a_search_by_key_finds_no_messages_of_another_topic_with_the_same_hash(c
     assert found.code == 0
     assert b"mine" in found.body
     assert b"secret" not in found.body
+
+
+@pytest.mark.parametrize(("topic", "code"), [("own", 0), ("other", ResponseCode.NO_PERMISSION)])
+async def test_records_on_disk_are_read_in_a_thread(tmp_path: Path, topic: str, code: int) -> None:
+    places: list[int] = []
+
+    def fill(running: InProcess) -> None:
+        guard(running)
+        places.append(store(running.connect(), topic)[1])
+
+    with cold_broker(tmp_path / "store", fill, by_hand=["read-tables"]) as (running, fs):
+        guard(running)
+        client, reader = running.connect(), thread(running, "read-tables")
+        header = ViewMessage(offset=places[0], topic="own")
+        assert ask(client, Code.VIEW_MESSAGE_BY_ID, header).code == -1, "it waits for the disk"
+        assert fs.cold_reads == []
+
+        def is_answered() -> bool:
+            if reader.work:
+                reader.finish()
+            running.run_callbacks()
+            return bool(client.heard)
+
+        await until(is_answered)
+        assert client.heard.pop().code == code
+        assert fs.cold_reads == []

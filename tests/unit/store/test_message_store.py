@@ -238,7 +238,7 @@ def test_a_deleted_topic_is_gone_even_if_that_cannot_be_noted(stores: Stores, ca
     stores.fs.fails = lambda operation, path: path.name == "queueends"
     store.delete_topic("T")
     assert store.queues() == [("U", 0)]
-    assert "the ends of the queues still have topic 'T', which a crash can bring back: " in caplog.text
+    assert "the ends of the queues still have topics T, which a crash can bring back: " in caplog.text
 
 
 def test_queues_go_on_behind_lost_messages(stores: Stores) -> None:

@@ -9,7 +9,9 @@ from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.handlers.body_limits import checked
+from rocketmq_py.broker.handlers.long_answers import assemble, members
 from rocketmq_py.broker.metadata.filters import compile_filter
+from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.core.broker.client_registry import RegisteredClient
 from rocketmq_py.core.broker.lock_table import LockTable
@@ -32,6 +34,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Peer, Reply, handles
 from rocketmq_py.server.fault_log import FaultLog
+from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.wire.fastjson import dumps_java
 
 
@@ -158,9 +161,10 @@ def _connection(member: RegisteredClient) -> ConnectionInfo:
 class AssignmentHandlers:
     """Handlers of the request codes 400, 401 and 402."""
 
-    def __init__(self, assignments: QueueAssignments, modes: RequestModes) -> None:
+    def __init__(self, assignments: QueueAssignments, modes: RequestModes, slices: SlicedWork) -> None:
         self._assignments = assignments
         self._modes = modes
+        self._slices = slices
 
     @handles(Code.QUERY_ASSIGNMENT, lane="consumer")
     async def query(self, peer: Peer, request: Request, body: bytes) -> Reply:
@@ -179,7 +183,11 @@ class AssignmentHandlers:
         return Reply()
 
     @handles(Code.GET_ALL_MESSAGE_REQUEST_MODE)
-    def list_modes(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def list_modes(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return all request modes, for slaves."""
         del peer, request, body
-        return Reply(body=self._modes.modes.encode())
+        listed = members(
+            (topic, {group: bean(mode) for group, mode in sorted(modes.items())})
+            for topic, modes in sorted(self._modes.modes.message_request_mode_map.items())
+        )
+        return Reply(body=await assemble(self._slices, b'{"messageRequestModeMap":{', listed, b"}}"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.handlers.body_limits import checked
@@ -95,7 +97,7 @@ class TopicHandlers:
             self._topics.delete(name)
             self._offsets.remove_topic(name)
             self._stats.remove_topic(name)
-            await in_slices(self._store.topic_removal(name))
+            await in_slices(await self._store.begin_removal(name))
         await self._registration.flush()
         return Reply()
 
@@ -103,17 +105,21 @@ class TopicHandlers:
     async def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return all topics or a page of them, for slaves."""
         del peer, body
+        return await self._listed(request, DataVersion(timestamp=self._stats.started_ms), iter(()))
+
+    async def _listed(self, request: Request, mapping_version: DataVersion, mappings: Iterator[bytes]) -> Reply:
+        """Return topics, and the encoded mappings of static ones."""
         topics, header = self._topics, request.header
         asked = header.topic_seq, header.max_topic_num, header.data_version
         table = dict(page(topics.table, topics.version, self._config, *asked))
         head = dumps_java({
             "dataVersion": bean(self._topics.version),
-            "mappingDataVersion": bean(DataVersion(timestamp=self._stats.started_ms)),
+            "mappingDataVersion": bean(mapping_version),
         })  # fmt: skip
         ext = {"totalTopicNum": str(len(topics.table))}
         listed = members((name, bean(topic)) for name, topic in table.items())
-        tail = b'},"topicQueueMappingDetailMap":{}}'
-        return Reply(ext=ext, body=await assemble(self._slices, head[:-1], b',"topicConfigTable":{', listed, tail))
+        parts = head[:-1], b',"topicConfigTable":{', listed, b'},"topicQueueMappingDetailMap":{', mappings, b"}}"
+        return Reply(ext=ext, body=await assemble(self._slices, *parts))
 
     @handles(Code.GET_TOPIC_CONFIG)
     def get(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -106,9 +107,9 @@ class TopicQueueMappings:
         self._has_saved = True
         self._file.save({_VERSION: self.version, **others, **changes})
 
-    def tree(self) -> dict[str, object]:
-        """Return all mappings in the JSON form for slaves and tools, by topic."""
-        return {topic: _sorted(bean(self.table[topic]), str) for topic in sorted(self.table)}
+    def trees(self) -> Iterator[tuple[str, object]]:
+        """Iterate over the mappings of now, in the JSON form for slaves and tools, by topic."""
+        return ((topic, _sorted(bean(detail), str)) for topic, detail in sorted(self.table.items(), key=itemgetter(0)))
 
     def take_over(self, version: DataVersion | None, table: dict[str, object] | None) -> None:
         """Replace all mappings by the master's if its version differs.

@@ -9,10 +9,10 @@ import msgspec
 
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.handlers.long_answers import members
 from rocketmq_py.broker.handlers.offsets import OffsetHandlers
 from rocketmq_py.broker.handlers.topics import TopicHandlers, check_numbers
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
-from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings, decode_mapping
 from rocketmq_py.broker.metadata.topics import TopicConfigs
@@ -44,7 +44,6 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Hold, Peer, Reply, handles
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import Boundary, MessageStore
-from rocketmq_py.wire.fastjson import dumps_java, loads
 
 _LARGEST = (1 << 63) - 1
 
@@ -121,14 +120,9 @@ class StaticTopicHandlers(TopicHandlers):
     @handles(Code.GET_ALL_TOPIC_CONFIG)
     async def list_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Return all topics or a page of them, and all mappings, for slaves."""
-        reply = await super().list_all(peer, request, body)
-        if self._mappings.table:
-            assert isinstance(reply.body, bytes)
-            tree = loads(reply.body)
-            tree["topicQueueMappingDetailMap"] = self._mappings.tree()
-            tree["mappingDataVersion"] = bean(self._mappings.version)
-            reply.body = dumps_java(tree)
-        return reply
+        if not self._mappings.table:
+            return await super().list_all(peer, request, body)
+        return await self._listed(request, self._mappings.version, members(self._mappings.trees()))
 
 
 class StaticOffsetHandlers(OffsetHandlers):

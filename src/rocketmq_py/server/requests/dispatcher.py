@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple, cast
@@ -41,8 +41,11 @@ _Answer = tuple[int, Reply] | RunReply
 AuthorizeRun = Callable[[Peer, SendRun], SendRun]
 """Authorizes many sends at once; returns the run, in which sends it does not admit are left to :data:`Authorize`."""
 
-Authorize = Callable[[Peer, Command], Reply | None]
-"""Returns the reply that refuses a request, or None to admit it."""
+AuthorizeLater = Callable[[], Awaitable[Reply | None]]
+"""Waits for the disk, then returns the reply that refuses a request, or None to admit it."""
+
+Authorize = Callable[[Peer, Command], Reply | AuthorizeLater | None]
+"""Returns the reply that refuses a request, None to admit it, or what finds out if that depends on bytes on disk."""
 
 SLICE_SECONDS = 0.02
 """Time limit for the handlers of one read. The remaining frames are handled in the next turn of the event loop, so that
@@ -314,12 +317,39 @@ class Dispatcher:
             peer.answered(command)
             return command, None
         refusal = self._authorize(peer, command) if self._authorize is not None else None
+        if callable(refusal):
+            return command, self._admit_later(peer, command, refusal)
         if refusal is not None:
-            if command.is_oneway:
-                log.warning("one-way request %d of %s is dropped: %s", command.code, peer.address, refusal.remark)
-            return command, refusal
+            return command, _dropped(peer, command, refusal)
         request = self._decoder.convert(command)
         return request, self._call(peer, request, command.body)
+
+    def _admit_later(self, peer: Peer, command: Command, authorize: AuthorizeLater) -> Reply | None:
+        """Start a task that authorizes and handles a request; return a refusal if too many run in its lane."""
+        route = self._routes.get(command.code)
+        if route is None:
+            return unsupported(command.code)
+        lane = self._enter(route)
+        if lane is None:
+            return overloaded()
+        self._run(self._admit_when_loaded(peer, command, authorize, lane))
+        return None
+
+    async def _admit_when_loaded(self, peer: Peer, command: Command, authorize: AuthorizeLater, lane: Lane) -> None:
+        try:
+            refusal = await authorize()
+        except Exception as e:  # noqa: BLE001 - as for handlers
+            refusal = failure(e, f"the authorization of request {command.code}", peer.address)
+        finally:
+            lane.leave()
+        if refusal is not None:
+            self._answer(peer, command, _dropped(peer, command, refusal))
+            return
+        try:
+            reply = self._call(peer, self._decoder.convert(command), command.body)
+        except BadRequest as e:
+            reply = _bad_request(e, peer)
+        self._answer(peer, command, reply)
 
     def _call(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
         route = self._routes.get(request.code)
@@ -401,10 +431,13 @@ class Dispatcher:
         if lane is None:
             return overloaded()
         outcome = cast("Awaitable[Outcome]", route.method(peer, request, body))
-        task = asyncio.get_running_loop().create_task(self._finish(route, peer, request, outcome, lane))
+        self._run(self._finish(route, peer, request, outcome, lane))
+        return None
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return None
 
     def _enter(self, route: Route) -> Lane | None:
         """Count a request that is answered later in its lane; return None if the lane is full."""
@@ -432,7 +465,7 @@ class Dispatcher:
             result = ONEWAY if request.flag & ONEWAY_FLAG else SUCCESS
             self.latency.observe(RpcKey(request.code, reply.code, False, result), (monotonic() - begin) * 1000)
 
-    def _answer(self, peer: Peer, request: Request, reply: Reply | None) -> None:
+    def _answer(self, peer: Peer, request: Request | Command, reply: Reply | None) -> None:
         """Store what the handler of a request that was answered later appended, then send its reply."""
         answers: list[_Answer] = [] if reply is None or request.flag & ONEWAY_FLAG else [(request.opaque, reply)]
         if self._after_read is not None:
@@ -440,6 +473,13 @@ class Dispatcher:
         for answer in answers:
             assert not isinstance(answer, RunReply)
             peer.write(encode_reply(answer[1], answer[0]))
+
+
+def _dropped(peer: Peer, command: Command, refusal: Reply) -> Reply:
+    """Log the refusal of a one-way request, which nobody gets, and return it."""
+    if command.is_oneway:
+        log.warning("one-way request %d of %s is dropped: %s", command.code, peer.address, refusal.remark)
+    return refusal
 
 
 def _bad_request(error: BadRequest, peer: Peer) -> Reply | None:

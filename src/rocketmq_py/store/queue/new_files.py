@@ -18,7 +18,9 @@ from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 _log = logging.getLogger(__name__)
 
 AT_ONCE = 100
-"""This many new queues are handed to the thread together; files of fewer are made when their entries are written."""
+"""From this many new queues on their files are made in the thread; those of fewer when their entries are written."""
+MOST_AT_ONCE = 1_000
+"""At most this many new queues are handed to the thread together."""
 
 
 class NewFiles:
@@ -45,7 +47,7 @@ class NewFiles:
         """Hand the next queues to the thread when it has done the last ones; called several times a second."""
         if len(self._waiting) < AT_ONCE or (self._running is not None and not self._running.done()):
             return
-        batch, self._waiting = self._waiting[:AT_ONCE], self._waiting[AT_ONCE:]
+        batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
         wanted = [(queue, path, queue.file_size) for queue in batch if (path := queue.missing_file()) is not None]
         self._running = self._thread.submit(self._make, wanted)
 

@@ -58,7 +58,7 @@ class QueueEnds(msgspec.Struct):
 
 
 class QueueEndsFile:
-    """Reads and writes the file; the flush thread saves, the store's thread does everything else."""
+    """Reads and writes the file; the flush thread saves, other threads write deletions, the store's does the rest."""
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
         self._fs = fs
@@ -68,6 +68,8 @@ class QueueEndsFile:
         self._version = 0
         self._deleted: dict[str, int] = {}
         """Deleted topics, and the version from which on a snapshot can have them again."""
+        self._written = 0
+        """The version up to which deleted topics are no longer in the file."""
 
     @property
     def is_known(self) -> bool:
@@ -116,21 +118,33 @@ class QueueEndsFile:
             ends.queues = [end for end in ends.queues if self._deleted.get(end.topic, 0) <= version]
             if ends != self._saved:
                 self._write(ends)
+            self._written = max(self._written, version)
 
     def delete(self, topic: str) -> None:
-        """Remove a topic from the file, so that the next start does not take its queues for missing.
+        """Note that a topic is deleted; :meth:`write_deletions` removes it from the file."""
+        self._version += 1
+        self._deleted[topic] = self._version
 
-        Call this before the queue files of the topic are removed.
+    def write_deletions(self) -> None:
+        """Remove deleted topics from the file, so that the next start does not take their queues for missing.
 
-        :raises OSError: the disk is full or fails.
+        Call this before queue files of such a topic are removed. It blocks until the file is on disk, and may be called
+        in any thread. An error is logged.
         """
+        if self._written == self._version:
+            return
         with self._lock:
-            self._version += 1
-            self._deleted[topic] = self._version
-            saved = self._saved
-            if saved is not None and any(end.topic == topic for end in saved.queues):
-                kept = [end for end in saved.queues if end.topic != topic]
+            version, saved = self._version, self._saved
+            deleted = {topic for topic, at in self._deleted.copy().items() if at > self._written}
+            self._written = max(self._written, version)
+            if saved is None or not any(end.topic in deleted for end in saved.queues):
+                return
+            kept = [end for end in saved.queues if end.topic not in deleted]
+            try:
                 self._write(QueueEnds(saved.log_begin, saved.file_size, saved.batch_file_size, kept))
+            except OSError as e:
+                names = ", ".join(sorted(deleted))
+                _log.error("the ends of the queues still have topics %s, which a crash can bring back: %s", names, e)
 
     def clear(self) -> None:
         """Remove the file."""

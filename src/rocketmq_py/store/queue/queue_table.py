@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class QueueTable:
         self.new_files = NewFiles(fs, thread, self._has_entries_of)
         self._leaving: dict[tuple[str, int], ConsumeQueue] = {}
         """Removed queues that still have files."""
+        self.before_removal: Callable[[], None] = lambda: None
+        """Called before files of removed queues are removed."""
         self._ids: dict[str, set[int]] = {}
         """Ids of the queues of each topic."""
         self.damaged: dict[tuple[str, int], str] = {}
@@ -279,7 +281,7 @@ class QueueTable:
         """Queues of a topic, sorted by id."""
         return [self.by_key[topic, queue_id] for queue_id in sorted(self._ids.get(topic, ()))]
 
-    def remove_topic(self, topic: str) -> Iterator[None]:
+    def remove_topic(self, topic: str) -> Generator[None, None, None]:
         """Remove the queues of a topic, and their files step by step; the records stay in the log until they expire.
 
         Only files of queues in this table are removed. A queue that is created again before loses its old files then;
@@ -292,7 +294,7 @@ class QueueTable:
             self._leaving[key] = self.by_key.pop(key)
         return self._removal(topic, keys)
 
-    def _removal(self, topic: str, keys: list[tuple[str, int]]) -> Iterator[None]:
+    def _removal(self, topic: str, keys: list[tuple[str, int]]) -> Generator[None, None, None]:
         for key in keys:
             self._remove_leaving(key)
             yield
@@ -306,6 +308,7 @@ class QueueTable:
         queue = self._leaving.get(key)
         if queue is None:
             return
+        self.before_removal()
         with self.new_files.lock:  # none of its files is being made, and none will be
             queue.remove_files()
             for folder in self._layout.topic_directories(queue.topic):

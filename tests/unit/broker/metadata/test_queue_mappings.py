@@ -87,7 +87,7 @@ def test_a_mapping_of_another_broker_is_refused(mappings: TopicQueueMappings, fi
 
 def test_the_mappings_of_a_master_are_taken_over_if_they_differ(mappings: TopicQueueMappings, file: File) -> None:
     mappings.put(detail(), "t", force=False)
-    tree, version = mappings.tree(), mappings.version
+    tree, version = dict(mappings.trees()), mappings.version
     mappings.take_over(version, {})
     mappings.take_over(None, {})
     mappings.take_over(DataVersion(counter=9), None)

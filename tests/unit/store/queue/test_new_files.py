@@ -2,46 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rocketmq_py.store import Workers
-from rocketmq_py.store.queue.new_files import AT_ONCE
+from rocketmq_py.store.queue.new_files import AT_ONCE, MOST_AT_ONCE
 from tests.unit.store.helpers import Stores, read_queue, record
-
-
-class Later(Executor):
-    """Runs its jobs when it is told to, or when it is shut down."""
-
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Future[Any], Callable[[], Any]]] = []
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.jobs.append((future, lambda: fn(*args, **kwargs)))
-        return future
-
-    def run(self) -> None:
-        while self.jobs:
-            future, job = self.jobs.pop(0)
-            future.set_result(job())
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        del wait, cancel_futures
-        self.run()
-
-
-class LaterWorkers(Workers):
-    def __init__(self) -> None:
-        self.thread = Later()
-
-    def executor(self, name: str) -> Executor:
-        del name
-        return self.thread
+from tests.unit.store.later import LaterWorkers
 
 
 @pytest.fixture
@@ -63,8 +31,9 @@ def filled(stores: Stores, workers: LaterWorkers, topics: int, **changes: Any) -
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_a_flush_and_a_stop_make_no_files_of_many_queues(stores: Stores, workers: LaterWorkers, batched: bool) -> None:
-    store = filled(stores, workers, 2 * AT_ONCE, is_batched=lambda _: batched)
-    for made in (AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE):
+    many = MOST_AT_ONCE + AT_ONCE
+    store = filled(stores, workers, many, is_batched=lambda _: batched)
+    for made in (MOST_AT_ONCE, many, many):
         store.tick(stores.clock())
         store.tick(stores.clock())
         assert len(workers.thread.jobs) <= 1, "one job at a time"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from rocketmq_py.store import MessageStore
 from tests.unit.store.helpers import Stores, fill, flush
+from tests.unit.store.later import LaterWorkers
 
 QUEUES = 5
 
@@ -62,3 +65,37 @@ def test_files_that_cannot_be_removed_are_removed_at_the_end(stores: Stores) -> 
     stores.fs.failing = set()
     store.close()
     assert queue_files(stores) == []
+
+
+async def test_the_event_loop_does_not_write_the_ends_of_the_queues(stores: Stores) -> None:
+    workers = LaterWorkers()
+    store = stores.open(workers=workers)
+    fill(store, 3)
+    fill(store, 1, topic="U")
+    flush(store)
+    stores.fs.fails = lambda operation, path: operation == "write" and path.name == "queueends"
+    removal = asyncio.ensure_future(store.begin_removal("T"))
+    await asyncio.sleep(0)
+    assert store.queues() == [("U", 0)]
+    assert not removal.done(), "it waits for the thread"
+    stores.fs.fails = lambda _operation, _path: False
+    workers.thread.run()
+    for _ in await removal:
+        pass
+    assert queue_files(stores) == []
+    stores.crash()
+    assert stores.open().queues() == [("U", 0)]
+
+
+def test_a_topic_created_again_first_leaves_the_ends(stores: Stores) -> None:
+    store = stores.open(workers=LaterWorkers())
+    fill(store, 9)
+    fill(store, 1, topic="U")
+    flush(store)
+    removal = store.begin_removal("T")
+    with pytest.raises(RuntimeError):
+        removal.send(None)  # no event loop runs, so the thread writes nothing
+    fill(store, 2)
+    flush(store)
+    stores.crash()
+    assert stores.open().queue_range("T", 0) == (0, 2)
