@@ -636,3 +636,20 @@ def test_a_slave_that_acts_again_tries_waiting_messages_at_once() -> None:
     asyncio.run(act())
     asyncio.run(act())
     assert [name for name, _ in bench.put_names] == ["t1", "t1"]
+
+
+def test_a_slave_that_restarts_knows_what_its_master_last_told(tmp_path: Path) -> None:
+    running = master(tmp_path)
+    timed(running, "a", 2_500)
+    pass_time(running, 1_200)
+    slave = Slave(tmp_path, running.now, ended(running))
+    told, _ = slave.told()
+    slave.services.close()
+    again = InProcess(
+        tmp_path, SMALL_LOG, slave.now, broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True
+    )
+    check = again.services.timers.checkpoint()
+    assert check is not None
+    assert progress(check) == told
+    assert told[1] == 1
+    again.services.close()

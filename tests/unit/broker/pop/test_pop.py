@@ -307,6 +307,21 @@ def test_reviving_is_retried_while_the_store_refuses_writes(
     assert take(client) == []
 
 
+def test_a_group_begins_at_the_first_message_of_its_new_retry_topic(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    take(client)
+    running.turn(REVIVE_MS)
+    offsets = running.services.offsets
+    assert offsets.query("g", "%RETRY%g_t", 0) == 0
+    [back] = take(client)
+    assert ack(client, back).code == 0
+    put(client, b"b")
+    take(client)
+    running.turn(REVIVE_MS)
+    assert offsets.query("g", "%RETRY%g_t", 0) == 1, "an existing retry topic keeps the offset of its group"
+
+
 def test_the_second_form_of_retry_topics_is_supported(tmp_path: Path) -> None:
     with broker(tmp_path / "store", enable_retry_topic_v2=True) as running:
         client = running.connect()
@@ -488,6 +503,17 @@ def test_a_store_that_refuses_revivals_is_logged_once_each_time(
         running.turn(1_300)
         [back] = take(client)
         assert ack(client, back).code == 0
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_an_offset_behind_the_end_of_a_queue_is_corrected(running: InProcess, client: Client, *, order: bool) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    running.services.offsets.commit("g", "t", 0, 9, "test")
+    assert take(client, order=order) == []
+    assert running.services.offsets.query("g", "t", 0) == 2
+    put(client, b"c")
+    assert bodies(take(client, order=order)) == [b"c"]
 
 
 @pytest.mark.parametrize(("mode", "init"), [(0, 0), (1, 0)])

@@ -462,3 +462,17 @@ def test_a_message_cancels_messages_of_its_own_topic_only(running: InProcess) ->
     pass_time(running, 4_000)
     assert delivered(running) == ["victim"]
     assert delivered(running, "other") == []
+
+
+def test_the_counts_of_topics_are_written_when_a_broker_stops(tmp_path: Path) -> None:
+    running = InProcess(tmp_path)
+    timed(running, "a", 5_000)
+    pass_time(running, 100)
+    running.services.timers.close()
+    counts = running.services.timers.metrics.tree()["timingCount"]
+    running.services.close()
+    again = InProcess(tmp_path, now=running.now)
+    assert isinstance(counts, dict)
+    assert counts["t"]["count"] == 1
+    assert again.services.timers.metrics.tree()["timingCount"] == counts
+    again.services.close()
