@@ -645,9 +645,7 @@ def test_a_slave_that_restarts_knows_what_its_master_last_told(tmp_path: Path) -
     slave = Slave(tmp_path, running.now, ended(running))
     told, _ = slave.told()
     slave.services.close()
-    again = InProcess(
-        tmp_path, SMALL_LOG, slave.now, broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True
-    )
+    again = InProcess(tmp_path, SMALL_LOG, slave.now, broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True)
     check = again.services.timers.checkpoint()
     assert check is not None
     assert progress(check) == told
