@@ -8,16 +8,32 @@ import warnings
 
 import pytest
 
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.calls.single_pull import SinglePulls
+from rocketmq_py.client.consumer.filters import make_subscription
 from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer
 from rocketmq_py.client.consumer.pull.consumer import PullConsumer
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer
+from rocketmq_py.client.consumer.skipped import SkippedMessages
 from rocketmq_py.core.consumer.pull_result import damaged_offsets
 from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.model import DamagedMessage
+from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pull import PullResponse
-from rocketmq_py.wire.record import FIXED_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT
-from tests.unit.client.consumer.damaged_broker import GROUP, MASTER, QUEUE, SLAVE, TOPIC, DamagedBroker, Log
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.record import DEFAULT_RULES, FIXED_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT
+from tests.unit.client.consumer.damaged_broker import (
+    GROUP,
+    MASTER,
+    QUEUE,
+    SLAVE,
+    TOPIC,
+    DamagedBroker,
+    Log,
+    bounds,
+)
+from tests.unit.client.scripted import ScriptedNetwork, route_answer
 
 COUNT, PATIENCE = 100, 30.0
 
@@ -371,3 +387,54 @@ def test_a_size_that_leads_into_a_body_is_no_record(caplog):
         seen.check({17})
 
     run(caplog)
+
+
+class OneAnswer:
+    """A broker that answers each pull with the same bytes and header."""
+
+    def __init__(self, body, **ext):
+        self.network = ScriptedNetwork(self.answer)
+        self.body, self.ext = body, bounds(8, COUNT) | ext
+        self.instance = ClientInstance("ns:1")
+        self.network.carry(self.instance.connections)
+        self.skipped = []
+
+    def answer(self, address, request):
+        if request.code == Code.GET_ROUTEINFO_BY_TOPIC:
+            return route_answer({"b": 1})
+        return Command(0, ext=self.ext, body=self.body)
+
+    async def pull(self, offset):
+        await self.instance.routes.get(TOPIC)
+        told = SkippedMessages(GROUP, lambda message: self.skipped.append(message.offset))
+        calls = SinglePulls(self.instance, GROUP, DEFAULT_RULES._replace(check_crc=True), told)
+        try:
+            return await calls.pull(QUEUE, offset, make_subscription(TOPIC, "*", None, 0))
+        finally:
+            await self.instance.stop()
+
+
+async def test_the_damaged_message_is_the_one_that_the_broker_names_or_the_one_before_the_next_offset():
+    """A filter may have skipped messages between the offset of the pull and the damaged message."""
+    log = Log(COUNT)
+    log.flip(7, FIXED_SIZE)
+    for broker, skipped in ((OneAnswer(b"", damaged="5"), 5), (OneAnswer(log.slices(7, 1)), 7)):
+        pulled = await broker.pull(3)
+        assert (pulled.messages, pulled.next_offset, broker.skipped) == ([], skipped + 1, [skipped])
+
+
+async def test_a_poll_that_waits_gets_a_message_that_was_pulled_alone():
+    log = Log(3)
+    log.flip(0, FIXED_SIZE)
+    broker = DamagedBroker(log)
+    consumer = LitePullConsumer(GROUP, instance=broker.instance)
+    consumer.assign([QUEUE])
+    try:
+        async with consumer:
+            began, found = asyncio.get_running_loop().time(), []
+            while len(found) < 2:
+                found += [message.queue_offset for message in await consumer.poll(timeout=100)]
+            assert found == [1, 2]
+            assert asyncio.get_running_loop().time() - began < 5
+    finally:
+        await broker.instance.stop()
