@@ -18,11 +18,12 @@ from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer
 from rocketmq_py.client.consumer.skipped import SkippedMessages
 from rocketmq_py.core.consumer.pull_result import damaged_offsets
 from rocketmq_py.errors import BadHeader, ConfigError
-from rocketmq_py.model import DamagedMessage
+from rocketmq_py.model import DamagedMessage, RecordHead
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pull import PullResponse
+from rocketmq_py.protocol.sys_flag import COMPRESSED
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.record import DEFAULT_RULES, FIXED_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT
+from rocketmq_py.wire.record import DEFAULT_RULES, FIXED_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT, encode_record
 from tests.unit.client.consumer.damaged_broker import (
     GROUP,
     MASTER,
@@ -438,3 +439,46 @@ async def test_a_poll_that_waits_gets_a_message_that_was_pulled_alone():
             assert asyncio.get_running_loop().time() - began < 5
     finally:
         await broker.instance.stop()
+
+
+def one_that_cannot_be_decompressed():
+    log = Log(3)
+    head = RecordHead(0, 0, 0, 0, 0, 1, 77, COMPRESSED, 1, bytes(8), 2, bytes(8), 0, 0, 0)
+    record = encode_record(head, TOPIC, b"no deflate", b"")
+    log.entries[1] = (len(log.data), len(record))
+    log.data += record
+    return DamagedBroker(log)
+
+
+async def test_each_kind_of_consumer_tells_of_messages_that_cannot_be_decompressed():
+    async def pushed(seen, broker):
+        await push(broker, seen)
+
+    async def lite(seen, broker):
+        consumer = LitePullConsumer(GROUP, instance=broker.instance, on_damaged=seen.on_damaged)
+        consumer.assign([QUEUE])
+        async with consumer:
+            while not seen.done.is_set():
+                for message in await consumer.poll(timeout=0.05):
+                    seen.add(message)
+
+    async def by_hand(seen, broker):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            consumer = PullConsumer(GROUP, instance=broker.instance, on_damaged=seen.on_damaged)
+        async with consumer:
+            for message in (await consumer.pull(QUEUE, 0)).messages:
+                seen.add(message)
+
+    async def simple(seen, broker):
+        consumer = SimpleConsumer(GROUP, instance=broker.instance, on_damaged=seen.on_damaged)
+        consumer.subscribe(TOPIC)
+        async with consumer:
+            for message in await consumer.receive(timeout=0):
+                seen.add(message)
+
+    for consume in (pushed, lite, by_hand, simple):
+        seen, broker = Seen(3), one_that_cannot_be_decompressed()
+        await consume(seen, broker)
+        await broker.instance.stop()
+        assert (sorted(seen.offsets), seen.damaged) == ([0, 2], [(QUEUE, 1)]), consume
