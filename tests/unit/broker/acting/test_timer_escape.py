@@ -134,7 +134,9 @@ def test_due_messages_are_sent_to_other_masters(tmp_path: Path) -> None:
     slave.pass_time(20)
     assert slave.others.took == []
     slave.timers.start_acting()
+    waiting, given = slave.timers.metrics.total, slave.timers.dequeued.count
     slave.pass_time(19_000, 20)
+    assert (waiting - slave.timers.metrics.total, slave.timers.dequeued.count - given) == (4, 4)
     assert [name for name, _ in slave.others.took] == ["a", "b", "c", "d"], "a came in the second it was last told of"
     assert all(START_MS + due[name] <= at < START_MS + due[name] + 20 for name, at in slave.others.took[1:])
     assert slave.services.store.queue_range("t", 0) == (0, 1), "nothing is stored here"

@@ -354,6 +354,10 @@ def test_the_timer_status_is_returned(running: InProcess, client: Client) -> Non
     assert told["timingCount"]["t"]["count"] == 0
     table = msgspec.json.decode(client.ask(RUNTIME).body)["table"]
     assert float(table["timerDequeueTps"]) > 0
+    timed(running, "late", 60_000)
+    pass_time(running, 2_000)
+    table = msgspec.json.decode(client.ask(RUNTIME).body)["table"]
+    assert float(table["timerEnqueueTps"]) > 0
 
 
 def test_timed_messages_wait_while_the_store_refuses_writes(running: InProcess, client: Client) -> None:
