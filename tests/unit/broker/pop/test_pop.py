@@ -15,7 +15,7 @@ from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.pop import AckMessage
+from rocketmq_py.protocol.headers.pop import AckMessage, ChangeInvisibleTime
 from rocketmq_py.store import Appended, NewRecord
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
@@ -252,6 +252,8 @@ def test_invalid_acks_are_refused(running: InProcess, client: Client, change: di
     [one] = take(client)
     fields = {"consumer_group": "g", "topic": "t", "queue_id": 0, "extra_info": one.handle.encode(), "offset": 0}
     assert client.ask(Code.ACK_MESSAGE, AckMessage(**fields | change)).code == code  # type: ignore[arg-type]
+    changed = ChangeInvisibleTime(**fields | {"invisible_time": 1_000} | change)  # type: ignore[arg-type]
+    assert client.ask(Code.CHANGE_MESSAGE_INVISIBLETIME, changed).code == code
 
 
 def test_messages_of_a_deleted_topic_are_not_revived(running: InProcess, client: Client) -> None:
