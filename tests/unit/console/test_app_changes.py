@@ -183,6 +183,13 @@ def test_dead_letters_are_listed_newest_first_with_what_was_resent() -> None:
             (3, None, False, "U3"), (2, "gone", False, "U2"), (1, "t", True, "U1"), (0, "t", True, "U0"),
         ]  # fmt: skip
         assert (data["total"], data["left"], data["stopped"], data["topic"]) == (4, None, None, "%DLQ%g")
+        one = await read(browser, "/groups/g/dead", size=1)
+        assert ([row["offset"] for row in one["messages"]], one["total"]) == ([3], 4)
+        for size in (0, 201):
+            assert (await status(browser, "/groups/g/dead", size=size))[0] == 400
+        admin.deleted_before[DEAD] = 1
+        assert (await read(browser, "/groups/g/dead"))["total"] == 3
+        admin.deleted_before.clear()
         page = await read(browser, "/groups/g/dead", size=3)
         assert [row["offset"] for row in page["messages"]] == [3, 2, 1]
         page = await read(browser, "/groups/g/dead", size=3, left=page["left"])
