@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from rocketmq_py.console.app import _status
 from rocketmq_py.console.connection import each
-from rocketmq_py.console.security import Refused, check_bind, is_loopback
+from rocketmq_py.console.security import Audit, Refused, check_bind, is_loopback
 from rocketmq_py.console.state import Console
 from rocketmq_py.console.times import parse_time, show_span, show_time
-from rocketmq_py.console.views import topics as topic_view
+from rocketmq_py.console.views import cluster as cluster_view, topics as topic_view
 from rocketmq_py.console.words import language
 from rocketmq_py.errors import (
     BrokerError,
@@ -21,9 +22,10 @@ from rocketmq_py.errors import (
     PermissionDenied,
     RequestTimeout,
 )
+from rocketmq_py.protocol.bodies.admin import TopicOffset
 from rocketmq_py.protocol.bodies.route import BrokerData
 from tests.unit.cli.messages import STORED, message
-from tests.unit.console.browsing import Browser, ConsoleAdmin, browse, read, status
+from tests.unit.console.browsing import Q0, Q1, Browser, ConsoleAdmin, browse, read, status
 
 STATE = {
     "brokerVersionDesc": "V5_3_2", "putTps": "12.5 10 9", "getTransferredTps": "", "msgPutTotalTodayNow": "110",
@@ -70,6 +72,23 @@ def test_the_overview_shows_masters_and_slaves_and_why_one_is_silent() -> None:
         assert table[1] == "c,broker-a,0,master,10.0.0.1:10911,V5_3_2,12.5,?,100,?,0.123,1700000000000,?"
 
     browse(admin, work)
+
+
+def test_figures_that_are_no_numbers_are_not_known() -> None:
+    figures = {"1" * 19: int("1" * 19), "1" * 20: None, "x": None, "": None, "-1": None, "\u0661": None}
+    assert {text: cluster_view._whole(text) for text in figures} == figures
+    decimals = {"0": 0.0, "1.23456": 1.235, "-1": None, "inf": None, "nan": None, "x": None}
+    assert {text: cluster_view._decimal(text) for text in decimals} == decimals
+    assert cluster_view._whole(None) is cluster_view._decimal(None) is None
+
+
+def test_changes_are_recorded_with_the_time() -> None:
+    audit = Audit()
+    before = time.time_ns() // 1_000_000
+    for number in range(1_001):
+        audit.record(SimpleNamespace(client=None), "reset", what=number)  # type: ignore[arg-type]
+    assert before <= audit.entries[0]["at"] <= time.time_ns() // 1_000_000
+    assert (audit.entries[0]["what"], audit.entries[0]["from"], len(audit.entries)) == (1_000, None, 1_000)
 
 
 def test_topics_are_listed_by_kind_name_and_page() -> None:
@@ -130,6 +149,8 @@ def test_rows_of_topics_say_what_is_not_known() -> None:
     assert {name for name, value in row.items() if value is None} == {
         "type", "brokers", "readQueues", "writeQueues", "perm", "messages", "lastStored",
     }  # fmt: skip
+    removed = {Q0: TopicOffset(min_offset=9, max_offset=5), Q1: TopicOffset(min_offset=-1, max_offset=5)}
+    assert [row["messages"] for row in topic_view.queue_rows(removed)] == [0, 5]
     assert [topic_view.perm_text(perm) for perm in (0, 2, 4, 6, 7)] == ["–", "w", "r", "rw", "rw"]
 
 
@@ -166,8 +187,8 @@ def test_answers_about_the_whole_cluster_are_kept_for_three_seconds_unless_they_
         with pytest.raises(NetworkError):
             await connection.shared("x", ask)
         values = []
-        for time in (0.0, 3.0, 3.1, 6.0):
-            connection.time = time  # type: ignore[attr-defined]
+        for moment in (0.0, 3.0, 3.1, 6.0):
+            connection.time = moment  # type: ignore[attr-defined]
             values.append((await connection.shared("x", ask)).value)
         assert values == [2, 2, 3, 3]
         connection.forget()

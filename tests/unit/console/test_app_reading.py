@@ -6,10 +6,12 @@ import json
 
 from rocketmq_py.console.state import Console
 from rocketmq_py.errors import BrokerError, NetworkError
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.admin import TopicOffset
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection, MessageQueueBody, SubscriptionData
 from rocketmq_py.protocol.bodies.statistics import ConsumeRates, ConsumerRunningInfo, ConsumeTimes, HeldQueue
 from tests.unit.cli.messages import STORED, message
-from tests.unit.console.browsing import NOW, Q0, Q1, Browser, ConsoleAdmin, browse, read, status
+from tests.unit.console.browsing import JSON, NOW, Q0, Q1, Browser, ConsoleAdmin, browse, read, status
 
 # -- groups
 
@@ -64,7 +66,7 @@ def test_groups_are_listed_by_name_or_lag() -> None:
         first = data["groups"][0]
         assert (first["lastConsumed"], first["deadLetters"]) == (STORED, True)
         assert [row["deadLetters"] for row in data["groups"]] == [True, False, False]
-        assert data["groups"][1]["lastConsumed"] is None
+        assert [row["lastConsumed"] for row in data["groups"][1:]] == [None, None]
         data = await read(browser, "/groups", sort="lag")
         assert [row["group"] for row in data["groups"]] == ["h", "g", "i"]
         assert [row["group"] for row in (await read(browser, "/groups", q="H"))["groups"]] == ["h"]
@@ -134,6 +136,33 @@ def test_a_group_shows_queues_owners_members_and_subscriptions() -> None:
     browse(admin, work)
 
 
+def test_pages_show_fifty_rows_unless_told_otherwise() -> None:
+    admin = ConsoleAdmin()
+    admin.add_topic("%DLQ%g", 1)
+    for number in range(60):
+        admin.add_group(f"g{number:02}")
+        admin.add_topic(f"t{number:02}", 1)
+        admin.add_messages(message(topic="%DLQ%g", offset=number), message(topic="t00", offset=number))
+        admin.commit("g", MessageQueue(f"t{number:02}", "broker-a", 0), 0, 60)
+    asked: list[str] = []
+
+    async def topic_stats(topic: str) -> dict[MessageQueue, TopicOffset]:
+        asked.append(topic)
+        return await ConsoleAdmin.topic_stats(admin, topic)
+
+    async def work(browser: Browser, console: Console) -> None:
+        for path, name in (("/topics", "topics"), ("/groups", "groups"), ("/groups/g/dead", "messages"),
+                           ("/topics/t00/messages", "messages")):  # fmt: skip
+            assert len((await read(browser, path))[name]) == 50, path
+        asked.clear()
+        admin.topic_stats = topic_stats  # type: ignore[method-assign]
+        page = await browser.get("/groups/g", headers=JSON)
+        assert len(page.json()["queues"]) == 60
+        assert asked == [f"t{number:02}" for number in range(20)], "a page asks about so many topics at most"
+
+    browse(admin, work)
+
+
 # -- messages
 
 
@@ -188,6 +217,8 @@ def test_messages_are_listed_newest_first_in_parts() -> None:
             ({"left": "x"}, 400),
         ):
             assert (await status(browser, url, **params))[0] == code
+        await read(browser, url, tags="A || B")
+        assert {change[3] for change in admin.changes if change[0] == "pull"} == {"*", "A || B"}
         admin.add_messages(*(message(b"m", offset=3 + at, stored=NOW, UNIQ_KEY=f"M{at}", KEYS="m") for at in range(64)))
         data = await read(browser, url, key="m")
         assert (len(data["messages"]), data["more"], data["lookedAt"]) == (64, True, None)
