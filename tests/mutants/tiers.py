@@ -37,6 +37,7 @@ HIGHER: Mapping[str, tuple[str, ...]] = {
     "client/producer": ("server/test_producer.py", "server/test_shared_client_blocking.py"),
     "client/send": ("server/test_producer.py",),
     "client": ("server/test_proxy.py", "server/test_simulation.py"),
+    "console": ("server/test_console.py", "server/test_console_command.py"),
     "core/access": ("server/test_access.py",),
     "core/broker": ("server/test_broker.py",),
     "core/consumer": ("server/test_push.py", "server/test_push_orderly.py"),

@@ -43,7 +43,7 @@ def show(body: bytes, decoder: str = AUTO, limit: int | None = SHOWN_BYTES) -> S
     :param decoder: one of DECODERS; a body that the decoder cannot read is shown by the next one.
     :param limit: number of bytes to show; None for all.
     """
-    part = body if limit is None else body[:limit]
+    part = body[:limit]
     if decoder in (AUTO, JSON) and len(part) == len(body) <= _MOST_PARSED:
         laid_out = _as_json(body)
         if laid_out is not None:

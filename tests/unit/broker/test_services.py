@@ -11,8 +11,10 @@ from rocketmq_py.broker import services as services_module
 from rocketmq_py.broker.pop.services import _saved_ms
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.route import KvTable
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.store import NewRecord
+from rocketmq_py.wire.fastjson import dumps, loads
 from tests.unit.broker import requests
 from tests.unit.broker.harness import START_MS, WITHOUT_TIMERS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import make_topic, put, take
@@ -260,6 +262,38 @@ def test_a_close_saves_every_table(tmp_path: Path) -> None:
         assert running.services.offsets.query("g", "t", 0) == 7
         assert running.services.topics.get("t") is not None
         assert running.services.groups.get("g") is not None
+
+
+@pytest.mark.parametrize("kept", ["main", "backup", "none"])
+def test_a_topic_with_messages_that_its_file_has_lost_is_made_again(tmp_path: Path, kept: str) -> None:
+    with broker(tmp_path, store=WITHOUT_TIMERS) as running:
+        running.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=3, write_queue_nums=3)])
+        put(running.connect(), b"a", queue_id=2)
+    config = tmp_path / "config"
+    written = loads((config / "topics.json").read_bytes())
+    assert written["topicConfigTable"].pop("t")["writeQueueNums"] == 3
+    for path in config.glob("*topics.json*"):
+        path.unlink()
+    if kept != "none":
+        (config / ("topics.json" if kept == "main" else "topics.json.bak")).write_bytes(dumps(written))
+    with broker(tmp_path, store=WITHOUT_TIMERS) as running:
+        found = running.services.topics.get("t")
+        assert found is not None
+        assert (found.read_queue_nums, found.write_queue_nums, found.perm) == (3, 3, 6)
+
+
+def test_a_slave_gets_lost_topics_from_its_master(tmp_path: Path) -> None:
+    with broker(tmp_path, store=WITHOUT_TIMERS) as running:
+        make_topic(running)
+        put(running.connect(), b"a")
+    config = tmp_path / "config"
+    written = loads((config / "topics.json").read_bytes())
+    del written["topicConfigTable"]["t"]
+    for path in config.glob("*topics.json*"):
+        path.unlink()
+    (config / "topics.json").write_bytes(dumps(written))
+    with broker(tmp_path, store=WITHOUT_TIMERS, broker_role="SLAVE", broker_id=1) as running:
+        assert running.services.topics.get("t") is None
 
 
 @pytest.mark.parametrize(("ip", "address"), [("10.0.0.5", "10.0.0.5:10911"), ("::1", "[::1]:10911")])

@@ -12,8 +12,8 @@ import pytest
 
 from rocketmq_py.client import name_servers as module
 from rocketmq_py.client.client_instance import ClientInstance
-from rocketmq_py.client.name_servers import name_servers
-from rocketmq_py.errors import ConfigError, NetworkError
+from rocketmq_py.client.name_servers import NameServers, name_servers
+from rocketmq_py.errors import ConfigError, ConnectError, NetworkError
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.scripted import Answerer, ScriptedNetwork, cluster
@@ -166,3 +166,56 @@ async def test_the_error_of_a_single_name_server_is_raised_as_it_is_and_those_of
     assert "b:1" in str(caught.value.__cause__)
     await one.stop()
     await two.stop()
+
+
+class Servers:
+    """Connections to name servers, of which those in ``down`` do not answer."""
+
+    def __init__(self, *down: str) -> None:
+        self.down = set(down)
+        self.asked: list[str] = []
+
+    async def invoke(self, address: str, *_: object, check: bool) -> Command:
+        assert not check
+        self.asked.append(address)
+        await asyncio.sleep(0)
+        if address in self.down:
+            raise ConnectError(address)
+        return Command(ResponseCode.SUCCESS)
+
+    def drop(self, address: str) -> None: ...
+
+
+def test_requests_that_fail_together_pass_over_one_name_server_only() -> None:
+    async def main() -> None:
+        servers = Servers("b")
+        names = NameServers(["a", "b", "c", "d"], servers)  # type: ignore[arg-type]
+        names._current = 1
+        await asyncio.gather(names.invoke(1), names.invoke(1), names.invoke(1))
+        assert servers.asked == ["b"] * 3 + ["c"] * 3
+        names._current = 1
+        servers.down, servers.asked = {"b", "c", "d", "a"}, []
+        with pytest.raises(NetworkError, match="none of 4 name servers answers: b; c; d; a"):
+            await names.invoke(1)
+        assert servers.asked == ["b", "c", "d", "a"]
+        assert names._current == 1, "all were passed over"
+
+    asyncio.run(main())
+
+
+def test_the_same_addresses_leave_the_name_server_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = [["a:1", "b:1", "c:1"]] * 2 + [["d:1", "e:1"]]
+    monkeypatch.setattr(module, "_fetched", lambda url: fetched.pop(0))
+    monkeypatch.setattr(module.random, "randrange", lambda count: count - 1)
+
+    async def main() -> None:
+        names = NameServers(["http://h:1/ns"], Servers())  # type: ignore[arg-type]
+        await names.refresh()
+        assert (names.addresses, names._current) == (["a:1", "b:1", "c:1"], 2)
+        names._current = 0
+        await names.refresh()
+        assert names._current == 0
+        await names.refresh()
+        assert (names.addresses, names._current) == (["d:1", "e:1"], 1)
+
+    asyncio.run(main())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
 from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.arrow.ranges import QueueRange
-from rocketmq_py.arrow.remoting.cluster import Cluster
+from rocketmq_py.arrow.remoting.cluster import Cluster, Request
 from rocketmq_py.arrow.remoting.message_sizes import message_sizes
 from rocketmq_py.arrow.remoting.parallel import at_once
 from rocketmq_py.arrow.remoting.queues import Addresses, QueueRoutes
@@ -128,3 +130,31 @@ def test_the_size_of_messages_is_that_of_some_in_the_middle() -> None:
         peer.script = lambda _: None
         assert message_sizes(cluster, wanted, queues, "g") == {}, "the read itself says what fails"
         assert message_sizes(cluster, wanted, QueueRoutes({}), "g") == {}
+
+
+class Counting:
+    """A connection that answers in turn and remembers how many requests were in flight at most."""
+
+    def __init__(self) -> None:
+        self.sent = self.received = self.most = 0
+
+    def send(self, requests: Sequence[Request]) -> list[int]:
+        first, self.sent = self.sent, self.sent + len(requests)
+        self.most = max(self.most, self.sent - self.received)
+        return list(range(first, self.sent))
+
+    def receive(self) -> SimpleNamespace:
+        assert self.received < self.sent
+        self.received += 1
+        return SimpleNamespace(opaque=self.received - 1)
+
+
+def test_as_many_requests_are_in_flight_as_a_server_may_leave_unread() -> None:
+    counting = Counting()
+    with closing(Cluster(("ns:1",), 10, 0)) as cluster:
+        cluster._connections = SimpleNamespace(  # type: ignore[assignment]
+            lock=lambda address: nullcontext(), to=lambda address: counting, close=lambda: None
+        )
+        requests: list[Request] = [(RequestCode.GET_MAX_OFFSET, {}, b"")] * 1_000
+        assert [answer.opaque for answer in cluster.exchange("b:1", requests)] == list(range(1_000))
+    assert counting.most == 256

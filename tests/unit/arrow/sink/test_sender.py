@@ -239,3 +239,15 @@ def test_a_broker_that_stays_busy_fails_the_write_with_a_hint() -> None:
     ):
         send(peer, [message(0)], retries=2)
     assert told.value.__notes__[-1] == "sending to orders failed 3 times in a row; option numRetries allows for more"
+
+
+@pytest.mark.parametrize(("code", "routes"), [(ResponseCode.SYSTEM_BUSY, 1), (ResponseCode.TOPIC_NOT_EXIST, 2)])
+def test_a_route_is_asked_for_again_only_after_an_error_that_it_may_cure(code: ResponseCode, routes: int) -> None:
+    refusals = [answer(code, remark="[TIMEOUT_CLEAN_QUEUE]")]
+
+    def refuse_once(request: Command) -> Command:
+        return refusals.pop() if refusals else answer(msgId="m", queueId=request.ext["e"], queueOffset=0)
+
+    with scripted(refuse_once) as peer:
+        send(peer, [message(0)])
+        assert len(peer.asked(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == routes

@@ -134,7 +134,9 @@ def test_due_messages_are_sent_to_other_masters(tmp_path: Path) -> None:
     slave.pass_time(20)
     assert slave.others.took == []
     slave.timers.start_acting()
+    waiting, given = slave.timers.metrics.total, slave.timers.dequeued.count
     slave.pass_time(19_000, 20)
+    assert (waiting - slave.timers.metrics.total, slave.timers.dequeued.count - given) == (4, 4)
     assert [name for name, _ in slave.others.took] == ["a", "b", "c", "d"], "a came in the second it was last told of"
     assert all(START_MS + due[name] <= at < START_MS + due[name] + 20 for name, at in slave.others.took[1:])
     assert slave.services.store.queue_range("t", 0) == (0, 1), "nothing is stored here"
@@ -636,3 +638,18 @@ def test_a_slave_that_acts_again_tries_waiting_messages_at_once() -> None:
     asyncio.run(act())
     asyncio.run(act())
     assert [name for name, _ in bench.put_names] == ["t1", "t1"]
+
+
+def test_a_slave_that_restarts_knows_what_its_master_last_told(tmp_path: Path) -> None:
+    running = master(tmp_path)
+    timed(running, "a", 2_500)
+    pass_time(running, 1_200)
+    slave = Slave(tmp_path, running.now, ended(running))
+    told, _ = slave.told()
+    slave.services.close()
+    again = InProcess(tmp_path, SMALL_LOG, slave.now, broker_role="SLAVE", broker_id=1, enable_slave_acting_master=True)
+    check = again.services.timers.checkpoint()
+    assert check is not None
+    assert progress(check) == told
+    assert told[1] == 1
+    again.services.close()

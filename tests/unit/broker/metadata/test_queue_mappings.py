@@ -27,6 +27,10 @@ class File(ConfigFile):
     def save_text(self, data: bytes) -> None:
         super().save_text(data)
         self.saved.append(loads(data))
+        self.text = data
+
+    def load_text(self) -> bytes:
+        return self.text
 
 
 def detail(topic: str = "t", epoch: int = 1, queues: int = 2) -> MappingDetail:
@@ -56,6 +60,18 @@ def test_a_mapping_is_replaced_only_if_it_is_the_current_one(mappings: TopicQueu
     version = mappings.version
     assert mappings.replace(first, third) is False
     assert (mappings.table["t"] is second, mappings.version == version, len(file.saved)) == (True, True, 2)
+
+
+def test_the_file_is_laid_out_as_java_lays_it_out(mappings: TopicQueueMappings, file: File) -> None:
+    mappings.put(detail(), "t", force=False)
+    depth, lines = 0, file.load_text().decode().splitlines()
+    assert len(lines) > 20
+    for line in lines:
+        text = line.lstrip("\t")
+        depth -= text.startswith(("}", "]"))
+        assert len(line) - len(text) == depth, line
+        depth += text.endswith(("{", "["))
+    assert depth == 0
 
 
 def test_queues_are_dropped_from_the_current_mapping(mappings: TopicQueueMappings, file: File) -> None:

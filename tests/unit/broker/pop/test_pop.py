@@ -15,7 +15,7 @@ from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.headers.pop import AckMessage
+from rocketmq_py.protocol.headers.pop import AckMessage, ChangeInvisibleTime
 from rocketmq_py.store import Appended, NewRecord
 from rocketmq_py.wire.record import decode_records
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
@@ -252,6 +252,8 @@ def test_invalid_acks_are_refused(running: InProcess, client: Client, change: di
     [one] = take(client)
     fields = {"consumer_group": "g", "topic": "t", "queue_id": 0, "extra_info": one.handle.encode(), "offset": 0}
     assert client.ask(Code.ACK_MESSAGE, AckMessage(**fields | change)).code == code  # type: ignore[arg-type]
+    changed = ChangeInvisibleTime(**fields | {"invisible_time": 1_000} | change)  # type: ignore[arg-type]
+    assert client.ask(Code.CHANGE_MESSAGE_INVISIBLETIME, changed).code == code
 
 
 def test_messages_of_a_deleted_topic_are_not_revived(running: InProcess, client: Client) -> None:
@@ -305,6 +307,21 @@ def test_reviving_is_retried_while_the_store_refuses_writes(
     assert again in ([b"b"], [b"a", b"b"]), "the store refused to write down that a is back"
     running.turn(10_000)
     assert take(client) == []
+
+
+def test_a_group_begins_at_the_first_message_of_its_new_retry_topic(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    take(client)
+    running.turn(REVIVE_MS)
+    offsets = running.services.offsets
+    assert offsets.query("g", "%RETRY%g_t", 0) == 0
+    [back] = take(client)
+    assert ack(client, back).code == 0
+    put(client, b"b")
+    take(client)
+    running.turn(REVIVE_MS)
+    assert offsets.query("g", "%RETRY%g_t", 0) == 1, "an existing retry topic keeps the offset of its group"
 
 
 def test_the_second_form_of_retry_topics_is_supported(tmp_path: Path) -> None:
@@ -488,6 +505,17 @@ def test_a_store_that_refuses_revivals_is_logged_once_each_time(
         running.turn(1_300)
         [back] = take(client)
         assert ack(client, back).code == 0
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_an_offset_behind_the_end_of_a_queue_is_corrected(running: InProcess, client: Client, *, order: bool) -> None:
+    make_topic(running)
+    put(client, b"a", b"b")
+    running.services.offsets.commit("g", "t", 0, 9, "test")
+    assert take(client, order=order) == []
+    assert running.services.offsets.query("g", "t", 0) == 2
+    put(client, b"c")
+    assert bodies(take(client, order=order)) == [b"c"]
 
 
 @pytest.mark.parametrize(("mode", "init"), [(0, 0), (1, 0)])

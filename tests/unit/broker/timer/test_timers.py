@@ -354,6 +354,10 @@ def test_the_timer_status_is_returned(running: InProcess, client: Client) -> Non
     assert told["timingCount"]["t"]["count"] == 0
     table = msgspec.json.decode(client.ask(RUNTIME).body)["table"]
     assert float(table["timerDequeueTps"]) > 0
+    timed(running, "late", 60_000)
+    pass_time(running, 2_000)
+    table = msgspec.json.decode(client.ask(RUNTIME).body)["table"]
+    assert float(table["timerEnqueueTps"]) > 0
 
 
 def test_timed_messages_wait_while_the_store_refuses_writes(running: InProcess, client: Client) -> None:
@@ -462,3 +466,17 @@ def test_a_message_cancels_messages_of_its_own_topic_only(running: InProcess) ->
     pass_time(running, 4_000)
     assert delivered(running) == ["victim"]
     assert delivered(running, "other") == []
+
+
+def test_the_counts_of_topics_are_written_when_a_broker_stops(tmp_path: Path) -> None:
+    running = InProcess(tmp_path)
+    timed(running, "a", 5_000)
+    pass_time(running, 100)
+    running.services.timers.close()
+    counts = running.services.timers.metrics.tree()["timingCount"]
+    running.services.close()
+    again = InProcess(tmp_path, now=running.now)
+    assert isinstance(counts, dict)
+    assert counts["t"]["count"] == 1
+    assert again.services.timers.metrics.tree()["timingCount"] == counts
+    again.services.close()

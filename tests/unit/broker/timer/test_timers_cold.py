@@ -73,6 +73,8 @@ def test_new_messages_that_left_memory_are_loaded_before_their_entries_are_writt
     fs.chill()
     thread = workers.threads["rocketmq-timer-read"]
     assert running.services.timers.unread == COLD
+    assert running.services.tick_timers() is False, "there is nothing to do until they are loaded"
+    assert thread.work
     tick_until_idle(running, thread, running.now + 100)
     assert running.services.timers.unread == 0
     log = f"{running.services.store.layout.commit_log.name}/"

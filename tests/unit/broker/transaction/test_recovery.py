@@ -78,6 +78,7 @@ def test_a_crash_during_a_commit_loses_nothing(
 
 def test_a_commit_by_an_earlier_place_ends_the_copy_of_a_check(tmp_path: Path) -> None:
     running = InProcess(tmp_path)
+    Transaction(running, running.connect(), UNIQ_KEY="U0").end(ROLLBACK)
     transaction, other = Transaction(running, running.connect()), Transaction(running, running.connect(), UNIQ_KEY="U2")
     running.now += 10_000
     running.turn(ROUND)

@@ -48,15 +48,21 @@ def test_it_ends_after_a_number_of_messages(stored, run, count, printed):
 
 
 def test_it_follows_until_the_number_is_reached(stored, run, monkeypatch):
-    pulled = []
+    pulled, ended = [], []
 
     async def pull(queue, offset, *, tags, sql, wait):
         pulled.append((queue, offset, tags, sql, wait))
         stored.add_messages(message(b"%d" % offset, offset=offset))
         return await MemoryAdmin.pull(stored, queue, offset, tags=tags, sql=sql, wait=wait)
 
+    async def close(follower, close=tail._Follower.close):
+        await close(follower)
+        ended.append((stored.closed, all(task.done() for task in follower._tasks.values())))
+
     monkeypatch.setattr(stored, "pull", pull)
+    monkeypatch.setattr(tail._Follower, "close", close)
     assert bodies(run("topic tail t -n 1 -c 3 -o jsonl --tags a||b")) == ["11", "12", "13"]
+    assert ended == [(0, True)], "polls end before the connection is closed"
     assert pulled[:2] == [(Q0, 12, "a||b", None, 15.0), (Q0, 13, "a||b", None, 15.0)]
 
 

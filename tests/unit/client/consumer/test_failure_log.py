@@ -52,6 +52,13 @@ def test_a_refusal_is_logged_for_each_queue() -> None:
     assert bench.outages == {}
 
 
+def test_a_broker_that_refuses_is_logged_as_lost_when_it_is_lost() -> None:
+    bench = Bench()
+    log = bench.log("1")
+    assert [log.failed(PermissionDenied(16, "no")), log.failed(ConnectionLost("x"))] == [WARNED, WARNED]
+    assert bench.outages == {"a": 100.0}
+
+
 def levels(bench: Bench, log: FailureLog, error: RocketMQError, seconds: int) -> list[int]:
     found = []
     for _ in range(seconds):

@@ -40,6 +40,7 @@ def test_invalid_subscriptions_are_refused_at_once() -> None:
 def test_an_expression_that_brokers_read_only_in_part_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         make_subscription("T", None, "a LIKE 'x%'", 7)
+        make_subscription("T", None, "a > 5 ", 7)
     [record] = caplog.records
     assert "brokers ignore the end of it, \"LIKE 'x%'\"" in record.getMessage()
 

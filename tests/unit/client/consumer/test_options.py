@@ -135,6 +135,8 @@ def test_an_option_of_the_wrong_kind_is_refused_by_name():
         said = refusal(options, broker_suspend_time=5, timeout_when_suspend=4.9)
         assert said.startswith("timeout_when_suspend=4.9 is less than broker_suspend_time=5")
         assert refusal(options, broker_suspend_time=5, timeout_when_suspend=5) is None
+        assert refusal(options, broker_suspend_time=3600, timeout_when_suspend=3600) is None
+        assert "broker_suspend_time" in refusal(options, broker_suspend_time=3600.001, timeout_when_suspend=3600)
         assert "namespace" in refusal(options, namespace="a b")
 
 

@@ -11,6 +11,7 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.consumer.send_message_back import DropFailed, SendMessageBack
 from rocketmq_py.model import MessageExt
+from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.scripted import ScriptedNetwork, cluster, route_answer
@@ -53,6 +54,20 @@ def test_a_message_goes_back_or_a_copy_is_sent(broker: str, refused: tuple[int, 
         assert [request.ext["b"] for _, request in network.sent()] == ["%RETRY%g"] * copies
         assert await handler.dead_letter(failed()) is (310 not in refused)
         assert len(network.sent()) == copies + 1
+        await instance.stop()
+
+    asyncio.run(main())
+
+
+def test_a_copy_names_its_topic_with_the_namespace() -> None:
+    async def main() -> None:
+        network = ScriptedNetwork(cluster({"ns%t": {"b": 1}, "%RETRY%ns%g": {"b": 1}}))
+        instance = ClientInstance("ns:1", timeout=1.0)
+        network.carry(instance.connections)
+        handler = SendMessageBack(ConsumerGroup("ns%g", instance, PushOptions(namespace="ns")))
+        assert await handler.dead_letter(failed())
+        [(_, copy)] = network.sent()
+        assert decode_properties(copy.ext["i"].encode())["RETRY_TOPIC"] == "ns%t"
         await instance.stop()
 
     asyncio.run(main())

@@ -161,6 +161,18 @@ def test_what_comes_too_fast_is_dropped_and_counted(
     assert caplog.messages[1:] == ["3 traces of group g were not sent to topic RMQ_SYS_TRACE_TOPIC"]
 
 
+def test_a_tracer_knows_the_addresses_of_masters() -> None:
+    async def test(tracer: Tracer, network: ScriptedNetwork) -> None:
+        assert tracer.address_of("b") is None
+        tracer.add([("t", entry(1))])
+        await turns()
+        tracer._flush()
+        await turns()
+        assert (tracer.address_of("b"), tracer.address_of("c")) == ("b:1", None)
+
+    run(test)
+
+
 def test_a_tracer_that_was_not_started_does_nothing() -> None:
     tracer = Tracer(True, "g", "PRODUCE")
     tracer.add([("t", entry(1))])

@@ -208,3 +208,14 @@ def test_a_request_ends_with_its_reply_or_in_time(replies: bool) -> None:
         await instance.stop()
 
     asyncio.run(scenario())
+
+
+async def test_a_request_nobody_waits_for_any_more_is_not_reported_when_its_producer_closes() -> None:
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    pending = PendingRequests("producer g")
+    waiter = pending.expect(request_of(Message("t", b"x"), "me", 1.0))
+    pending.close()
+    await asyncio.sleep(0)
+    del waiter
+    assert reported == []

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from rocketmq_py.errors import (
     RocketMQError,
     TooManySends,
 )
-from rocketmq_py.model import SendResult
+from rocketmq_py.model import Message, SendResult
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.wire.command import Command, encode_command
@@ -277,6 +278,78 @@ async def test_a_thread_that_must_not_block_is_refused_when_full(producer: Produ
         sender.admit_when_possible(sender.delivery(message()), refuse)
     with pytest.raises(RequestTimeout):
         await future
+
+
+@with_producer(cluster(t={"b": 1}), max_pending_sends=1)
+async def test_a_send_that_ends_in_a_thread_lets_a_waiting_one_start(
+    producer: Producer, network: ScriptedNetwork
+) -> None:
+    sender = producer.sender
+    delivery = sender.delivery(message())
+    await asyncio.to_thread(sender.admit_when_possible, delivery, lambda: None)
+    waiting = producer.send_async(message())
+    await asyncio.sleep(0.01)
+    assert not network.sent()
+    await asyncio.to_thread(sender.leave, delivery)
+    await waiting
+    sender.leave(delivery)
+    assert sender._window.is_full is False
+
+
+@with_producer(cluster(t={"b": 1}), max_pending_sends=1)
+async def test_a_close_waits_for_sends_of_threads_and_ends_the_waits_of_others(
+    producer: Producer, network: ScriptedNetwork
+) -> None:
+    sender = producer.sender
+    direct, admitted = sender.delivery(message()), sender.delivery(message())
+    sender.occupy_thread(direct)
+    sender.admit_when_possible(admitted, lambda: None)
+    blocked = [
+        asyncio.ensure_future(asyncio.to_thread(sender.admit_when_possible, sender.delivery(message()), lambda: None))
+        for _ in range(2)
+    ]
+    while sender._blocked < 2:  # noqa: ASYNC110 - nothing announces it
+        await asyncio.sleep(0.001)
+    closing = asyncio.ensure_future(sender.close())
+    await asyncio.sleep(0.001)
+    sender.leave(admitted)
+    await asyncio.sleep(0.001)
+    assert not closing.done()
+    await asyncio.to_thread(sender.free_thread, direct)
+    await closing
+    ended = await asyncio.gather(*blocked, return_exceptions=True)
+    assert [type(error) for error in ended] == [ClosedError] * 2
+    assert sender._blocked == 0
+
+
+@with_producer(cluster(t={"b": 1}, u={"b": 1}))
+async def test_connections_are_opened_before_the_sends_of_a_new_topic_start(
+    producer: Producer, network: ScriptedNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, waits = producer.sender, list[str]()
+    wait = sender._connecting.wait
+
+    def note(address: str, *more: Any) -> None:
+        waits.append(address)
+        wait(address, *more)
+
+    monkeypatch.setattr(sender._connecting, "wait", note)
+    connected = delay_connects(network, producer, 0.04)
+    await producer.send(message())
+    assert (waits, connected) == ([], ["ns:1", "b:1"])
+    sender.connections.drop("b:1")
+    delay_connects(network, producer, 0.2)
+    await producer.send(Message("u", b"x"))
+    assert waits == ["b:1"], "a slow connect does not delay sends to other brokers"
+
+
+@with_producer(cluster(t={"b": 1}))
+async def test_the_task_of_a_retry_is_kept_until_it_ends(producer: Producer, network: ScriptedNetwork) -> None:
+    sender, future = producer.sender, Future[SendResult]()
+    sender.retry(sender.delivery(message()), None, future)
+    assert len(sender._tasks) == 1
+    assert (await asyncio.wrap_future(future)).queue.broker_name == "b"
+    assert not sender._tasks
 
 
 @with_producer(cluster(t={"b": 1}))

@@ -219,3 +219,11 @@ def test_a_body_that_fits_into_no_frame_is_refused_whatever_the_limit(compress_o
 def test_a_large_body_that_compresses_well_is_sent() -> None:
     packer = Packer(UniqueKeys(b"\x7f\x00\x00\x01", 1, 1, 1), max_message_size=1 << 30)
     assert len(packer.pack(Message("t", bytes(20 << 20)), 0).body) < 1 << 20
+
+
+def test_a_body_leaves_room_for_the_header_in_a_frame_of_16_mebibytes() -> None:
+    largest, pack = 16_777_216 - 131_072, packer(compress_over=None, max_message_size=1 << 30).pack
+    body = bytes(largest + 1)
+    assert len(pack(Message("t", body[:-1]), NOW).body) == largest
+    with pytest.raises(MessageIllegal):
+        pack(Message("t", body), NOW)

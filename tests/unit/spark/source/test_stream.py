@@ -333,6 +333,18 @@ if SUPPORTS_ADMISSION:
                 assert again.latestOffset(later, ReadAllAvailable()) == later
                 again.stop()
 
+    def test_a_first_micro_batch_without_recorded_start_reads_nothing_that_is_not_known_to_be_new() -> None:
+        """A checkpoint of an earlier version; "latest" has moved beyond the end of its only micro-batch."""
+        broker = Broker(last=70)
+        with scripted(broker) as peer:
+            lenient = StreamReader(options(peer, fail_on_data_loss=False), None)
+            assert ranges(lenient.partitions(lenient.initialOffset(), offsets(30))) == []
+            lenient.stop()
+            strict = StreamReader(options(peer), None)
+            with pytest.raises(DataLossError, match="the first micro-batch is repeated"):
+                strict.partitions(strict.initialOffset(), offsets(30))
+            strict.stop()
+
     def test_messages_removed_from_a_repeated_first_micro_batch_are_a_loss() -> None:
         broker = Broker()
         with scripted(broker) as peer:

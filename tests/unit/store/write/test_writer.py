@@ -130,6 +130,7 @@ def test_a_store_can_have_an_ipv6_address(stores):
     assert store.message_at(0) == expected(message, 0, 0, sys_flag=0x20, store_host=store_host)
     assert [m.store_host for m in read_queue(store)] == ["[2001:db8:0:0:0:0:0:1]:10911"] * 6
     assert batch.queue_offset == 1
+    assert {m.reconsume_times for m in read_queue(store)[1:]} == {0}
     store.close()
 
 

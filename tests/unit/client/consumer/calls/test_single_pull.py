@@ -8,16 +8,33 @@ import warnings
 
 import pytest
 
+from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.client.consumer.calls.single_pull import SinglePulls
+from rocketmq_py.client.consumer.filters import make_subscription
 from rocketmq_py.client.consumer.lite_pull.consumer import LitePullConsumer
 from rocketmq_py.client.consumer.pull.consumer import PullConsumer
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer
+from rocketmq_py.client.consumer.skipped import SkippedMessages
 from rocketmq_py.core.consumer.pull_result import damaged_offsets
 from rocketmq_py.errors import BadHeader, ConfigError
-from rocketmq_py.model import DamagedMessage
+from rocketmq_py.model import DamagedMessage, RecordHead
+from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.pull import PullResponse
-from rocketmq_py.wire.record import FIXED_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT
-from tests.unit.client.consumer.damaged_broker import GROUP, MASTER, QUEUE, SLAVE, TOPIC, DamagedBroker, Log
+from rocketmq_py.protocol.sys_flag import COMPRESSED
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.record import DEFAULT_RULES, FIXED_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT, encode_record
+from tests.unit.client.consumer.damaged_broker import (
+    GROUP,
+    MASTER,
+    QUEUE,
+    SLAVE,
+    TOPIC,
+    DamagedBroker,
+    Log,
+    bounds,
+)
+from tests.unit.client.scripted import ScriptedNetwork, route_answer
 
 COUNT, PATIENCE = 100, 30.0
 
@@ -371,3 +388,97 @@ def test_a_size_that_leads_into_a_body_is_no_record(caplog):
         seen.check({17})
 
     run(caplog)
+
+
+class OneAnswer:
+    """A broker that answers each pull with the same bytes and header."""
+
+    def __init__(self, body, **ext):
+        self.network = ScriptedNetwork(self.answer)
+        self.body, self.ext = body, bounds(8, COUNT) | ext
+        self.instance = ClientInstance("ns:1")
+        self.network.carry(self.instance.connections)
+        self.skipped = []
+
+    def answer(self, address, request):
+        if request.code == Code.GET_ROUTEINFO_BY_TOPIC:
+            return route_answer({"b": 1})
+        return Command(0, ext=self.ext, body=self.body)
+
+    async def pull(self, offset):
+        await self.instance.routes.get(TOPIC)
+        told = SkippedMessages(GROUP, lambda message: self.skipped.append(message.offset))
+        calls = SinglePulls(self.instance, GROUP, DEFAULT_RULES._replace(check_crc=True), told)
+        try:
+            return await calls.pull(QUEUE, offset, make_subscription(TOPIC, "*", None, 0))
+        finally:
+            await self.instance.stop()
+
+
+async def test_the_damaged_message_is_the_one_that_the_broker_names_or_the_one_before_the_next_offset():
+    """A filter may have skipped messages between the offset of the pull and the damaged message."""
+    log = Log(COUNT)
+    log.flip(7, FIXED_SIZE)
+    for broker, skipped in ((OneAnswer(b"", damaged="5"), 5), (OneAnswer(log.slices(7, 1)), 7)):
+        pulled = await broker.pull(3)
+        assert (pulled.messages, pulled.next_offset, broker.skipped) == ([], skipped + 1, [skipped])
+
+
+async def test_a_poll_that_waits_gets_a_message_that_was_pulled_alone():
+    log = Log(3)
+    log.flip(0, FIXED_SIZE)
+    broker = DamagedBroker(log)
+    consumer = LitePullConsumer(GROUP, instance=broker.instance)
+    consumer.assign([QUEUE])
+    try:
+        async with consumer:
+            began, found = asyncio.get_running_loop().time(), []
+            while len(found) < 2:
+                found += [message.queue_offset for message in await consumer.poll(timeout=100)]
+            assert found == [1, 2]
+            assert asyncio.get_running_loop().time() - began < 5
+    finally:
+        await broker.instance.stop()
+
+
+def one_that_cannot_be_decompressed():
+    log = Log(3)
+    head = RecordHead(0, 0, 0, 0, 0, 1, 77, COMPRESSED, 1, bytes(8), 2, bytes(8), 0, 0, 0)
+    record = encode_record(head, TOPIC, b"no deflate", b"")
+    log.entries[1] = (len(log.data), len(record))
+    log.data += record
+    return DamagedBroker(log)
+
+
+async def test_each_kind_of_consumer_tells_of_messages_that_cannot_be_decompressed():
+    async def pushed(seen, broker):
+        await push(broker, seen)
+
+    async def lite(seen, broker):
+        consumer = LitePullConsumer(GROUP, instance=broker.instance, on_damaged=seen.on_damaged)
+        consumer.assign([QUEUE])
+        async with consumer:
+            while not seen.done.is_set():
+                for message in await consumer.poll(timeout=0.05):
+                    seen.add(message)
+
+    async def by_hand(seen, broker):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            consumer = PullConsumer(GROUP, instance=broker.instance, on_damaged=seen.on_damaged)
+        async with consumer:
+            for message in (await consumer.pull(QUEUE, 0)).messages:
+                seen.add(message)
+
+    async def simple(seen, broker):
+        consumer = SimpleConsumer(GROUP, instance=broker.instance, on_damaged=seen.on_damaged)
+        consumer.subscribe(TOPIC)
+        async with consumer:
+            for message in await consumer.receive(timeout=0):
+                seen.add(message)
+
+    for consume in (pushed, lite, by_hand, simple):
+        seen, broker = Seen(3), one_that_cannot_be_decompressed()
+        await consume(seen, broker)
+        await broker.instance.stop()
+        assert (sorted(seen.offsets), seen.damaged) == ([0, 2], [(QUEUE, 1)]), consume

@@ -37,14 +37,19 @@ class Bench:
         self.can_dead_letter = True
         self.unlocked = 0
         self.changed = asyncio.Event()
+        self.freed = []
         made = OrderlyListener(listener, self.options.consume_batch_size)
         self.dispatcher = OrderlyDispatcher(
             Listeners(None, dict.fromkeys(topics, made)), self.options.consume_threads, self.options, self.offsets,
-            self.dead_letter, lambda _: self.stats, lambda _: self.changed.set(), self.is_unlocked, "test",
+            self.dead_letter, lambda _: self.stats, self.capacity_freed, self.is_unlocked, "test",
         )  # fmt: skip
 
     def queue(self, queue_id=0, topic="T"):
         return OrderedQueue(MessageQueue(topic, "broker-a", queue_id), 0.0, needs_lock=False)
+
+    def capacity_freed(self, queue):
+        self.freed.append((queue, queue.count))
+        self.changed.set()
 
     def is_unlocked(self):
         self.unlocked += 1
@@ -187,6 +192,7 @@ def test_only_exhausted_messages_of_a_batch_become_dead_letters():
         bench.dispatcher.submit(queue, pulled)
         await bench.until(lambda: queue.count == 0)
         assert bench.dead_lettered == [1, 0]
+        assert bench.freed == [(queue, 1), (queue, 0)]
         assert calls == [[0, 1], [0]]
 
 

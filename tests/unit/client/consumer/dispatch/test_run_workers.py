@@ -110,6 +110,7 @@ async def test_another_thread_replaces_one_that_a_job_has_ended():
     jobs.submit("b")
     await jobs.begun("a")
     await jobs.end("a")
+    await asyncio.to_thread(jobs.threads["a"].join, PATIENCE)  # its exception belongs to this test
     assert not jobs.pool.owns(jobs.threads["a"])
     await jobs.begun("b")
     assert jobs.threads["b"].name == "run-2"

@@ -124,6 +124,14 @@ async def test_requests_are_run_in_order_and_each_is_reported_once_when_complete
         await bench.pool.close()
 
 
+async def test_the_time_that_calls_take_is_averaged():
+    for kind in BOTH:
+        bench = kind(4, hold=False)
+        bench.submit(3)
+        await eventually(lambda bench=bench: bench.pool._work_queue.width.cost > 0)
+        await bench.pool.close()
+
+
 async def test_close_waits_for_running_calls_and_starts_no_waiting_request():
     for kind in BOTH:
         bench = kind(1)

@@ -97,3 +97,15 @@ def test_messages_of_a_removed_queue_are_skipped(now):
     assert bench.poll() == []
     bench.reclaim()
     assert bench.cache.empty
+
+
+def test_sixteen_batches_are_ready_at_most_for_a_tenth_of_a_second(now):
+    bench = Bench(18)
+    bench.handoff.fill(bench.cache)
+    now[0] += 0.0999
+    polled = [bench.poll() for _ in range(17)]
+    assert polled == [[2 * number, 2 * number + 1] for number in range(16)] + [[]]
+    bench.reclaim()
+    bench.handoff.fill(bench.cache)
+    now[0] += 0.1001
+    assert bench.poll() == []

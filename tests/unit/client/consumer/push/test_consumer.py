@@ -333,9 +333,11 @@ async def test_a_broker_can_have_one_message_consumed(broker, fails, result):
 
     async with broker.consumer(listen):
         await broker.until(lambda: broker.asked(Code.PULL_MESSAGE))
-        _, _, body = await ask(broker, Code.CONSUME_MESSAGE_DIRECTLY, record(4, b"now"), consumerGroup=GROUP)
+        _, _, body = await ask(
+            broker, Code.CONSUME_MESSAGE_DIRECTLY, record(4, b"now"), consumerGroup=GROUP, brokerName="b"
+        )
         assert json.loads(body)["consumeResult"] == result
-        assert [m.body for m in broker.seen] == [b"now"]
+        assert [(m.body, m.broker_name) for m in broker.seen] == [(b"now", "b")]
 
 
 @with_broker()

@@ -262,4 +262,9 @@ async def test_a_queue_whose_topic_is_not_subscribed_is_logged_once(broker, capl
         await eventually(lambda: lines(caplog, "T@b:0 is not pulled: topic T is not subscribed"))
         await asyncio.sleep(0.05)
         member._group.announced[TOPIC] = known
-    assert len(lines(caplog, "is not subscribed")) == 1
+        member.suspend()
+        await asyncio.sleep(2.5)
+        assert len(lines(caplog, "is not subscribed")) == 1
+        member._group.announced.pop(TOPIC)
+        member.resume()
+        await eventually(lambda: len(lines(caplog, "is not subscribed")) == 2)

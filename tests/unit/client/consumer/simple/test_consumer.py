@@ -165,6 +165,19 @@ async def test_a_message_of_a_retry_topic_is_acked_there(brokers):
 
 
 @with_broker()
+async def test_a_message_is_late_as_soon_as_its_time_is_over(brokers, monkeypatch):
+    brokers.has["b"] = [[record(0), record(1), record(2)]]
+    async with consumer(brokers) as member:
+        found = await member.receive()
+        overdue = {0: -0.5, 1: 0.0, 2: 0.5}
+        monkeypatch.setattr(member, "_overdue", lambda one: overdue[one.message.queue_offset])
+        with pytest.raises(InvalidReceipt) as caught:
+            await member.ack(found)
+        assert offsets(caught.value.messages) == [2]
+        assert sorted(brokers.acked) == [("b", 0), ("b", 1)]
+
+
+@with_broker()
 async def test_an_expired_message_is_named_in_the_error_and_the_rest_is_acked(brokers):
     brokers.has["b"] = [[record(0)], [record(1)]]
     async with consumer(brokers) as member:

@@ -1,0 +1,21 @@
+"""Statistics: what a member that is missing means."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rocketmq_py.protocol.bodies.statistics import ConsumeRates, HeldQueue, QueueEntries, QueueEntry, TimerCount
+
+
+def test_members_that_are_missing_are_zero_as_in_java() -> None:
+    zeros = {
+        HeldQueue: {"commitOffset": -1, "locked": False, "droped": False},
+        ConsumeRates: {},
+        QueueEntry: {"msg": None},
+        TimerCount: {},
+        QueueEntries: {"queueData": []},
+    }
+    for body, others in zeros.items():
+        decoded = body.decode(b"{}")
+        known = dict.fromkeys(msgspec.to_builtins(decoded), 0) | others
+        assert msgspec.to_builtins(decoded) == known, body
