@@ -13,6 +13,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.errors import NetworkError
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.signing import Credentials
 
@@ -93,6 +94,13 @@ class Connection:
         admin = self.admin()
         value = await ask(admin)
         return Answer(value, admin.silent)
+
+    async def invoke(self, address: str, code: RequestCode, body: bytes) -> None:
+        """Send a request without a header to a broker.
+
+        :raises BrokerError: the broker refuses it.
+        """
+        await self._instance.connections.invoke(address, code, None, body, self._timeout)
 
     def forget(self) -> None:
         """Forget all kept answers, after a change."""

@@ -20,11 +20,13 @@ class Console:
     """What all pages share.
 
     :ivar read_only: nothing can be changed.
+    :ivar who: the access key of who is logged in; None without a login.
     :ivar now: returns the time in milliseconds since the epoch.
     """
 
     connection: Connection
     read_only: bool = False
+    who: str | None = None
     tokens: Tokens = field(default_factory=Tokens)
     audit: Audit = field(default_factory=Audit)
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
