@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from rocketmq_py import __version__
 from rocketmq_py.console.login import Sessions
 from rocketmq_py.console.page import CSV, HTML, JSON, UNKNOWN, Page, as_csv, as_json, wanted_format
-from rocketmq_py.console.pages import cluster, dead, groups, login, messages, reset, topics
+from rocketmq_py.console.pages import cluster, dead, details, groups, history, login, messages, reset, topics, waiting
 from rocketmq_py.console.security import Guard, Refused, cookie_of, new_cookie, set_cookie
 from rocketmq_py.console.state import Console
 from rocketmq_py.console.times import show_span, show_time
@@ -69,6 +69,16 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
         Route("/groups", show(groups.groups)),
         Route("/groups/{group}", show(groups.group)),
         Route("/groups/{group}/dead", show(dead.dead_letters)),
+        Route("/groups/{group}/history", show(history.group)),
+        Route("/groups/{group}/members/{client}", show(details.member)),
+        Route("/topics/{topic}/cost", show(details.cost)),
+        Route("/topics/{topic}/messages/{broker}/{queue}/{offset}/life", show(details.life)),
+        Route("/doctor", show(details.doctor)),
+        Route("/rates", show(history.rates)),
+        Route("/transactions", show(waiting.transactions), methods=["GET"]),
+        Route("/timers", show(waiting.timers)),
+        Route("/pops", show(waiting.pops)),
+        Route("/producers", show(waiting.producers)),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]
     if sessions is not None:
@@ -79,6 +89,7 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
         ]
     if not console.read_only:
         routes += [
+            Route("/transactions", show(waiting.resume), methods=["POST"]),
             Route("/groups/{group}/dead/resend", show(dead.preview), methods=["GET"]),
             Route("/groups/{group}/dead/resend", show(dead.resend), methods=["POST"]),
             Route("/groups/{group}/reset", show(reset.what_if), methods=["GET"]),

@@ -57,6 +57,7 @@ class Connection:
     ) -> None:
         self.namesrv = ";".join(name_servers(namesrv))
         self._timeout = timeout
+        self._address_map, self._tls, self._credentials = address_map, tls, credentials
         self._instance = ClientInstance(
             name_servers(namesrv), address_map=address_map, tls=tls, credentials=credentials, timeout=timeout
         )
@@ -70,6 +71,12 @@ class Connection:
     def admin(self) -> Admin:
         """Return an Admin for one page, which skips brokers that do not answer."""
         return Admin(instance=self._instance, timeout=self._timeout, skip_silent=True)
+
+    def admin_of(self, namesrv: str) -> Admin:
+        """Return an Admin with connections of its own, not started, which asks these name servers."""
+        return Admin(
+            namesrv, timeout=self._timeout, address_map=self._address_map, tls=self._tls, credentials=self._credentials
+        )
 
     @asynccontextmanager
     async def producer(self) -> AsyncIterator[Producer]:

@@ -147,7 +147,7 @@ class Sessions:
         """End a session."""
         session = self._open.pop(cookie or "", None)
         if session is not None:
-            await session.console.connection.close()
+            await session.console.close()
 
     async def close(self) -> None:
         """End all sessions."""

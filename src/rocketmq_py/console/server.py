@@ -66,7 +66,8 @@ async def serve(
     :raises ConfigError: the port or the certificate cannot be used.
     """
     sessions = Sessions(connect, time.monotonic) if connect is not None else None
-    app = create_app(Console(connection, read_only=read_only), (host, *hosts), sessions)
+    console = Console(connection, read_only=read_only)
+    app = create_app(console, (host, *hosts), sessions)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", timeout_keep_alive=10,
         limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=5, proxy_headers=False, ws="none",
@@ -90,7 +91,7 @@ async def serve(
             await serving
             if sessions is not None:
                 await sessions.close()
-            await connection.close()
+            await console.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:
