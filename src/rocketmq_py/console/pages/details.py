@@ -72,7 +72,10 @@ async def cost(console: Console, request: Request) -> Page:
     topic = request.path_params["topic"]
     admin = console.connection.admin()
     route, groups = await admin.route(topic), await or_unknown(admin.topic_groups(topic)) or []
-    asked = [("in", None, "messages", "TOPIC_PUT_NUMS", topic), ("in", None, "bytes", "TOPIC_PUT_SIZE", topic)]
+    asked: list[tuple[str, str | None, str, str, str]] = [
+        ("in", None, "messages", "TOPIC_PUT_NUMS", topic),
+        ("in", None, "bytes", "TOPIC_PUT_SIZE", topic),
+    ]
     for group in groups[:MOST_GROUPS]:
         asked += [("out", group, "messages", "GROUP_GET_NUMS", f"{topic}@{group}"),
                   ("out", group, "bytes", "GROUP_GET_SIZE", f"{topic}@{group}")]  # fmt: skip
