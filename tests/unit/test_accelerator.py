@@ -32,7 +32,7 @@ def test_off_is_off_and_on_again_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
     native = SimpleNamespace(FORMAT=FORMAT)
     monkeypatch.setitem(sys.modules, "rocketmq_py_native", native)
     assert installed() is native
-    assert speedups().endswith("; accelerator: rocketmq-py-native")
+    assert "; accelerator: rocketmq-py-native" in speedups()
     monkeypatch.setenv(VARIABLE, "0")
     assert installed() is None
     assert "is turned off by ROCKETMQ_PY_NATIVE=0" in speedups()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from rocketmq_py.cli.supervisor import end_of_input
 
 if TYPE_CHECKING:
     from rocketmq_py.console.connection import Connection
+    from rocketmq_py.wire.signing import Credentials
+
+PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of the variable
 
 
 @click.command(name="console", short_help="Show and change a cluster in a browser.")
@@ -23,35 +27,42 @@ if TYPE_CHECKING:
 @click.option("--read-only", is_flag=True, help="Only show: nothing can be changed.")
 @click.option("--allowed-host", "hosts", multiple=True, metavar="NAME", help="Also serve under this name.")
 @click.option("--insecure", is_flag=True, help="Listen on an address that other machines reach, without a login.")
+@click.option("--login", is_flag=True, help="Ask for an access key; pages act with the rights of its user.")
+@click.option("--https-cert", metavar="FILE", help="Serve with TLS: the console's certificate; PEM.")
+@click.option("--https-key", metavar="FILE", help=f"Its private key; its password is in {PASSWORD_VARIABLE}.")
 @click.option("--supervised", is_flag=True, hidden=True)
 @cluster_options
-def command(
-    host: str, port: int, read_only: bool, hosts: tuple[str, ...], insecure: bool, supervised: bool, target: Target
-) -> None:
+def command(supervised: bool, target: Target, **options: Any) -> None:
     """Serve web pages about a cluster, of this project or of Apache RocketMQ, until interrupted.
 
-    Prints READY console=http://HOST:PORT. Needs the extra: pip install 'rocketmq-py[console]'.
+    Prints READY console=http://HOST:PORT (https with --https-cert). Needs the extra: pip
+    install 'rocketmq-py[console]'.
     """
     try:
         from rocketmq_py.console.connection import Connection
         from rocketmq_py.console.security import check_bind
-        from rocketmq_py.console.server import serve
+        from rocketmq_py.console.server import Https, serve
     except ModuleNotFoundError as e:
         raise CommandFailure(f"the console needs {e.name}: pip install 'rocketmq-py[console]'", Status.USAGE) from e
     from rocketmq_py.cli.server.settings import ready
     from rocketmq_py.server.runner import run
 
-    check_bind(host, insecure=insecure)
+    host, login, cert, key = (options[name] for name in ("host", "login", "https_cert", "https_key"))
+    if key is not None and cert is None:
+        raise click.UsageError("--https-key needs --https-cert")
+    check_bind(host, insecure=options["insecure"], login=login, https=cert is not None)
 
-    def connect() -> Connection:
+    def connect(credentials: Credentials | None) -> Connection:
         return Connection(
             target.namesrv, timeout=target.timeout, address_map=target.address_map, tls=target.tls,
-            credentials=target.credentials,
+            credentials=credentials,
         )  # fmt: skip
 
     async def main() -> None:
         await serve(
-            connect(), host=host, port=port, read_only=read_only, hosts=hosts,
+            connect(None if login else target.credentials), host=host, port=options["port"],
+            read_only=options["read_only"], hosts=options["hosts"], connect=connect if login else None,
+            https=Https(cert, key, os.environ.get(PASSWORD_VARIABLE)) if cert else None,
             on_ready=lambda address: ready(console=address),
             until=(lambda: end_of_input(sys.stdin)) if supervised else None,
         )  # fmt: skip

@@ -40,8 +40,8 @@ async def state_in_group(admin: Admin, message: MessageExt, group: str) -> Group
     members, progress, retries, dead = await asyncio.gather(
         admin.members(group),
         admin.progress(group),
-        _copies(admin, retry_topic(group), message.msg_id),
-        _copies(admin, dlq_topic(group), message.msg_id),
+        copies(admin, retry_topic(group), message.msg_id),
+        copies(admin, dlq_topic(group), message.msg_id),
     )
     return GroupState(
         group,
@@ -83,7 +83,7 @@ def _is_past(message: MessageExt, progress: Mapping[MessageQueue, OffsetWrapper]
     return state is not None and state.consumer_offset > message.queue_offset
 
 
-async def _copies(admin: Admin, topic: str, msg_id: str) -> list[MessageExt]:
+async def copies(admin: Admin, topic: str, msg_id: str) -> list[MessageExt]:
     """Return the messages of a topic whose unique id is ``msg_id``; empty if the topic does not exist."""
     from rocketmq_py.errors import NoRouteError
 

@@ -14,17 +14,18 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from rocketmq_py import __version__
+from rocketmq_py.console.login import Sessions
 from rocketmq_py.console.page import CSV, HTML, JSON, UNKNOWN, Page, as_csv, as_json, wanted_format
-from rocketmq_py.console.pages import cluster, dead, groups, messages, reset, topics
-from rocketmq_py.console.security import COOKIE, Guard, Refused, cookie_of, new_cookie
+from rocketmq_py.console.pages import cluster, dead, details, groups, history, login, messages, reset, topics, waiting
+from rocketmq_py.console.security import Guard, Refused, cookie_of, new_cookie, set_cookie
 from rocketmq_py.console.state import Console
 from rocketmq_py.console.times import show_span, show_time
-from rocketmq_py.console.words import language, words
+from rocketmq_py.console.words import LANGUAGES, language, words
 from rocketmq_py.errors import (
     ConfigError,
     ConsumerNotOnline,
@@ -42,15 +43,19 @@ _log = logging.getLogger(__name__)
 PAGE_SECONDS = 30.0
 """A page that takes longer is given up."""
 
+_LANGUAGE_COOKIE = "rocketmq_console_language"
+
 Handler = Callable[[Console, Request], Awaitable[Page | Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def create_app(console: Console, hosts: Iterable[str] = ()) -> Starlette:
+def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions | None = None) -> Starlette:
     """Return the application.
 
     :param hosts: names under which it is served, besides those of the loopback interface.
+    :param sessions: who is logged in; None if the console has no login.
     """
-    show = _Pages(console)
+    show = _Pages(console, sessions)
     routes = [
         Route("/", show(cluster.overview)),
         Route("/search", show(cluster.search)),
@@ -64,10 +69,27 @@ def create_app(console: Console, hosts: Iterable[str] = ()) -> Starlette:
         Route("/groups", show(groups.groups)),
         Route("/groups/{group}", show(groups.group)),
         Route("/groups/{group}/dead", show(dead.dead_letters)),
+        Route("/groups/{group}/history", show(history.group)),
+        Route("/groups/{group}/members/{client}", show(details.member)),
+        Route("/topics/{topic}/cost", show(details.cost)),
+        Route("/topics/{topic}/messages/{broker}/{queue}/{offset}/life", show(details.life)),
+        Route("/doctor", show(details.doctor)),
+        Route("/rates", show(history.rates)),
+        Route("/transactions", show(waiting.transactions), methods=["GET"]),
+        Route("/timers", show(waiting.timers)),
+        Route("/pops", show(waiting.pops)),
+        Route("/producers", show(waiting.producers)),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]
+    if sessions is not None:
+        routes += [
+            Route("/login", show.public(login.form), methods=["GET"]),
+            Route("/login", login.login_with(console, sessions), methods=["POST"]),
+            Route("/logout", login.logout_with(console, sessions), methods=["POST"]),
+        ]
     if not console.read_only:
         routes += [
+            Route("/transactions", show(waiting.resume), methods=["POST"]),
             Route("/groups/{group}/dead/resend", show(dead.preview), methods=["GET"]),
             Route("/groups/{group}/dead/resend", show(dead.resend), methods=["POST"]),
             Route("/groups/{group}/reset", show(reset.what_if), methods=["GET"]),
@@ -86,8 +108,9 @@ async def _plain(_: Request, error: Exception) -> Response:
 class _Pages:
     """Makes endpoints of handlers: runs them, and answers in the format that was asked for."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, sessions: Sessions | None) -> None:
         self._console = console
+        self._sessions = sessions
         self._templates = Environment(
             loader=PackageLoader("rocketmq_py.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
             lstrip_blocks=True,
@@ -99,17 +122,44 @@ class _Pages:
             "seg": lambda value: quote(str(value), safe=""),
         }
 
-    def __call__(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def __call__(self, handler: Handler) -> Endpoint:
+        """Return the endpoint of a page that asks the cluster: as who is logged in, if the console has a login."""
+
         async def endpoint(request: Request) -> Response:
-            request.state.cookie = None if cookie_of(request) else new_cookie()
-            try:
-                async with asyncio.timeout(PAGE_SECONDS):
-                    page = await handler(self._console, request)
-            except (RocketMQError, TimeoutError) as e:
-                page = _error(e)
-            return page if isinstance(page, Response) else self._respond(request, page)
+            if self._sessions is None:
+                return await self._answer(handler, self._console, request)
+            console = await self._sessions.find(cookie_of(request))
+            if console is None:
+                return self._to_login(request)
+            return await self._answer(handler, console, request)
 
         return endpoint
+
+    def public(self, handler: Handler) -> Endpoint:
+        """Return the endpoint of a page that needs no login."""
+
+        async def endpoint(request: Request) -> Response:
+            return await self._answer(handler, self._console, request)
+
+        return endpoint
+
+    async def _answer(self, handler: Handler, console: Console, request: Request) -> Response:
+        request.state.cookie = None if cookie_of(request) else new_cookie()
+        request.state.who = console.who
+        try:
+            async with asyncio.timeout(PAGE_SECONDS):
+                page = await handler(console, request)
+        except (RocketMQError, TimeoutError) as e:
+            page = _error(e)
+        return page if isinstance(page, Response) else self._respond(request, page)
+
+    def _to_login(self, request: Request) -> Response:
+        """Answer a request without a session: a browser goes to the form and comes back, a program gets an error."""
+        request.state.who = None
+        if request.method == "GET" and _is_for_people(request):
+            here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            return RedirectResponse(f"/login?next={quote(here, safe='')}", 303)
+        return self._respond(request, _error(Refused(401, "log in first: /login")))
 
     def _respond(self, request: Request, page: Page) -> Response:
         try:
@@ -128,24 +178,42 @@ class _Pages:
         return self._with_cookie(request, response)
 
     def _html(self, request: Request, page: Page) -> str:
-        chosen = language(request.query_params.get("lang"), request.headers.get("accept-language", ""))
+        chosen = _language_of(request)
         params = [
             (name, value)
             for name, value in request.query_params.multi_items()
-            if name not in ("format", "page", "left")
+            if name not in ("format", "page", "left", "lang")
         ]
         context: dict[str, Any] = {
             "t": words(chosen), "language": chosen, "version": __version__, "read_only": self._console.read_only,
-            "path": quote(request.url.path), "params": params, "is_table": page.rows is not None,
-            "namesrv_name": self._console.connection.namesrv,
+            "path": quote(request.url.path),
+            "other_language": next(name for name in LANGUAGES if name != chosen),
+            "params": params, "is_table": page.rows is not None,
+            "namesrv_name": self._console.connection.namesrv, "who": request.state.who,
+            "logout_token": self._console.tokens.of(cookie_of(request) or "") if request.state.who else "",
         }  # fmt: skip
         return self._templates.get_template(page.template).render(context | {"d": page.data})
 
     def _with_cookie(self, request: Request, response: Response) -> Response:
         """Give a browser without a cookie one, to which the tokens of its forms are bound."""
-        if request.state.cookie is not None:
-            response.set_cookie(COOKIE, request.state.cookie, httponly=True, samesite="strict", path="/")
+        if getattr(request.state, "cookie", None) is not None:
+            set_cookie(request, response, request.state.cookie)
+        if "lang" in request.query_params:
+            response.set_cookie(_LANGUAGE_COOKIE, _language_of(request), 31_536_000, httponly=True, samesite="strict")
         return response
+
+
+def _language_of(request: Request) -> str:
+    """Return the language that the address asks for, else the one chosen before, else one that the browser accepts."""
+    asked = request.query_params.get("lang") or request.cookies.get(_LANGUAGE_COOKIE)
+    return language(asked, request.headers.get("accept-language", ""))
+
+
+def _is_for_people(request: Request) -> bool:
+    try:
+        return wanted_format(request) == HTML
+    except Refused:
+        return True
 
 
 def _error(error: Exception) -> Page:

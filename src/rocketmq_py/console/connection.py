@@ -13,6 +13,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.errors import NetworkError
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.signing import Credentials
 
@@ -56,6 +57,7 @@ class Connection:
     ) -> None:
         self.namesrv = ";".join(name_servers(namesrv))
         self._timeout = timeout
+        self._address_map, self._tls, self._credentials = address_map, tls, credentials
         self._instance = ClientInstance(
             name_servers(namesrv), address_map=address_map, tls=tls, credentials=credentials, timeout=timeout
         )
@@ -69,6 +71,12 @@ class Connection:
     def admin(self) -> Admin:
         """Return an Admin for one page, which skips brokers that do not answer."""
         return Admin(instance=self._instance, timeout=self._timeout, skip_silent=True)
+
+    def admin_of(self, namesrv: str) -> Admin:
+        """Return an Admin with connections of its own, not started, which asks these name servers."""
+        return Admin(
+            namesrv, timeout=self._timeout, address_map=self._address_map, tls=self._tls, credentials=self._credentials
+        )
 
     @asynccontextmanager
     async def producer(self) -> AsyncIterator[Producer]:
@@ -93,6 +101,13 @@ class Connection:
         admin = self.admin()
         value = await ask(admin)
         return Answer(value, admin.silent)
+
+    async def invoke(self, address: str, code: RequestCode, body: bytes) -> None:
+        """Send a request without a header to a broker.
+
+        :raises BrokerError: the broker refuses it.
+        """
+        await self._instance.connections.invoke(address, code, None, body, self._timeout)
 
     def forget(self) -> None:
         """Forget all kept answers, after a change."""

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rocketmq_py.errors import ConfigError
@@ -63,17 +63,24 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def check_bind(host: str, *, insecure: bool) -> None:
-    """Refuse to listen on an address that others reach, because the console has no login.
+def check_bind(host: str, *, insecure: bool, login: bool = False, https: bool = False) -> None:
+    """Refuse to listen on an address that others reach without a login, or without TLS.
 
-    :raises ConfigError: ``host`` is no loopback address, and ``insecure`` is False.
+    :param insecure: the user insists.
+    :raises ConfigError: ``host`` is no loopback address, and something is missing.
     """
-    if not is_loopback(host) and not insecure:
+    if is_loopback(host) or insecure or (login and https):
+        return
+    if not login:
         raise ConfigError(
             f"--host {host} can be reached from other machines, and the console has no login: whoever reaches "
             "it can read every message and reset every group. Listen on 127.0.0.1 and forward the port (ssh "
-            "-L), put a proxy with a login in front of it, or say --insecure"
+            "-L), add --login and --https-cert, put a proxy with a login in front of it, or say --insecure"
         )
+    raise ConfigError(
+        f"--host {host} can be reached from other machines, and without TLS they can read the secret keys on the "
+        "wire: add --https-cert and --https-key, or say --insecure"
+    )
 
 
 class Guard:
@@ -161,13 +168,24 @@ class Tokens:
             raise Refused(403, "the form is not from this console, or older than its last start: reload the page")
 
 
+def cookie_name(request: Request) -> str:
+    """Return the name of the console's cookie: with TLS one that only this host can set, for all of its paths."""
+    return f"__Host-{COOKIE}" if request.url.scheme == "https" else COOKIE
+
+
 def cookie_of(request: Request) -> str | None:
     """Return the console's cookie of a request; None if there is none or it is malformed."""
     try:
-        found = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(request.headers.get("cookie", "")).get(cookie_name(request))
     except CookieError:
         return None
     return found.value if found is not None and len(found.value) == _COOKIE_DIGITS else None
+
+
+def set_cookie(request: Request, response: Response, value: str) -> None:
+    """Set the console's cookie: no script reads it, no other site sends it, and it lasts as long as the browser."""
+    secure = request.url.scheme == "https"
+    response.set_cookie(cookie_name(request), value, httponly=True, samesite="strict", path="/", secure=secure)
 
 
 def new_cookie() -> str:
@@ -206,14 +224,19 @@ class Audit:
         self.entries: deque[Mapping[str, Any]] = deque(maxlen=self.KEPT)
         self._now = now
 
-    def record(self, request: Request, action: str, **what: Any) -> None:
-        """Record a change: one JSON line in the log."""
+    def record(self, request: Request, action: str, *, is_kept: bool = True, **what: Any) -> None:
+        """Record a change: one JSON line in the log.
+
+        :param is_kept: also keep it for the page; refused logins would push out everything else.
+        """
         client = request.client
         entry = {
             "at": self._now(),
             "from": f"{client.host}:{client.port}" if client else None,
+            "who": getattr(request.state, "who", None),
             "action": action,
             **what,
         }
-        self.entries.appendleft(entry)
+        if is_kept:
+            self.entries.appendleft(entry)
         _audit_log.warning("%s", json.dumps(entry, ensure_ascii=True))

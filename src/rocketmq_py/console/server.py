@@ -5,16 +5,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import uvicorn
 
 from rocketmq_py.console.app import create_app
 from rocketmq_py.console.connection import Connection
+from rocketmq_py.console.login import Sessions
 from rocketmq_py.console.state import Console
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.tls import load_certificate
+from rocketmq_py.wire.signing import Credentials
 
 _MOST_CONNECTIONS = 128
+
+Connect = Callable[[Credentials], Connection]
+
+
+class Https(NamedTuple):
+    """The certificate of the console: PEM files; the key may be in the file of the certificate."""
+
+    cert: str
+    key: str | None = None
+    password: str | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS context of the server.
+
+        :raises ConfigError: a file is missing or invalid.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        load_certificate(context, self.cert, self.key, self.password)
+        return context
 
 
 async def serve(
@@ -24,6 +50,8 @@ async def serve(
     port: int,
     read_only: bool,
     hosts: Iterable[str],
+    connect: Connect | None = None,
+    https: Https | None = None,
     on_ready: Callable[[str], None],
     until: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
@@ -31,19 +59,28 @@ async def serve(
 
     :param port: 0 picks a free one.
     :param hosts: further names under which it is served.
+    :param connect: opens a connection that signs with somebody's credentials; with it the console has a login.
+    :param https: certificate and key, to serve it with TLS.
     :param on_ready: called with its address, ``http://HOST:PORT``, when it accepts connections.
     :param until: also end when this does.
-    :raises ConfigError: the port cannot be used.
+    :raises ConfigError: the port or the certificate cannot be used.
     """
-    app = create_app(Console(connection, read_only=read_only), (host, *hosts))
+    sessions = Sessions(connect, time.monotonic) if connect is not None else None
+    console = Console(connection, read_only=read_only)
+    app = create_app(console, (host, *hosts), sessions)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", timeout_keep_alive=10,
         limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=5, proxy_headers=False, ws="none",
     )  # fmt: skip
+    context = https.context() if https is not None else None
+    if context is not None:
+        config.load()  # without options for TLS; the context is complete
+        config.ssl = context
     with _listen(host, port) as listening:
         server = _Server(config)
         at = f"[{host}]" if ":" in host else host
-        on_ready(f"http://{at}:{listening.getsockname()[1]}")
+        scheme = "http" if context is None else "https"
+        on_ready(f"{scheme}://{at}:{listening.getsockname()[1]}")
         serving = asyncio.ensure_future(server.serve(sockets=[listening]))
         ending = asyncio.ensure_future(_ended(until))
         try:
@@ -52,7 +89,9 @@ async def serve(
             ending.cancel()
             server.should_exit = True
             await serving
-            await connection.close()
+            if sessions is not None:
+                await sessions.close()
+            await console.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

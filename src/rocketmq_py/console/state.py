@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from rocketmq_py.client.admin.admin import Admin
 from rocketmq_py.console.connection import Answer, Connection
+from rocketmq_py.console.history import History
 from rocketmq_py.console.security import Audit, Tokens
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError
 
@@ -20,14 +21,26 @@ class Console:
     """What all pages share.
 
     :ivar read_only: nothing can be changed.
+    :ivar who: the access key of who is logged in; None without a login.
     :ivar now: returns the time in milliseconds since the epoch.
     """
 
     connection: Connection
     read_only: bool = False
+    who: str | None = None
     tokens: Tokens = field(default_factory=Tokens)
     audit: Audit = field(default_factory=Audit)
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    history: History = field(init=False)
+    """Samples over time; a session has its own, because its user may not see everything."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "history", History(self.connection, self.now, time.monotonic))
+
+    async def close(self) -> None:
+        """Take no more samples, and close the connections."""
+        await self.history.close()
+        await self.connection.close()
 
     async def topics(self) -> list[str]:
         """The names of all topics; may be some seconds old."""

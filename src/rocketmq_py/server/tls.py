@@ -126,14 +126,14 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         :raises ConfigError: clients must have a certificate, and the broker has none as a client.
         """
         asks = self.serves_tls and self.server_need_client_auth is ClientAuth.REQUIRE
-        if asks and self._speaks_tls and not self.client_cert_path:
+        if asks and self.speaks_tls and not self.client_cert_path:
             raise ConfigError(
                 "the name server asks its clients, the broker among them, for a certificate: set tls.client.certPath "
                 "and tls.client.keyPath, which may be those of the server if the same authority has issued them"
             )
 
     @property
-    def _speaks_tls(self) -> bool:
+    def speaks_tls(self) -> bool:
         """True if this server's requests to other servers use TLS."""
         return self.enable if self.enable is not None else self.server_mode is TlsMode.ENFORCING
 
@@ -142,7 +142,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         :raises ConfigError: a file is missing or invalid.
         """
-        if not self._speaks_tls:
+        if not self.speaks_tls:
             return None
         return TlsOptions(
             ca=self.client_trust_cert_path or None, cert=self.client_cert_path or None,

@@ -741,22 +741,19 @@ class MessageStore:
             pass
 
     def topic_removal(self, topic: str) -> Generator[None, None, None]:
-        """As :meth:`delete_topic`, in steps; the first one removes the queues, the others their files.
+        """Remove the queues of a topic at once, and return steps that remove their files.
 
         The store may be used in between, and the topic created again. :meth:`close` takes the steps that are left.
         """
-        yield from self._remove_queues(topic)
-
-    async def begin_removal(self, topic: str) -> Generator[None, None, None]:
-        """Remove the queues of a topic, write ``queueends`` in a thread, and return steps that remove the files."""
-        steps = self._remove_queues(topic)
-        await asyncio.get_running_loop().run_in_executor(self._files_thread, self._ends.write_deletions)
-        return steps
-
-    def _remove_queues(self, topic: str) -> Generator[None, None, None]:
         self._commit_pending()
         self._ends.delete(topic)
         return self._queues.remove_topic(topic)
+
+    async def begin_removal(self, topic: str) -> Generator[None, None, None]:
+        """As :meth:`topic_removal`; a thread writes ``queueends``, so that the steps do not wait for it."""
+        steps = self.topic_removal(topic)
+        await asyncio.get_running_loop().run_in_executor(self._files_thread, self._ends.write_deletions)
+        return steps
 
     def keep_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Let queues continue behind messages that are lost, so that no queue offset is assigned twice.

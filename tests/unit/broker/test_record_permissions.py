@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.record_permissions import MOST_ENDS, authorization
+from rocketmq_py.broker.record_permissions import authorization
 from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.broker.transaction.transactions import copy_of
 from rocketmq_py.properties import decode_properties

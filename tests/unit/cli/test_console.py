@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq_py.cli import console
 from rocketmq_py.console import server
+from rocketmq_py.wire.signing import Credentials
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ def test_options_arrive_and_the_address_is_printed(run, served):
     assert (result.exit_code, result.output) == (0, "READY console=http://127.0.0.1:4711\n")
     assert served == {
         "host": "127.0.0.1", "port": 0, "read_only": True, "hosts": ("a", "b"), "namesrv": "n:1", "timeout": 2.0,
+        "connect": None, "https": None,
     }  # fmt: skip
 
 
@@ -51,6 +53,16 @@ def test_an_address_that_others_reach_needs_a_word(run, served):
     assert served == {}
     assert run("console --host 10.0.0.1 --insecure").exit_code == 0
     assert served["host"] == "10.0.0.1"
+
+
+def test_a_login_and_a_certificate_are_as_good_as_the_word(run, served, monkeypatch):
+    monkeypatch.setenv("ROCKETMQ_CONSOLE_KEY_PASSWORD", "word")
+    refused = run("console --host 10.0.0.1 --login")
+    assert (refused.exit_code, "add --https-cert" in refused.output) == (2, True)
+    assert run("console --host 10.0.0.1 --login --https-cert c.pem --https-key k.pem").exit_code == 0
+    assert served["https"] == server.Https("c.pem", "k.pem", "word")
+    assert served["connect"](Credentials("a", "b")).namesrv == "127.0.0.1:9876"
+    assert run("console --https-key k.pem").exit_code == 2
 
 
 def test_the_extra_that_is_missing_is_named(run, monkeypatch):

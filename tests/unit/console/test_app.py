@@ -86,9 +86,11 @@ def test_changes_are_recorded_with_the_time() -> None:
     audit = Audit()
     before = time.time_ns() // 1_000_000
     for number in range(1_001):
-        audit.record(SimpleNamespace(client=None), "reset", what=number)  # type: ignore[arg-type]
+        request = SimpleNamespace(client=None, state=SimpleNamespace(who="ann"))
+        audit.record(request, "reset", what=number)  # type: ignore[arg-type]
     assert before <= audit.entries[0]["at"] <= time.time_ns() // 1_000_000
-    assert (audit.entries[0]["what"], audit.entries[0]["from"], len(audit.entries)) == (1_000, None, 1_000)
+    newest = audit.entries[0]
+    assert (newest["what"], newest["from"], newest["who"], len(audit.entries)) == (1_000, None, "ann", 1_000)
 
 
 def test_topics_are_listed_by_kind_name_and_page() -> None:

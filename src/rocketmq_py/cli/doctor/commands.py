@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_group, complete_topic
-from rocketmq_py.cli.doctor.checks import FAIL, OK, WARN, Check
 from rocketmq_py.cli.output.failures import Status
 from rocketmq_py.cli.output.tables import TABLE, echo_rows, output_option
+from rocketmq_py.client.doctor.checks import FAIL, OK, WARN, Check
+
+if TYPE_CHECKING:
+    pass
 
 _COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
 
@@ -27,9 +31,11 @@ def command(topic: str | None, group: str | None, target: Target, output: str) -
     """
     import asyncio
 
-    from rocketmq_py.cli.doctor.queries import examine
+    from rocketmq_py.client.doctor.queries import examine
 
-    checks = asyncio.run(examine(target, topic, group))
+    checks = asyncio.run(
+        examine(lambda namesrv: target._replace(namesrv=namesrv).admin(), target.namesrv, topic, group)
+    )
     if output == TABLE:
         echo_report(target, checks)
     else:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import datetime
 import re
-import time
 from typing import Any
 
 import click
 
+from rocketmq_py.client.times import now_ms, show_span
+
+__all__ = ["Time", "now_ms", "parse_span", "parse_time", "show_span", "show_time"]
+
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _EPOCH_MS = re.compile(r"\d{11,}")
-
-
-def now_ms() -> int:
-    """Return the current time in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 def parse_time(text: str, now: int) -> int:
@@ -53,20 +51,6 @@ def show_time(milliseconds: int | None) -> str | None:
         return None
     local = datetime.datetime.fromtimestamp(milliseconds / 1000).astimezone()
     return local.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03}"
-
-
-def show_span(milliseconds: float) -> str:
-    """Format a span in its two largest units: ``350ms``, ``12s``, ``3m05s``, ``2h10m``, ``4d06h``."""
-    seconds = int(milliseconds // 1000)
-    if milliseconds < 1000:
-        return f"{int(milliseconds)}ms"
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m{seconds % 60:02}s"
-    if seconds < 86400:
-        return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
-    return f"{seconds // 86400}d{seconds // 3600 % 24:02}h"
 
 
 class Time(click.ParamType):  # type: ignore[type-arg]

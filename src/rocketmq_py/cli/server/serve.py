@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
 
+from rocketmq_py.cli.connect.security import ACCESS_VARIABLE
 from rocketmq_py.cli.server.broker_plan import (
     PlannedBroker,
     broker_count,
@@ -127,7 +129,6 @@ def command(
     from rocketmq_py.server.runner import run, speedups
     from rocketmq_py.store.tools.offline import has_messages
 
-    console_port = None if options["console"] is None else int(options["console"])
     log_as(log_level, log_format, str(options["name"]) if supervised else "")
     _log.info("%s", speedups())
     given = assigned(assignments) | drain_assignments | tls_assignments | _as_settings(options)
@@ -145,6 +146,9 @@ def command(
             f"--id {options['id']} is the number of a slave: add --role SLAVE; a master has the number 0"
         )
     _check(access_settings, broker, namesrv)
+    console = (
+        None if options["console"] is None else ConsolePlan.of(int(options["console"]), tls_settings, access_settings)
+    )
     if namesrv is not None:
         tls_settings.check_talks_to_itself()
     first = PlannedBroker(
@@ -156,10 +160,10 @@ def command(
     if count > 1:
         followed = FollowedAccess(access_settings, broker.store_root, broker.broker_cluster_name)
         child = _child_command(config_file, given | addresses, log_format)
-        run(_supervise(namesrv, broker.namesrv_addr, plan(count, first), child, tls_settings, followed, console_port))
+        run(_supervise(namesrv, broker.namesrv_addr, plan(count, first), child, tls_settings, followed, console))
     else:
         control = open_access(access_settings, broker.store_root, broker.broker_cluster_name)
-        run(_serve(namesrv, broker, store, tls_settings, control, supervised=supervised, console_port=console_port))
+        run(_serve(namesrv, broker, store, tls_settings, control, supervised=supervised, console=console))
 
 
 def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig | None) -> None:
@@ -290,7 +294,7 @@ async def _serve(
     access: AuthDispatcher,
     *,
     supervised: bool,
-    console_port: int | None = None,
+    console: ConsolePlan | None = None,
 ) -> None:
     from rocketmq_py.broker import Broker
     from rocketmq_py.namesrv import NameServer
@@ -303,26 +307,54 @@ async def _serve(
                 nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
                 broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
             serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
-        console = await stack.enter_async_context(_console(console_port, broker.namesrv_addr))
+        shown = await stack.enter_async_context(_console(console, broker.namesrv_addr))
         LongCollections().start()
-        ready(namesrv=broker.namesrv_addr, broker=serving.address, **console)
+        ready(namesrv=broker.namesrv_addr, broker=serving.address, **shown)
         await (end_of_input(sys.stdin) if supervised else asyncio.Event().wait())
 
 
+class ConsolePlan(NamedTuple):
+    """A console beside a broker: its port, and further words of its command line."""
+
+    port: int
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, port: int, tls: TlsSettings, access: AccessSettings) -> ConsolePlan:
+        """Return the console that belongs to a broker's settings.
+
+        It has the broker's certificate, talks to servers as the broker does, and asks for an access key if the broker
+        does, unless the environment has one.
+        """
+        words = ["--https-cert", tls.server_cert_path] if tls.server_cert_path and tls.serves_tls else []
+        if words and tls.server_key_path:
+            words += ["--https-key", tls.server_key_path]
+        if words and tls.server_key_password:
+            os.environ["ROCKETMQ_CONSOLE_KEY_PASSWORD"] = tls.server_key_password  # a command line can be seen
+        if tls.speaks_tls:
+            words += ["--tls"] if tls.client_auth_server else ["--tls-insecure"]
+            files = {"--tls-ca": tls.client_trust_cert_path, "--tls-cert": tls.client_cert_path,
+                     "--tls-key": tls.client_key_path}  # fmt: skip
+            words += [word for option, file in files.items() if file for word in (option, file)]
+        if access.authentication_enabled and not os.environ.get(ACCESS_VARIABLE):
+            words.append("--login")
+        return cls(port, tuple(words))
+
+
 @asynccontextmanager
-async def _console(port: int | None, namesrv: str) -> AsyncIterator[dict[str, str]]:
+async def _console(plan: ConsolePlan | None, namesrv: str) -> AsyncIterator[dict[str, str]]:
     """Run the console as a child process; yields its address for the READY line. A restart uses the same port.
 
-    :param port: None for no console.
+    :param plan: None for no console.
     """
-    if port is None:
+    if plan is None:
         yield {}
         return
     address: dict[str, str] = {}
 
     def command() -> list[str]:
-        bound = address["console"].rpartition(":")[2] if address else str(port)
-        return [*python_command(), "console", "--supervised", "--port", bound, "--namesrv", namesrv]
+        bound = address["console"].rpartition(":")[2] if address else str(plan.port)
+        return [*python_command(), "console", "--supervised", "--port", bound, "--namesrv", namesrv, *plan.words]
 
     def note(ready_line: str) -> None:
         address["console"] = ready_line.split("console=")[1].strip()
@@ -385,7 +417,7 @@ async def _supervise(
     command: list[str],
     tls: TlsSettings,
     access: FollowedAccess,
-    console_port: int | None = None,
+    console: ConsolePlan | None = None,
 ) -> None:
     """Run brokers as child processes, and a name server in this process if ``namesrv`` is given.
 
@@ -406,7 +438,7 @@ async def _supervise(
 
         children = [Child(planned, command, others) for planned in brokers]
         await stack.enter_async_context(running([child.process for child in children]))
-        console = await stack.enter_async_context(_console(console_port, others))
+        shown = await stack.enter_async_context(_console(console, others))
         LongCollections().start()
-        ready(namesrv=others, broker=";".join(child.address for child in children), **console)
+        ready(namesrv=others, broker=";".join(child.address for child in children), **shown)
         await asyncio.Event().wait()

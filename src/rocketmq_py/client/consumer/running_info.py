@@ -110,6 +110,15 @@ def _stuck_listener(group: ConsumerGroup, key: CallKey, seconds: float) -> Stuck
     return StuckListener(group.shown(queue), offset, seconds)
 
 
+def _stuck_text(group: ConsumerGroup) -> str:
+    """Listeners that have not returned for long: ``TOPIC BROKER QUEUE OFFSET SECONDS``, separated by semicolons."""
+    found = (_stuck_listener(group, key, seconds) for key, seconds in group.stopwatch.stuck(group.now()))
+    return ";".join(
+        f"{one.queue.topic} {one.queue.broker_name} {one.queue.queue_id} {one.offset} {one.seconds:.0f}"
+        for one in found
+    )
+
+
 def _queue_health(group: ConsumerGroup, process: ProcessQueue, now: float) -> QueueHealth:
     return QueueHealth(
         group.shown(process.queue), process.count, process.size, group.offsets.get(process.queue), process.accumulated,
@@ -168,6 +177,10 @@ def running_info(group: ConsumerGroup) -> dict[str, Any]:
             "consumeMessageBatchMaxSize": str(options.consume_batch_size),
             "pullBatchSize": str(options.pull_batch_size),
             "maxReconsumeTimes": str(options.max_reconsume_times),
+            "pullThresholdForQueue": str(options.pull_threshold_for_queue),
+            "pullThresholdSizeForQueue": str(options.pull_threshold_size_for_queue),
+            "consumeConcurrentlyMaxSpan": str(options.consume_max_span),
+            "stuckListeners": _stuck_text(group),
         },
         "subscriptionSet": [msgspec.to_builtins(subscription) for subscription in group.subscriptions.values()],
         "mqTable": {

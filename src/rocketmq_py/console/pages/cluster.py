@@ -54,5 +54,5 @@ async def search(console: Console, request: Request) -> Page:
 async def audit(console: Console, request: Request) -> Page:
     """List the changes that were made with this console since its start, the newest first."""
     del request
-    columns = ("at", "from", "action", "group", "topic", "what", "result")
+    columns = ("at", "who", "from", "action", "group", "topic", "what", "result")
     return Page("audit.html", {"changes": [dict(entry) for entry in console.audit.entries]}, "changes", columns)

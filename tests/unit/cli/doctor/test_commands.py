@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from rocketmq_py.cli import main
-from rocketmq_py.cli.doctor import queries
-from rocketmq_py.cli.doctor.checks import FAIL, OK, WARN, Check
+from rocketmq_py.client.doctor import queries
+from rocketmq_py.client.doctor.checks import FAIL, OK, WARN, Check
 
 GOOD = Check("broker", "a:0", OK, "reachable")
 ODD = Check("clock", "a:0", WARN, "1h behind", "Synchronise it")
@@ -19,8 +19,8 @@ def doctor(run, monkeypatch):
     def report(checks, words=""):
         asked = []
 
-        async def examine(target, topic, group):
-            asked.append((target.namesrv, topic, group))
+        async def examine(open_admin, namesrv, topic, group):
+            asked.append((namesrv, topic, group))
             return checks
 
         monkeypatch.setattr(queries, "examine", examine)

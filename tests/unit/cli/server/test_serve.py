@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,11 +15,13 @@ import rocketmq_py.namesrv
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.cli.server import serve
 from rocketmq_py.cli.server.broker_plan import PlannedBroker
+from rocketmq_py.cli.server.serve import ConsolePlan
 from rocketmq_py.cli.supervisor import python_command
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.server import garbage, runner
 from rocketmq_py.server.access.settings import AccessSettings
+from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store.tools import offline
 
 FIRST = PlannedBroker("broker-a", Path("/s"), 10911, 10912)
@@ -275,23 +278,47 @@ def test_a_console_runs_beside_brokers_and_keeps_its_port(states, monkeypatch, c
     monkeypatch.setattr(serve, "running", running)
     config = BrokerConfig(namesrv_addr="n:1")
     serving = (
-        serve._serve(None, config, "store", None, None, supervised=False, console_port=0)
+        serve._serve(None, config, "store", None, None, supervised=False, console=ConsolePlan(0, ("--login",)))
         if count == 1
-        else serve._supervise(None, "n:1", with_tables(tmp_path), ["run"], None, None, 0)
+        else serve._supervise(None, "n:1", with_tables(tmp_path), ["run"], None, None, ConsolePlan(0, ("--login",)))
     )
     asyncio.run(until_ready(serving, lambda: None))
     assert capsys.readouterr().out.endswith(" console=http://127.0.0.1:4711\n")
     command = [*python_command(), "console", "--supervised", "--port"]
-    assert commands[-2:] == [[*command, "0", "--namesrv", "n:1"], [*command, "4711", "--namesrv", "n:1"]]
+    words = ["--namesrv", "n:1", "--login"]
+    assert commands[-2:] == [[*command, "0", *words], [*command, "4711", *words]]
     assert "console stopped" in states
 
 
 @pytest.mark.parametrize(("words", "port"), [("", None), ("--console", 8080), ("--console 0", 0)])
 def test_the_port_of_the_console_arrives(run_serve, tmp_path, words, port):
     _, (*_, options) = run_serve(f"--store {tmp_path} {words}")
-    assert options["console_port"] == port
+    assert options["console"] == (None if port is None else ConsolePlan(port))
     _, (*_, given) = run_serve(f"--store {tmp_path} --brokers 2 {words}")
-    assert given == port
+    assert given == options["console"]
+
+
+TLS = {"tls.server.certPath": "c.pem", "tls.server.keyPath": "k.pem", "tls.server.keyPassword": "word"}
+
+
+def test_a_console_has_the_certificate_and_the_login_of_its_broker(monkeypatch):
+    monkeypatch.setenv("ROCKETMQ_CONSOLE_KEY_PASSWORD", "")
+    monkeypatch.delenv("ROCKETMQ_ACCESS_KEY", raising=False)
+    guarded = AccessSettings(authentication_enabled=True)
+    assert ConsolePlan.of(1, TlsSettings(), AccessSettings()) == ConsolePlan(1)
+    assert ConsolePlan.of(1, TlsSettings.of(TLS), guarded).words == (
+        "--https-cert", "c.pem", "--https-key", "k.pem", "--login",
+    )  # fmt: skip
+    assert os.environ["ROCKETMQ_CONSOLE_KEY_PASSWORD"] == "word"
+    enforcing = TLS | {"tls.server.mode": "enforcing", "tls.client.certPath": "own.pem"}
+    monkeypatch.setenv("ROCKETMQ_ACCESS_KEY", "root")
+    assert ConsolePlan.of(1, TlsSettings.of(enforcing), guarded).words[4:] == (
+        "--tls-insecure",
+        "--tls-cert",
+        "own.pem",
+    )
+    verifying = enforcing | {"tls.client.authServer": "true", "tls.client.trustCertPath": "ca.pem"}
+    assert ConsolePlan.of(1, TlsSettings.of(verifying), guarded).words[4:7] == ("--tls", "--tls-ca", "ca.pem")
 
 
 @pytest.fixture
@@ -347,10 +374,10 @@ def test_a_supervised_broker_names_itself_and_looks_at_no_sibling(run_serve, tmp
     monkeypatch.setattr(offline, "has_messages", lambda _: True)
     logged, (_, broker, _, _, _, options) = run_serve(f"--store {tmp_path} --name broker-b --supervised --namesrv n:1")
     assert logged == (None, "text", "broker-b")
-    assert (broker.broker_name, options) == ("broker-b", {"supervised": True, "console_port": None})
+    assert (broker.broker_name, options) == ("broker-b", {"supervised": True, "console": None})
     monkeypatch.setattr(offline, "has_messages", lambda _: False)
     logged, (*_, options) = run_serve(f"--store {tmp_path} --name broker-b")
-    assert (logged, options) == ((None, "text", ""), {"supervised": False, "console_port": None})
+    assert (logged, options) == ((None, "text", ""), {"supervised": False, "console": None})
 
 
 def test_a_drain_arrives(run_serve, tmp_path):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rocketmq_py.cli.connect.connect import Target
-from rocketmq_py.cli.doctor import queries
+from rocketmq_py.client.doctor import queries
 from rocketmq_py.errors import BrokerError, ConnectError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.admin import HaStatus
@@ -44,8 +44,12 @@ def healthy(name="broker-a", address=MASTER):
     return admin
 
 
+def open_admin(namesrv):
+    return Target(namesrv, "--namesrv").admin()
+
+
 def examined(namesrv, topic=None, group=None):
-    found = asyncio.run(queries.examine(Target(namesrv, "--namesrv"), topic, group))
+    found = asyncio.run(queries.examine(open_admin, namesrv, topic, group))
     return [(check.check, check.target, check.status) for check in found]
 
 
@@ -84,7 +88,7 @@ def test_a_broker_that_keeps_its_settings_to_itself_is_a_warning(clusters):
     clusters["h:1"] = healthy()
     clusters["h:1"].configs[MASTER] = BrokerError(16, "no permission")
     [permission] = [
-        check for check in asyncio.run(queries.examine(Target("h:1", ""), None, None)) if check.check == "permission"
+        check for check in asyncio.run(queries.examine(open_admin, "h:1", None, None)) if check.check == "permission"
     ]
     assert (permission.status, permission.detail) == ("warn", "unknown: the broker does not report its settings")
 
@@ -136,7 +140,7 @@ def test_a_group_is_checked_if_it_is_named(clusters):
     admin.commit("g", MessageQueue("t", "broker-a", 1), 1, 3)
 
     def group_check(name):
-        return asyncio.run(queries.examine(Target("h:1", ""), None, name))[-1]
+        return asyncio.run(queries.examine(open_admin, "h:1", None, name))[-1]
 
     assert group_check("g")[2:4] == ("warn", "no member is connected, 5 messages wait")
     admin.connected["g"] = ConsumerConnection(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_py.cli.doctor import checks
+from rocketmq_py.client.doctor import checks
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from rocketmq_py.cli.connect.connect import Target
-from rocketmq_py.cli.doctor import checks
-from rocketmq_py.cli.doctor.checks import FAIL, WARN, Check
-from rocketmq_py.cli.output.times import now_ms
 from rocketmq_py.client.admin.admin import Admin
+from rocketmq_py.client.doctor import checks
+from rocketmq_py.client.doctor.checks import FAIL, WARN, Check
 from rocketmq_py.client.name_servers import name_servers
+from rocketmq_py.client.times import now_ms
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import NoRouteError, RocketMQError
 from rocketmq_py.protocol.bodies.route import ClusterInfo
+
+OpenAdmin = Callable[[str], Admin]
+"""Returns a new administration client, not started, of the cluster of the given name servers."""
 
 
 class _BrokerAnswers(NamedTuple):
@@ -37,22 +39,25 @@ class _BrokerAnswers(NamedTuple):
     answered_at: int
 
 
-async def examine(target: Target, topic: str | None, group: str | None) -> list[Check]:
+async def examine(
+    open_admin: OpenAdmin, namesrv: str, topic: str | None = None, group: str | None = None
+) -> list[Check]:
     """Query a cluster and return all checks: name servers first, then brokers, topic and group.
 
     If no name server answers, there are only the checks of name servers.
 
+    :param namesrv: addresses of the name servers.
     :param topic: also check this topic.
     :param group: also check this consumer group.
     """
-    servers = name_servers(target.namesrv)
-    answers = await asyncio.gather(*(_name_server(target, server) for server in servers))
+    servers = name_servers(namesrv)
+    answers = await asyncio.gather(*(_name_server(open_admin, server) for server in servers))
     found = [check for check, _ in answers]
     infos = {server: info for server, (_, info) in zip(servers, answers, strict=True) if info is not None}
     found += checks.agreement(infos)
     if not infos:
         return found
-    async with target._replace(namesrv=";".join(infos)).admin() as admin:
+    async with open_admin(";".join(infos)) as admin:
         found += await _brokers(admin, next(iter(infos.values())))
         if topic is not None:
             found += await _topic(admin, topic)
@@ -61,9 +66,9 @@ async def examine(target: Target, topic: str | None, group: str | None) -> list[
     return found
 
 
-async def _name_server(target: Target, server: str) -> tuple[Check, ClusterInfo | None]:
+async def _name_server(open_admin: OpenAdmin, server: str) -> tuple[Check, ClusterInfo | None]:
     began, info, error = time.monotonic(), None, None
-    async with target._replace(namesrv=server).admin() as admin:
+    async with open_admin(server) as admin:
         try:
             info = await admin.cluster()
         except RocketMQError as e:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rocketmq_py.cli.output.times import show_span
+from rocketmq_py.client.times import show_span
 from rocketmq_py.core.route import MASTER_ID
 
 if TYPE_CHECKING:

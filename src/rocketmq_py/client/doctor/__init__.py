@@ -1,0 +1,1 @@
+"""Checks whether a cluster can be used: what servers are asked, and what follows from their answers."""

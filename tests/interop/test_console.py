@@ -1,0 +1,169 @@
+"""The console in a browser, on our servers and on Java's: what a stranger can do, and every page in both themes.
+
+With ROCKETMQ_PY_SCREENSHOTS set to a folder, the pages on our servers are stored there as they look.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from rocketmq_py import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
+from rocketmq_py.properties import Property
+from tests.interop.side import Side
+from tests.server.test_console_browser import browser, pytestmark, until
+from tests.server.test_console_command import console
+
+__all__ = ["browser", "pytestmark"]
+
+By = pytest.importorskip("selenium.webdriver.common.by", reason="needs selenium").By
+
+NOT_STORED = ("audit", "resend", "search")
+SCREENSHOTS = os.environ.get("ROCKETMQ_PY_SCREENSHOTS")
+
+
+class Shop(NamedTuple):
+    """What the pages show: a topic, a group with a member that is stuck and a dead letter, and the console."""
+
+    address: str
+    namesrv: str
+    topic: str
+    group: str
+    client: str
+    offset_path: str
+
+
+@pytest.fixture(scope="module")
+def shop(side: Side) -> Iterator[Shop]:
+    word = uuid.uuid4().hex[:6]
+    topic, group = f"orders-{word}", f"billing-{word}"
+    may_end, arrived = threading.Event(), threading.Event()
+
+    def listener(_: Any) -> None:
+        arrived.set()
+        may_end.wait(120)
+
+    with Admin(side.namesrv) as admin, Producer("shop", side.namesrv) as producer:
+        admin.create_topic(topic, 4)
+        admin.create_group(group)
+        admin.create_topic(f"%DLQ%{group}", 1)
+        for queue in admin.queues(topic):
+            admin.set_group_offset(group, queue, 0)
+        consumer = PushConsumer(group, side.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET, listener=listener)
+        consumer.subscribe(topic)
+        with consumer, console(side.namesrv) as served:
+            for number in range(40):
+                body = json.dumps({"order": number, "total": f"{number * 7}.50"}) if number else "<b>bold</b>"
+                last = producer.send(Message(topic, body.encode(), tags="paid", keys=f"order-{number}"))
+            dead = Message(f"%DLQ%{group}", b"<b>broken</b>", keys="order-x")
+            dead.properties[Property.RETRY_TOPIC] = topic
+            producer.send(dead)
+            assert arrived.wait(60)
+            connected = admin.members(group)
+            assert connected is not None
+            client = connected.connection_set[0].client_id
+            path = f"/topics/{topic}/messages/{last.queue.broker_name}/{last.queue.queue_id}/{last.queue_offset}"
+            yield Shop(served.addresses["console"], side.namesrv, topic, group, client, path)
+            may_end.set()
+
+
+def pages(shop: Shop) -> dict[str, str]:
+    """The path of every page by the name of its screenshot."""
+    topic, group = f"/topics/{shop.topic}", f"/groups/{shop.group}"
+    return {
+        "cluster": "/", "rates": "/rates", "doctor": f"/doctor?topic={shop.topic}&group={shop.group}",
+        "producers": "/producers", "transactions": "/transactions", "timers": "/timers", "pops": "/pops",
+        "topics": "/topics", "topic": topic, "cost": f"{topic}/cost", "messages": f"{topic}/messages",
+        "message": shop.offset_path, "life": f"{shop.offset_path}/life", "groups": "/groups", "group": group,
+        "history": f"{group}/history", "member": f"{group}/members/{quote(shop.client, safe='')}",
+        "dead": f"{group}/dead", "resend": f"{group}/dead/resend?pick=broker-a:0:0",
+        "reset": f"{group}/reset?topic={shop.topic}&target=earliest", "search": "/search?q=order", "audit": "/audit",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_is_drawn_without_an_error(side: Side, shop: Shop, browser: Any, theme: str) -> None:
+    feature = {"name": "prefers-color-scheme", "value": theme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    browser.set_window_size(800, 620)
+    browser.get_log("browser")
+    for name, path in pages(shop).items():
+        browser.get(shop.address + path)
+        assert browser.find_elements(By.LINK_TEXT, "Topics"), path
+        assert browser.find_elements(By.LINK_TEXT, "Groups"), path
+        for plot in browser.find_elements(By.CSS_SELECTOR, "[data-plot], [data-heat]"):
+            until(browser, lambda _, plot=plot: plot.get_attribute("data-samples"))
+        dark = browser.execute_script("return matchMedia('(prefers-color-scheme: dark)').matches")
+        assert dark is (theme == "dark")
+        if SCREENSHOTS and side.name == "ours" and name not in NOT_STORED:
+            browser.save_screenshot(str(Path(SCREENSHOTS) / f"{name}-{theme}.png"))
+    assert [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_nothing_is_loaded_from_elsewhere(shop: Shop, browser: Any) -> None:
+    script = "return performance.getEntriesByType('resource').map(one => one.name)"
+    for path in pages(shop).values():
+        browser.get(shop.address + path)
+        assert [name for name in browser.execute_script(script) if not name.startswith(shop.address)] == []
+
+
+def test_a_stranger_finds_a_message_and_reads_it(shop: Shop, browser: Any) -> None:
+    browser.get(shop.address)
+    browser.find_element(By.LINK_TEXT, "Topics").click()
+    browser.find_element(By.LINK_TEXT, shop.topic).click()
+    browser.find_element(By.LINK_TEXT, "Messages").click()
+    rows = browser.find_elements(By.CSS_SELECTOR, "tbody tr")
+    assert "order-39" in rows[0].text
+    field = browser.find_element(By.NAME, "key")
+    field.send_keys("order-7\n")
+    until(browser, lambda seen: "key=order-7" in seen.current_url)
+    until(browser, lambda seen: seen.find_elements(By.LINK_TEXT, "order-7"))[0].click()
+    until(browser, lambda seen: seen.find_elements(By.ID, "body"))
+    assert browser.find_element(By.ID, "body").text == '{\n  "order": 7,\n  "total": "49.50"\n}'
+    browser.get(f"{shop.address}/topics/{shop.topic}/messages?key=order-0")
+    browser.find_element(By.LINK_TEXT, "order-0").click()
+    assert until(browser, lambda seen: seen.find_elements(By.ID, "body"))[0].text == "<b>bold</b>"
+
+
+def test_a_stranger_resends_a_dead_letter(shop: Shop, browser: Any) -> None:
+    browser.get(f"{shop.address}/groups/{shop.group}")
+    assert int(browser.find_element(By.ID, "lag").text) > 0
+    assert browser.find_elements(By.CSS_SELECTOR, "[data-plot]")
+    browser.find_element(By.LINK_TEXT, "Dead letters").click()
+    browser.find_element(By.XPATH, "//button[.='Resend']").click()
+    until(browser, lambda seen: "/dead/resend" in seen.current_url)
+    browser.find_element(By.CSS_SELECTOR, "form[action$='/dead/resend'] button").click()
+    assert until(browser, lambda seen: seen.find_elements(By.ID, "sent"))[0].text == "1"
+    browser.get(f"{shop.address}/topics/{shop.topic}/messages")
+    assert "<b>broken</b>" in browser.find_element(By.CSS_SELECTOR, "tbody tr").text
+
+
+def test_programs_get_json_and_changes_need_a_token(shop: Shop) -> None:
+    with httpx.Client(base_url=shop.address, timeout=60) as program:
+        for name, path in pages(shop).items():
+            found = program.get(path, headers={"accept": "application/json"})
+            assert (found.status_code, name) == (200, name), found.text
+            assert found.json()
+        assert program.post(f"/groups/{shop.group}/dead/resend", data={"pick": "broker-a:0:0"}).status_code == 403
+    with console(shop.namesrv, "--read-only") as served:
+        page = httpx.get(f"{served.addresses['console']}/groups/{shop.group}/dead", timeout=60).text
+        assert "Resend" not in page
+
+
+def test_the_language_is_chosen_and_kept(shop: Shop, browser: Any) -> None:
+    browser.get(f"{shop.address}/topics")
+    browser.find_element(By.LINK_TEXT, "中文").click()
+    until(browser, lambda seen: seen.find_elements(By.LINK_TEXT, "主题"))
+    browser.get(f"{shop.address}/groups")
+    assert browser.find_elements(By.LINK_TEXT, "主题")
+    browser.find_element(By.LINK_TEXT, "English").click()
+    until(browser, lambda seen: seen.find_elements(By.LINK_TEXT, "Topics"))
