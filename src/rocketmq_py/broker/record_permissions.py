@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from rocketmq_py.broker.handlers.body_limits import body_fault
+from rocketmq_py.broker.body_limits import body_fault
 from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.core.access.permissions import Action, Kind, RequiredPermission, Resource, topic
 from rocketmq_py.errors import ConfigError, CorruptRecord

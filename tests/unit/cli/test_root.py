@@ -120,7 +120,7 @@ def configured(monkeypatch):
     """Runs ``rocketmq serve`` up to its configurations: (name server or None, broker, store)."""
     seen = []
 
-    def keep(*configs, supervised, console_port):
+    def keep(*configs, supervised, console):
         seen.append(configs)
 
         async def nothing():
@@ -199,7 +199,7 @@ def test_listening_on_all_interfaces_advertises_an_address_of_the_machine():
 def test_serve_takes_options_for_tls(monkeypatch):
     seen = []
 
-    def keep(*parts, supervised, console_port):
+    def keep(*parts, supervised, console):
         seen.extend(parts)
         return asyncio.sleep(0)
 

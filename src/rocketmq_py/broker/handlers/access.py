@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable
 
 import msgspec
 
-from rocketmq_py.broker.handlers.body_limits import checked
+from rocketmq_py.broker.body_limits import checked
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from rocketmq_py.broker.body_limits import checked
 from rocketmq_py.broker.cluster.membership import Membership
 from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.replication import Replication
-from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.pull.cold_read import answer_when_loaded
 from rocketmq_py.broker.runtime_info import RuntimeInfo

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketmq_py.broker import remarks
+from rocketmq_py.broker.body_limits import checked
 from rocketmq_py.broker.cluster.assignment import QueueAssignments
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.handlers.body_limits import checked
 from rocketmq_py.broker.handlers.long_answers import assemble, members
 from rocketmq_py.broker.metadata.filters import compile_filter
 from rocketmq_py.broker.metadata.java_files import bean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketmq_py.broker.handlers.body_limits import checked
+from rocketmq_py.broker.body_limits import checked
 from rocketmq_py.broker.pop.long_polling import NO_MESSAGES
 from rocketmq_py.broker.pop.services import PopServices
 from rocketmq_py.errors import BrokerError

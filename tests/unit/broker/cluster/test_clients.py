@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.broker.body_limits import BODY_LIMITS
 from rocketmq_py.broker.cluster.clients import MAX_CLIENT_IDS, MAX_CONSUMER_GROUPS, MAX_PRODUCER_GROUPS
 from rocketmq_py.broker.cluster.member_notifier import INTERVAL_MS
-from rocketmq_py.broker.handlers.body_limits import BODY_LIMITS
 from rocketmq_py.protocol.bodies.client import (
     CheckClientConfig,
     ConsumerConnection,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.broker.handlers.body_limits import BODY_LIMITS, DIALECT_LIMIT, MIB, body_fault
+from rocketmq_py.broker.body_limits import BODY_LIMITS, DIALECT_LIMIT, MIB, body_fault
 from rocketmq_py.protocol.codes import RequestCode as Code
 
 
