@@ -15,8 +15,9 @@ import pytest
 from rocketmq_py import Message, Producer, arrow
 from rocketmq_py.arrow import topics
 from rocketmq_py.arrow.source.pruning import Pruning
-from rocketmq_py.errors import ConfigError, NoRouteError
+from rocketmq_py.errors import ConfigError, MessageIllegal, NoRouteError
 from rocketmq_py.testing import Cluster
+from rocketmq_py.wire.compression import CompressionType
 
 ROWS = 400
 
@@ -162,6 +163,26 @@ def test_written_rows_are_read_again(namesrv: str) -> None:
     assert not any(name.startswith("SPARK") for row in rows for name in dict(row["properties"]))
     assert arrow.write(pl.DataFrame({"topic": ["written"], "body": [b"four"]}), namesrv=namesrv) == 1
     assert arrow.read("written", namesrv=namesrv, columns=["body"]).read_all().num_rows == 4
+
+
+@pytest.mark.parametrize("kind", CompressionType)
+def test_rows_are_stored_compressed_if_they_are_large(namesrv: str, kind: CompressionType) -> None:
+    topic = f"packed-{kind.name}"
+    bodies = [f"{number:05d}" * 1_000 for number in range(5)]
+    table = pa.table({"body": [*bodies, None], "flag": [0, 1, -2, None, 4, 5], "delayLevel": [0, 0, 0, 0, -1, 0]})
+    with pytest.raises(MessageIllegal, match="delayLevel is -1"):
+        arrow.write(table, topic, namesrv=namesrv, compression=kind)
+    small = pa.table({"body": ["small"], "flag": [7]})
+    for rows in (table.slice(0, 4), small):
+        arrow.write(rows, topic, namesrv=namesrv, compression=kind)
+    arrow.write(table.slice(0, 1), topic, namesrv=namesrv, compression=kind, compress_over=6_000)
+    found = arrow.read(topic, namesrv=namesrv, columns=["body", "flag", "storeSize"], text=True).read_all()
+    rows = {(row["body"], row["flag"], row["storeSize"] > 5_000) for row in found.to_pylist()}
+    assert rows == {
+        *((body, flag, False) for body, flag in zip(bodies[:4], (0, 1, -2, 0), strict=True)),
+        (bodies[0], 0, True),
+        ("small", 7, False),
+    }
 
 
 def test_tables_that_do_not_fit_are_refused(namesrv: str) -> None:

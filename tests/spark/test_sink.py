@@ -19,14 +19,14 @@ def save(frame: DataFrame, namesrv: str, mode: str = "append", **options: Any) -
 def test_rows_become_messages_with_all_columns(spark: SparkSession, topic: Topic, load: Load) -> None:
     frame = spark.range(500).selectExpr(
         *("cast(id as string) body", "concat('T', id % 3) tags", "concat('a-', id, ' b-', id) keys"),
-        "map('color', 'blue', 'UNIQ_KEY', 'stale', 'TRAN_MSG', 'true') properties",
+        *("map('color', 'blue', 'UNIQ_KEY', 'stale', 'TRAN_MSG', 'true') properties", "int(id) flag"),
     )
-    save(frame, topic.namesrv, topic=topic.name)
-    rows = load(topic, includeProperties=True).collect()
+    save(frame, topic.namesrv, topic=topic.name, compression="zstd", compressOver=0)
+    rows = load(topic, columns="body,tags,keys,properties,flag,msgId,storeSize").collect()
     assert sorted(int(row.body) for row in rows) == list(range(500))
     for row in rows:
         number = int(row.body)
-        assert (row.tags, row["keys"]) == (f"T{number % 3}", f"a-{number} b-{number}")
+        assert (row.tags, row["keys"], row.flag) == (f"T{number % 3}", f"a-{number} b-{number}", number)
         assert row.properties["color"] == "blue"
         assert "TRAN_MSG" not in row.properties
     assert len({row.msgId for row in rows} - {"stale"}) == 500
@@ -84,14 +84,14 @@ def test_a_stream_reads_one_topic_and_writes_another(
 def test_exactly_once_rows_become_visible_with_their_micro_batch(
     topic: Topic, another_topic: Topic, load_stream: Load, load: Load, tmp_path: Path
 ) -> None:
-    exactly = {"deliveryGuarantee": "exactly-once", "checkpointLocation": str(tmp_path)}
+    exactly = {"deliveryGuarantee": "exactly-once", "checkpointLocation": str(tmp_path), "compression": "lz4"}
     for number in (40, 30):
         topic.send(number)
         query = (
             load_stream(topic)
             .select("body", "keys")
             .writeStream.format("rocketmq")
-            .options(namesrv=topic.namesrv, topic=another_topic.name, **exactly)
+            .options(namesrv=topic.namesrv, topic=another_topic.name, compressOver=0, **exactly)
             .trigger(availableNow=True)
             .start()
         )

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.options.compression import COMPRESS_OVER, BodyCompression
 from rocketmq_py.arrow.options.security import Security
 from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
 from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter, check_columns
@@ -19,6 +20,7 @@ from rocketmq_py.client.name_servers import name_server_addresses
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic
 from rocketmq_py.tls import Tls, client_context
+from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.signing import Credentials
 
 _KINDS = {
@@ -27,6 +29,7 @@ _KINDS = {
     "tags": pa.string(),
     "keys": pa.string(),
     "properties": pa.map_(pa.string(), pa.string()),
+    "flag": pa.int32(),
     "shardingKey": pa.string(),
     "queueId": pa.int32(),
     "delayLevel": pa.int32(),
@@ -34,7 +37,7 @@ _KINDS = {
 }
 
 
-def write(
+def write(  # noqa: PLR0913 - all but the data have defaults
     data: Any,
     topic: str | None = None,
     *,
@@ -42,6 +45,8 @@ def write(
     group: str = "arrow_sink",
     timeout: float = 10.0,
     retries: int = 7,
+    compression: CompressionType | None = None,
+    compress_over: int = COMPRESS_OVER,
     tls: Tls = None,
     credentials: Credentials | None = None,
 ) -> int:
@@ -56,6 +61,8 @@ def write(
     :param group: the producer group.
     :param timeout: seconds to wait for a response.
     :param retries: attempts after the first one.
+    :param compression: compresses bodies; None does not. LZ4 and ZSTD need the ``compression`` extra.
+    :param compress_over: bodies of fewer bytes, on average of a record batch, are sent as they are.
     :raises ConfigError: a column is unknown, missing or of the wrong type.
     :raises MessageIllegal: every broker would refuse a row; rows before it may be stored.
     :raises RocketMQError: a message could not be stored after all retries.
@@ -68,10 +75,11 @@ def write(
         namesrv=tuple(name_server_addresses(namesrv)), producer_group=check_group(group),
         timeout=timeout, retries=retries,
         in_flight=4, max_batch_bytes=256 * 1024,
+        compression=None if compression is None else BodyCompression(compression, compress_over),
         security=Security(tls=client_context(tls), credentials=credentials),
     )  # fmt: skip
     keys, bad, written = TaskKeys(), BadRecordPolicy(Mode.FAILFAST, ""), 0
-    rows = RowWriter(names, topic, RowStamp("", None, 0, is_written=False), keys.one)
+    rows = RowWriter(names, topic, RowStamp("", None, 0, is_written=False), keys.one, settings.compression)
     blocks = BlockWriter(names, topic, rows, keys.reserve)
     with closing(BatchSender(settings, bad)) as sender:
         for batch in stream:

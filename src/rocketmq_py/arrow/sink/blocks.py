@@ -46,12 +46,15 @@ class Block(NamedTuple):
     """Encoded messages for queue ``bound``, or for any queue of ``topic`` if ``bound`` is None.
 
     Message ``i`` is ``data[ends[i] : ends[i + 1]]``.
+
+    :ivar sys_flag: says how all bodies are compressed; 0 if they are not.
     """
 
     topic: str
     bound: MessageQueue | None
     data: memoryview
     ends: Ints
+    sys_flag: int = 0
 
     @property
     def rows(self) -> int:
@@ -103,7 +106,8 @@ class BlockWriter:
         properties, uncommon = self._properties(batch)
         bodies = batch.column(self._at["body"]).cast(pa.binary())
         uncommon |= self._uncommon(batch, bodies, _lengths(properties))
-        encoded = _encoded(bodies, properties)
+        bodies, sys_flag = self._compressed(bodies)
+        encoded = _encoded(bodies, properties, self._flag(batch))
         groups = self._groups(batch, ~uncommon, bound)
         begin = 0
         for end in [*np.flatnonzero(uncommon).tolist(), batch.num_rows]:
@@ -114,12 +118,27 @@ class BlockWriter:
                     else encoded.take(_between(positions, begin, end))
                 )
                 if len(chosen):
-                    yield Block(topic, queue, memoryview(chosen.buffers()[2]), _bounds(chosen))
+                    yield Block(topic, queue, memoryview(chosen.buffers()[2]), _bounds(chosen), sys_flag)
             self._rows.pass_over(end - begin)
             if end < batch.num_rows:
                 row = [column[end].as_py() for column in batch.columns]
                 yield from self._rows.messages([row], bad)
             begin = end + 1
+
+    def _compressed(self, bodies: Any) -> tuple[Any, int]:
+        """Compress all bodies if they are large enough on average, so that one request has only bodies of one kind.
+
+        :returns: the bodies, and the sysFlag of their messages.
+        """
+        compression, size = self._rows.compression, int(_lengths(bodies).sum())
+        if compression is None or size < compression.over * len(bodies):
+            return bodies, 0
+        packed = [compression.compressed(body) if body else None for body in bodies.to_pylist()]
+        return pa.array(packed, pa.binary()), compression.sys_flag
+
+    def _flag(self, batch: Any) -> Ints | int:
+        flags = self._column(batch, "flag")
+        return 0 if flags is None else numbers(flags.fill_null(_ZERO))
 
     # -- which rows are common
 
@@ -243,11 +262,11 @@ def _is_strange(name: str) -> bool:
     return "\x01" in name or "\x02" in name
 
 
-def _encoded(bodies: Any, properties: Any) -> Any:
+def _encoded(bodies: Any, properties: Any, flag: Ints | int) -> Any:
     """Encode messages in the layout of a batch, from columns of bodies and encoded properties; null without a body."""
     lengths, own = _lengths(bodies), _lengths(properties)
     heads = np.zeros(len(lengths), _HEAD)
-    heads["size"], heads["body"] = lengths + own + _OVERHEAD, lengths
+    heads["size"], heads["body"], heads["flag"] = lengths + own + _OVERHEAD, lengths, flag
     sizes = np.minimum(own, MAX_PROPERTIES).astype(">u2")
     return _join(_fixed_width(heads, _HEAD.itemsize), bodies, _fixed_width(sizes, 2), properties)
 

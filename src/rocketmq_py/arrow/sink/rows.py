@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.arrow.options.compression import BodyCompression
 from rocketmq_py.arrow.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE, topic_fault
 from rocketmq_py.wire.batch import MAX_PROPERTIES
 
-COLUMNS = ("topic", "body", "tags", "keys", "properties", "shardingKey", "queueId", "delayLevel", "deliverAt")
+COLUMNS = ("topic", "body", "tags", "keys", "properties", "flag", "shardingKey", "queueId", "delayLevel", "deliverAt")
 """The columns that a sink accepts; only ``body`` is always required."""
 
 ROW_KEY_DIGITS = 9
@@ -40,6 +41,8 @@ class RowMessage(NamedTuple):
 
     :ivar properties: encoded; they include ``row_key``, ``unique_key`` and a delay.
     :ivar waits: True if the message has a delay.
+    :ivar flag: the number that applications may give a message.
+    :ivar sys_flag: says how ``body`` is compressed; 0 if it is not.
     """
 
     topic: str
@@ -50,6 +53,8 @@ class RowMessage(NamedTuple):
     row_key: str = ""
     unique_key: str = ""
     waits: bool = False
+    flag: int = 0
+    sys_flag: int = 0
 
 
 class RowStamp(NamedTuple):
@@ -81,6 +86,7 @@ class RowWriter:
     :param topic: the topic of every row; None takes it from column ``topic``.
     :param stamp: see :class:`RowStamp`.
     :param unique_key: returns a new unique key (client message id).
+    :param compression: how to compress bodies; None not to.
     :ivar stamp: properties of every message.
     :ivar partition: number of the Spark partition.
     :ivar names_rows: whether each message has the key of its row as a property.
@@ -88,11 +94,17 @@ class RowWriter:
     """
 
     def __init__(
-        self, columns: Sequence[str], topic: str | None, stamp: RowStamp, unique_key: Callable[[], str]
+        self,
+        columns: Sequence[str],
+        topic: str | None,
+        stamp: RowStamp,
+        unique_key: Callable[[], str],
+        compression: BodyCompression | None = None,
     ) -> None:
         self._at = {name: columns.index(name) if name in columns else None for name in COLUMNS}
         self._topic = topic
         self._unique_key = unique_key
+        self.compression = compression
         self.stamp = {Property.WAIT_STORE: "true", **(stamp.properties if stamp.is_written else {})}
         self.names_rows = stamp.is_written
         self.partition = stamp.partition
@@ -148,7 +160,12 @@ class RowWriter:
         delay = _delay(self._value(row, "delayLevel"), self._value(row, "deliverAt"))
         properties = self._properties(row, sharding_key, row_key, unique_key, delay)
         body, queue_id = _body(self._value(row, "body")), self._value(row, "queueId")
-        return RowMessage(topic, body, properties, sharding_key, queue_id, row_key, unique_key, bool(delay))
+        flag, compression, sys_flag = self._value(row, "flag") or 0, self.compression, 0
+        if compression is not None and len(body) >= compression.over:
+            body, sys_flag = compression.compressed(body), compression.sys_flag
+        return RowMessage(
+            topic, body, properties, sharding_key, queue_id, row_key, unique_key, bool(delay), flag, sys_flag
+        )
 
     def _row_key(self) -> str:
         return f"{self.partition}-{self.count - 1:0{ROW_KEY_DIGITS}d}"

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.arrow.options.compression import plain
 from rocketmq_py.arrow.remoting.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.arrow.remoting.retry import new_retry
 from rocketmq_py.arrow.sink.blocks import Block
@@ -42,6 +43,8 @@ class Batch:
     size: int = 0
     waits: bool = False
     """True if it is a single message with a delay."""
+    sys_flag: int = 0
+    """Says how all bodies are compressed; 0 if they are not."""
     queue: MessageQueue | None = None
     """The queue of the last attempt."""
     address: str | None = None
@@ -79,20 +82,21 @@ class BatchSender:
         :raises RocketMQError: an earlier message could not be sent after all retries.
         """
         bound = self.bound(message.topic, message.sharding_key, message.queue_id)
-        encoded = encode_batch([(0, message.body, message.properties)])
+        encoded = encode_batch([(message.flag, message.body, message.properties)])
         if message.waits:
-            self._send_alone(message.topic, bound, encoded)
+            self._send_alone(message.topic, bound, encoded, message.sys_flag)
         else:
-            self._add(message.topic, bound, encoded, 1)
+            self._add(message.topic, bound, encoded, 1, message.sys_flag)
 
     def send_block(self, block: Block) -> None:
         """Add the messages of a block to their batches; otherwise as :meth:`send`."""
         ends, begin = block.ends, 0
         while begin < block.rows:
             batch = self._filling.get((block.topic, block.bound))
-            used, count = (batch.size, batch.count) if batch is not None else (0, 0)
+            has_room = batch is not None and batch.sys_flag == block.sys_flag
+            used, count = (batch.size, batch.count) if batch is not None and has_room else (0, 0)
             end = block.fitting(begin, _MAX_BATCH_MESSAGES - count, self._settings.max_batch_bytes - used)
-            self._add(block.topic, block.bound, block.data[ends[begin] : ends[end]], end - begin)
+            self._add(block.topic, block.bound, block.data[ends[begin] : ends[end]], end - begin, block.sys_flag)
             begin = end
 
     def bound(self, topic: str, sharding_key: str | None, queue_id: int | None) -> MessageQueue | None:
@@ -103,31 +107,36 @@ class BatchSender:
         """
         return self._targets.bound(topic, sharding_key, queue_id)
 
-    def _add(self, topic: str, bound: MessageQueue | None, encoded: bytes | memoryview, count: int) -> None:
+    def _add(
+        self, topic: str, bound: MessageQueue | None, encoded: bytes | memoryview, count: int, sys_flag: int
+    ) -> None:
         """Add messages to the batch of their queue; a batch without room for them is sent first."""
         key = (topic, bound)
         batch = self._filling.get(key)
-        if batch is not None and batch.size + len(encoded) > self._settings.max_batch_bytes:
+        if batch is not None and (
+            batch.size + len(encoded) > self._settings.max_batch_bytes or batch.sys_flag != sys_flag
+        ):
             self._dispatch(self._filling.pop(key))
             batch = None
         if batch is None:
-            batch = self._filling[key] = self._new(topic, bound)
+            batch = self._filling[key] = self._new(topic, bound, sys_flag)
         batch.add(encoded, count)
         if batch.count >= _MAX_BATCH_MESSAGES:
             self._dispatch(self._filling.pop(key))
 
-    def _send_alone(self, topic: str, bound: MessageQueue | None, encoded: bytes) -> None:
+    def _send_alone(self, topic: str, bound: MessageQueue | None, encoded: bytes, sys_flag: int) -> None:
         """Send a delayed message by itself, as brokers require. Earlier messages of its queue are sent before it."""
         before = self._filling.pop((topic, bound), None) if bound is not None else None
         if before is not None:
             self._dispatch(before)
-        batch = self._new(topic, bound)
+        batch = self._new(topic, bound, sys_flag)
         batch.waits = True
         batch.add(encoded, 1)
         self._dispatch(batch)
 
-    def _new(self, topic: str, bound: MessageQueue | None) -> Batch:
-        return Batch(topic, bound, new_retry(self._settings.retries, f"sending to {bound or topic}"))
+    def _new(self, topic: str, bound: MessageQueue | None, sys_flag: int) -> Batch:
+        retry = new_retry(self._settings.retries, f"sending to {bound or topic}")
+        return Batch(topic, bound, retry, sys_flag=sys_flag)
 
     def flush(self) -> None:
         """Send all batches, and block until every message is stored.
@@ -202,7 +211,7 @@ class BatchSender:
             default_topic=AUTO_CREATE_TOPIC,
             default_topic_queue_nums=AUTO_CREATE_QUEUES,
             queue_id=queue.queue_id,
-            sys_flag=0,
+            sys_flag=batch.sys_flag,
             born_timestamp=int(time.time() * 1000),
             flag=0,
             properties="",
@@ -212,8 +221,8 @@ class BatchSender:
             bname=self._targets.queues(batch.topic).broker(queue),
         )
         if batch.waits:
-            ((_, body, properties),) = decode_batch(batch.body())
-            return RequestCode.SEND_MESSAGE_V2, {**header.to_ext(), "i": properties.decode()}, body
+            ((flag, body, properties),) = decode_batch(batch.body())
+            return RequestCode.SEND_MESSAGE_V2, {**header.to_ext(), "h": str(flag), "i": properties.decode()}, body
         return RequestCode.SEND_BATCH_MESSAGE, header.to_ext(), batch.body()
 
     def _await_answer(self) -> None:
@@ -247,13 +256,14 @@ class BatchSender:
         messages = list(decode_batch(batch.body()))
         if len(messages) > 1:
             for message in messages:
-                alone = self._new(batch.topic, batch.bound)
+                alone = self._new(batch.topic, batch.bound, batch.sys_flag)
                 alone.add(encode_batch([message]), 1)
                 self._dispatch(alone)
             return
-        ((_, body, raw),) = messages
+        ((_, stored, raw),) = messages
         if batch.topic == bad.where or not bad.is_dead_letter(error):
             return
+        body = plain(stored, batch.sys_flag)
         letter, properties = dead_letter(body, decode_properties(raw), batch.topic, str(error))
         self.send(RowMessage(bad.where, letter, properties, None, None))
 

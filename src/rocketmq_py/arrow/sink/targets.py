@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rocketmq_py.arrow.options.compression import BodyCompression
 from rocketmq_py.arrow.options.security import OPEN, Security
 from rocketmq_py.arrow.remoting.cluster import Cluster
 from rocketmq_py.arrow.remoting.connection import BlockingConnections
@@ -36,6 +37,7 @@ class SendSettings:
     """Settings of a sender; see :class:`WriteOptions` for their meanings.
 
     :ivar timeout: seconds to wait for a response.
+    :ivar compression: how to compress bodies; None not to.
     """
 
     namesrv: tuple[str, ...]
@@ -45,6 +47,7 @@ class SendSettings:
     in_flight: int
     max_batch_bytes: int
     security: Security = OPEN
+    compression: BodyCompression | None = None
 
 
 _NOWHERE = Addresses()

@@ -8,10 +8,12 @@ from enum import Enum
 from typing import Any
 
 from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.options.compression import COMPRESS_OVER, compression_type
 from rocketmq_py.arrow.options.shared import SHARED, ClusterOptions
-from rocketmq_py.arrow.options.values import Parse, mode, positive, words
+from rocketmq_py.arrow.options.values import Parse, mode, natural, positive, words
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic
+from rocketmq_py.wire.compression import CompressionType
 
 
 class Guarantee(Enum):
@@ -30,6 +32,10 @@ class WriteOptions(ClusterOptions):
     :ivar topic: the topic of every row; without it each row needs a column ``topic``.
     :ivar producer_group: the producer group of the messages (default ``spark_sink``).
     :ivar max_batch_bytes: size limit in bytes of the batches in which rows of one queue are sent (default 262144).
+    :ivar compression: how bodies are compressed: ``zlib``, ``lz4``, ``zstd`` or ``none`` (default). LZ4 and zstd need
+        the ``compression`` extra, also where consumers read.
+    :ivar compress_over: bodies of fewer bytes are sent as they are (default 4096); rows that come together as one Arrow
+        record batch are compressed, or not, by the average size of their bodies.
     :ivar sends_in_flight: upper limit for the concurrent send requests of one task (default 4).
     :ivar mode: how to treat rows that every broker would refuse (too large, illegal topic, no body): ``PERMISSIVE``
         skips them with a warning, ``FAILFAST`` fails, ``DLQ`` sends them to ``dlqTopic`` with the reason. Default:
@@ -48,6 +54,8 @@ class WriteOptions(ClusterOptions):
     topic: str | None = None
     producer_group: str = "spark_sink"
     max_batch_bytes: int = 256 * 1024
+    compression: CompressionType | None = None
+    compress_over: int = COMPRESS_OVER
     sends_in_flight: int = 4
     mode: Mode = Mode.FAILFAST
     dlq_topic: str | None = None
@@ -68,6 +76,8 @@ WRITE: dict[str, Parse] = SHARED | {
     "topic": check_topic,
     "producerGroup": check_group,
     "maxBatchBytes": positive,
+    "compression": compression_type,
+    "compressOver": natural,
     "sendsInFlight": positive,
     "mode": mode,
     "dlqTopic": check_topic,

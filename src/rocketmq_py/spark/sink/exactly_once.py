@@ -107,7 +107,7 @@ class Preparation:
     def _prepared(self, send: Callable[[RowWriter, HalfSender], None]) -> Prepared:
         attempt, settings = secrets.token_hex(8), self._settings
         stamp = self._stamp._replace(extra={ATTEMPT: attempt})
-        writer = RowWriter(self._columns, self._topic, stamp, self._unique_key)
+        writer = RowWriter(self._columns, self._topic, stamp, self._unique_key, settings.compression)
         sender = HalfSender(settings, self._unique_key, self._bad)
         try:
             send(writer, sender)

@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.arrow.options.compression import plain
 from rocketmq_py.arrow.remoting.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.arrow.remoting.retry import new_retry
 from rocketmq_py.arrow.row_properties import ROW_KEY
@@ -148,6 +149,7 @@ class _Part:
 
     :ivar number: position of the first message in the order of sending.
     :ivar bound: the queue that they must go to; None if any will do.
+    :ivar sys_flag: says how all bodies are compressed; 0 if they are not.
     :ivar queue: the queue of the last attempt.
     """
 
@@ -156,6 +158,7 @@ class _Part:
     topic: str
     bound: MessageQueue | None
     data: bytes
+    sys_flag: int
     queue: MessageQueue | None = None
 
 
@@ -210,7 +213,7 @@ class HalfSender:
         while begin < block.rows:
             end = block.fitting(begin, AT_ONCE, self._settings.max_batch_bytes)
             data = bytes(block.data[ends[begin] : ends[end]])
-            self._send_part(_Part(self._sent, end - begin, block.topic, block.bound, data))
+            self._send_part(_Part(self._sent, end - begin, block.topic, block.bound, data, block.sys_flag))
             self._sent += end - begin
             if len(self._waiting) >= AT_ONCE:
                 self._send_waiting()
@@ -272,7 +275,9 @@ class HalfSender:
             self._waiting += self._taken_apart(part)
             return
         try:
-            (opaque,) = self._connections.to(address).send([self._batch(part.topic, part.queue, part.data)])
+            (opaque,) = self._connections.to(address).send(
+                [self._batch(part.topic, part.queue, part.data, part.sys_flag)]
+            )
         except NetworkError as e:
             self._connection_lost(address, self._taken_apart(part), e)
         else:
@@ -281,12 +286,13 @@ class HalfSender:
     def _taken_apart(self, part: _Part) -> list[_Pending]:
         """Split a part of a block into messages."""
         found = []
-        for number, (_, body, raw) in enumerate(decode_batch(part.data), part.number):
+        for number, (flag, body, raw) in enumerate(decode_batch(part.data), part.number):
             own = raw.removeprefix(self.prefix)
             properties_of = decode_properties(own)
             message = RowMessage(
-                part.topic, body, own, None, None, properties_of[ROW_KEY], properties_of[Property.UNIQUE_KEY]
-            )
+                part.topic, body, own, None, None, properties_of[ROW_KEY], properties_of[Property.UNIQUE_KEY],
+                flag=flag, sys_flag=part.sys_flag,
+            )  # fmt: skip
             found.append(_Pending(number, message, part.bound, self._retry(part.topic), part.queue))
         return found
 
@@ -347,7 +353,7 @@ class HalfSender:
         for pending in pendings:
             size = len(pending.message.body) + len(pending.message.properties) + _OVERHEAD
             group, room = filling.get(pending.queue, ([], 0))
-            if pending.alone or size > room:
+            if pending.alone or size > room or group[-1].message.sys_flag != pending.message.sys_flag:
                 group, room = [], 0 if pending.alone else self._settings.max_batch_bytes
                 groups.append(group)
             group.append(pending)
@@ -358,20 +364,23 @@ class HalfSender:
         message, queue = group[0].message, group[0].queue
         assert queue is not None
         if is_batch:
-            messages = [(0, one.message.body, self.prefix + one.message.properties) for one in group]
-            return self._batch(message.topic, queue, encode_batch(messages))
+            messages = [(one.message.flag, one.message.body, self.prefix + one.message.properties) for one in group]
+            return self._batch(message.topic, queue, encode_batch(messages), message.sys_flag)
         properties = self.prefix + message.properties
-        fields = {**self._header(message.topic, queue, is_batch=False), "i": properties.decode()}
+        header = self._header(message.topic, queue, message.sys_flag, is_batch=False)
+        fields = {**header, "h": str(message.flag), "i": properties.decode()}
         return RequestCode.SEND_MESSAGE_V2, fields, message.body
 
-    def _batch(self, topic: str, queue: MessageQueue, body: bytes) -> tuple[RequestCode, dict[str, str], bytes]:
-        return RequestCode.SEND_HALF_MESSAGES, self._header(topic, queue, is_batch=True), body
+    def _batch(
+        self, topic: str, queue: MessageQueue, body: bytes, sys_flag: int
+    ) -> tuple[RequestCode, dict[str, str], bytes]:
+        return RequestCode.SEND_HALF_MESSAGES, self._header(topic, queue, sys_flag, is_batch=True), body
 
-    def _header(self, topic: str, queue: MessageQueue, *, is_batch: bool) -> dict[str, str]:
+    def _header(self, topic: str, queue: MessageQueue, sys_flag: int, *, is_batch: bool) -> dict[str, str]:
         return SendMessageV2(
             producer_group=self._settings.producer_group, topic=topic, default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=AUTO_CREATE_QUEUES, queue_id=queue.queue_id, sys_flag=TRANSACTION_PREPARED,
-            born_timestamp=int(time.time() * 1000), flag=0, properties="",
+            default_topic_queue_nums=AUTO_CREATE_QUEUES, queue_id=queue.queue_id,
+            sys_flag=TRANSACTION_PREPARED | sys_flag, born_timestamp=int(time.time() * 1000), flag=0, properties="",
             reconsume_times=0, unit_mode=False, batch=is_batch, bname=self._targets.queues(topic).broker(queue),
         ).to_ext()  # fmt: skip
 
@@ -460,10 +469,10 @@ class HalfSender:
         """
         if message.topic == self._bad.where or not self._bad.is_dead_letter(error):
             return
-        letter, raw = dead_letter(message.body, decode_properties(message.properties), message.topic, str(error))
-        self.send(
-            message._replace(topic=self._bad.where, body=letter, properties=raw, sharding_key=None, queue_id=None)
-        )
+        body = plain(message.body, message.sys_flag)
+        letter, raw = dead_letter(body, decode_properties(message.properties), message.topic, str(error))
+        where, row_key, unique_key = self._bad.where, message.row_key, message.unique_key
+        self.send(RowMessage(where, letter, raw, None, None, row_key, unique_key, message.waits))
 
     def _connection_lost(self, address: str, unsent: list[_Pending], error: NetworkError) -> None:
         """Send all half messages again that were in flight on a broken connection, with new unique keys.

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType, TimestampType
 
 from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy
+from rocketmq_py.arrow.options.compression import BodyCompression
 from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
 from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter, check_columns
 from rocketmq_py.arrow.sink.sender import BatchSender
@@ -45,6 +46,7 @@ _TYPES: dict[str, tuple[DataType, ...]] = {
     "tags": (StringType(),),
     "keys": (StringType(),),
     "properties": (MapType(StringType(), StringType()), MapType(StringType(), StringType(), valueContainsNull=False)),
+    "flag": (IntegerType(),),
     "shardingKey": (StringType(),),
     "queueId": (IntegerType(),),
     "delayLevel": (IntegerType(),),
@@ -134,9 +136,11 @@ class TaskWriter:
         """Context with an encoder of rows, the policy for bad rows and a sender; leaving it flushes the sender."""
         keep_imports()
         bad = bad_records(self._options)
-        sender = BatchSender(send_settings(self._options), bad)
+        settings = send_settings(self._options)
+        sender = BatchSender(settings, bad)
+        writer = RowWriter(self._columns, self._options.topic, self._stamp(), keys.one, settings.compression)
         try:
-            yield RowWriter(self._columns, self._options.topic, self._stamp(), keys.one), bad, sender
+            yield writer, bad, sender
             sender.flush()
         finally:
             sender.close()
@@ -161,6 +165,7 @@ def task_stamp(query_id: str | None = None) -> RowStamp:
 
 def send_settings(options: WriteOptions) -> SendSettings:
     """Return the settings of senders from the options of a write."""
+    kind = options.compression
     return SendSettings(
         namesrv=options.namesrv,
         producer_group=options.producer_group,
@@ -169,6 +174,7 @@ def send_settings(options: WriteOptions) -> SendSettings:
         in_flight=options.sends_in_flight,
         max_batch_bytes=options.max_batch_bytes,
         security=options.security,
+        compression=None if kind is None else BodyCompression(kind, options.compress_over),
     )
 
 

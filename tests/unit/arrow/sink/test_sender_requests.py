@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.options.compression import BodyCompression
 from rocketmq_py.arrow.sink import sender
 from rocketmq_py.arrow.sink.blocks import Block
 from rocketmq_py.arrow.sink.rows import RowMessage
@@ -29,6 +30,7 @@ from rocketmq_py.spark.sink import half_sender
 from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfRange, HalfSender, SentHalf
 from rocketmq_py.wire.batch import decode_batch, encode_batch
 from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.compression import CompressionType
 from tests.unit.arrow.scripted import ScriptedPeer, answer, scripted
 
 STORED = {"msgId": "A" * 32, "queueId": 0, "queueOffset": 0}
@@ -60,6 +62,12 @@ def block(rows: int, bound: MessageQueue | None = None, prefix: bytes = b"", bod
 def halves_of(peer: ScriptedPeer, mode: Mode = Mode.FAILFAST, **more: Any) -> HalfSender:
     numbers = count()
     return HalfSender(settings(peer, **more), lambda: f"new-{next(numbers)}", BadRecordPolicy(mode, "%DLQ%g"))
+
+
+def sender_of(kind: type, peer: ScriptedPeer, mode: Mode = Mode.FAILFAST) -> BatchSender | HalfSender:
+    if kind is HalfSender:
+        return halves_of(peer, mode)
+    return BatchSender(settings(peer), BadRecordPolicy(mode, "%DLQ%g"))
 
 
 @pytest.fixture
@@ -137,15 +145,50 @@ def wired(one: Any, script: Callable[[int, Sent], Reply | None]) -> Wire:
 def test_a_batch_and_a_single_message_have_the_fields_of_the_protocol(clock: list[float]) -> None:
     with scripted(lambda _: answer(**STORED), queues=2) as peer:
         with closing(BatchSender(settings(peer))) as ours:
-            ours.send(row(1, queue_id=1))
-            ours.send(row(2, queue_id=0, waits=True))
+            ours.send(row(1, queue_id=1, flag=-7))
+            ours.send(row(2, queue_id=0, waits=True, flag=9, sys_flag=0x301))
             ours.flush()
         sent = [one for one in peer.requests if one.code in (310, 320)]
     single, batch = sent
     assert (single.code, batch.code) == (310, 320)
-    assert batch.ext == batch.ext | FIELDS | {"e": "1", "f": "0", "i": "", "m": "true"}
-    assert single.ext == single.ext | FIELDS | {"e": "0", "f": "0", "i": row(2).properties.decode(), "m": "false"}
-    assert (single.body, list(decode_batch(batch.body))) == (b"x", [(0, b"x", row(1).properties)])
+    assert batch.ext == batch.ext | FIELDS | {"e": "1", "f": "0", "h": "0", "i": "", "m": "true"}
+    own = row(2).properties.decode()
+    assert single.ext == single.ext | FIELDS | {"e": "0", "f": "769", "h": "9", "i": own, "m": "false"}
+    assert (single.body, list(decode_batch(batch.body))) == (b"x", [(-7, b"x", row(1).properties)])
+
+
+@pytest.mark.parametrize("kind", [BatchSender, HalfSender])
+def test_a_request_has_bodies_of_one_compression(kind: type, clock: list[float]) -> None:
+    def script(request: Command) -> Command:
+        if request.code == 300320:
+            return answer(body=encode_offsets([7] * len(list(decode_batch(request.body)))), queueOffset=3)
+        return answer(**STORED)
+
+    with scripted(script) as peer, closing(sender_of(kind, peer)) as ours:
+        ours.send_block(block(2, MessageQueue("T", "broker-a", 0), prefix=getattr(ours, "prefix", b"")))
+        for number in range(4):
+            ours.send(row(number, queue_id=0, sys_flag=0 if number < 2 else 0x101))
+        ours.flush()
+        sent = [(int(one.ext["f"]) & ~4, len(list(decode_batch(one.body)))) for one in peer.requests if one.code > 309]
+    expected = [(0, 4), (0x101, 2)] if isinstance(ours, BatchSender) else [(0, 2), (0, 2), (0x101, 2)]
+    assert sent == expected, "in the order of the rows"
+
+
+@pytest.mark.parametrize("kind", [BatchSender, HalfSender])
+def test_the_dead_letter_of_a_compressed_row_has_its_body(kind: type, clock: list[float]) -> None:
+    def script(request: Command) -> Command:
+        if request.ext["b"] == "T":
+            return answer(ResponseCode.MESSAGE_ILLEGAL, remark="no")
+        return answer(body=encode_offsets([7]) if request.code == 300320 else b"", queueOffset=3, msgId="A")
+
+    zlib = BodyCompression(CompressionType.ZLIB)
+    with scripted(script) as peer:
+        with closing(sender_of(kind, peer, Mode.DLQ)) as ours:
+            ours.send(row(1, zlib.compressed(b"body" * 9), sys_flag=zlib.sys_flag))
+            ours.flush()
+        (letter,) = [one for one in peer.requests if one.code > 309 and one.ext["b"] != "T"]
+    assert int(letter.ext["f"]) & ~4 == 0
+    assert [body for _, body, _ in decode_batch(letter.body)] == [b"body" * 9]
 
 
 def test_batches_have_at_most_1024_messages_and_the_bytes_of_the_option(clock: list[float]) -> None:
@@ -240,7 +283,7 @@ def test_half_messages_have_the_fields_of_the_protocol(clock: list[float]) -> No
         with closing(ours):
             ours.send(row(1, queue_id=1))
             ours.flush()
-            ours.send(row(2, queue_id=0))
+            ours.send(row(2, queue_id=0, flag=5, sys_flag=0x201))
             ours.flush()
         batch, _, single = [one for one in peer.requests if one.code in (310, 300320)]
     properties = b"TRAN_MSG\x01true\x02PGROUP\x01g\x02"
@@ -249,7 +292,7 @@ def test_half_messages_have_the_fields_of_the_protocol(clock: list[float]) -> No
     assert (single.code, batch.code) == (310, 300320)
     assert batch.ext == batch.ext | FIELDS | {"e": "1", "f": "4", "i": "", "m": "true"}
     own = (ours.prefix + row(2).properties).decode()
-    assert single.ext == single.ext | FIELDS | {"e": "0", "f": "4", "i": own, "m": "false"}
+    assert single.ext == single.ext | FIELDS | {"e": "0", "f": "517", "h": "5", "i": own, "m": "false"}
     assert (single.body, list(decode_batch(batch.body))) == (b"x", [(0, b"x", ours.prefix + row(1).properties)])
     assert sorted(ours.halves()) == [
         SentHalf("broker-a", 7, 3, MessageQueue("T", "broker-a", 1)),

@@ -18,12 +18,13 @@ from tests.work import steps
 FEW, MANY = 10, 150
 
 
-def delete_topic(client: Client, number: int = 7) -> None:
+def delete_topic(client: Client, number: int) -> None:
     assert client.ask_task(Code.DELETE_TOPIC_IN_BROKER, TopicName(topic=f"t-{number}")).code == 0
 
 
-def delete_group(client: Client) -> None:
-    assert client.ask(Code.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(group_name="g-7", clean_offset=True)).code == 0
+def delete_group(client: Client, number: int) -> None:
+    group = DeleteGroup(group_name=f"g-{number}", clean_offset=True)
+    assert client.ask(Code.DELETE_SUBSCRIPTIONGROUP, group).code == 0
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +33,11 @@ def in_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(JournaledFile, "_is_due", False)
 
 
-def work_among(count: int, root: Path, delete: Callable[[Client], None]) -> int:
-    """What a deletion takes where there are so many topics, each with a message that a group of its own has pulled."""
+def work_among(count: int, root: Path, delete: Callable[[Client, int], None]) -> int:
+    """What a deletion takes where there are so many topics, each with a message that a group of its own has pulled.
+
+    It is the least of several: a deletion waits for a thread, and periodic work of the broker may run meanwhile.
+    """
     with broker(root / str(count)) as running:
         client = running.connect()
         for number in range(count):
@@ -42,9 +46,9 @@ def work_among(count: int, root: Path, delete: Callable[[Client], None]) -> int:
             assert client.ask(Code.PULL_MESSAGE, pull(topic, consumer_group=group)).code == 0
             running.services.offsets.commit(group, topic, 0, 1, "c")
         delete_topic(client, 3)  # the first such request tells name servers of all topics
-        return steps(lambda: delete(client))
+        return min(steps(lambda number=number: delete(client, number)) for number in range(4, 9))
 
 
 @pytest.mark.parametrize("delete", [delete_topic, delete_group])
-def test_deleting_a_topic_costs_nothing_for_others(tmp_path: Path, delete: Callable[[Client], None]) -> None:
+def test_deleting_a_topic_costs_nothing_for_others(tmp_path: Path, delete: Callable[[Client, int], None]) -> None:
     assert work_among(MANY, tmp_path, delete) < 1.2 * work_among(FEW, tmp_path, delete)
