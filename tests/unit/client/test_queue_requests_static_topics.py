@@ -207,6 +207,7 @@ def test_a_consumer_goes_on_at_the_next_broker() -> None:
                 lambda: [one for one in held(Code.PULL_MESSAGE, topic=TOPIC, queueId="3") if one[0] == "b:1"]
             )
             assert pulls[0][1].ext["queueOffset"] == "2"
+            await brokers.until(lambda: len(seen) == 2)  # a thread calls the listener
         pulled = brokers.asked(Code.PULL_MESSAGE, topic=TOPIC)
         assert not any(int(request.ext["sysFlag"]) & PULL_COMMIT_OFFSET for _, request in pulled), (
             "a Java broker would store a logical offset as a physical one"

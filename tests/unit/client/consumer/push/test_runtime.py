@@ -254,6 +254,12 @@ async def test_the_rebalance_interval_is_an_option(broker):
                            broker.network.codes(BROKER).count(Code.GET_CONSUMER_LIST_BY_GROUP) > 6)  # fmt: skip
 
 
+async def turns(number: int) -> None:
+    """Let tasks that are ready run."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
 @with_broker()
 async def test_a_queue_whose_topic_is_not_subscribed_is_logged_once(broker, caplog):
     broker.pulls[TOPIC, 0] = [pulled(ResponseCode.PULL_NOT_FOUND, 0)]
@@ -263,7 +269,8 @@ async def test_a_queue_whose_topic_is_not_subscribed_is_logged_once(broker, capl
         await asyncio.sleep(0.05)
         member._group.announced[TOPIC] = known
         member.suspend()
-        await asyncio.sleep(2.5)
+        member._runtime.fetcher.wake_all()
+        await turns(10)
         assert len(lines(caplog, "is not subscribed")) == 1
         member._group.announced.pop(TOPIC)
         member.resume()
