@@ -13,7 +13,7 @@ SHARED_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 1048
 ONLY ?=
 # Test files side by side: most wait for timers of servers, so more of them run than there are cores. Each takes about
 # 1.5 GB, most of it a Java broker. Tests with Spark run one after the other, they share a session.
-JOBS ?= 3
+JOBS ?= 4
 # Compiled modules are kept, whatever the shell says: every server a test starts would compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python

@@ -32,6 +32,10 @@ BYTES_A_SECOND = 100_000
 NOTHING_RAN = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 SHARE = "TESTS_SHARE"
 """Environment variable with the directory in which a process finds its share and leaves its result."""
+UNUSED = (
+    *("xdist", "cacheprovider", "anyio", "doctest", "legacypath", "pastebin", "setuponly", "setupplan", "stepwise"),
+)
+"""Plugins that no unit test needs; each is called for every test, together a twentieth of all time."""
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 SECTION = re.compile(r"=+ (?!test session starts)")
 SUMMARY = re.compile(r"=* ?(\d+ [a-z]+(, )?)+( in \d|, \d|$)|=* ?no tests ran")
@@ -102,10 +106,11 @@ class Share:
         (folder / "files.json").write_text(json.dumps([str(file.resolve()) for file in own]))
         paths = [path for path in paths if Path(path).is_dir() or str(Path(path.partition("::")[0])) in mine]
         colour = ["--color=yes"] if sys.stdout.isatty() else []
-        command = [sys.executable, "-m", "pytest", "-p", "tests.side_by_side", "-p", "no:xdist"]
+        without = [word for name in UNUSED for word in ("-p", f"no:{name}")]
+        command = [sys.executable, "-m", "pytest", "-p", "tests.side_by_side", *without]
         self._result = folder / "result.json"
         self._process = subprocess.Popen(
-            [*command, "-p", "no:cacheprovider", *colour, *options, *paths],
+            [*command, *colour, *options, *paths],
             env={**os.environ, SHARE: str(folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

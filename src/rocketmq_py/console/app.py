@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -105,22 +106,29 @@ async def _plain(_: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)
 
 
+@cache
+def _templates() -> Environment:
+    """Return the templates of pages; each is compiled when it is first used."""
+    found = Environment(
+        loader=PackageLoader("rocketmq_py.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    found.filters |= {
+        "time": lambda value: show_time(value) or UNKNOWN,
+        "span": lambda value: show_span(value) or UNKNOWN,
+        "known": lambda value: UNKNOWN if value is None else value,
+        "seg": lambda value: quote(str(value), safe=""),
+    }
+    return found
+
+
 class _Pages:
     """Makes endpoints of handlers: runs them, and answers in the format that was asked for."""
 
     def __init__(self, console: Console, sessions: Sessions | None) -> None:
         self._console = console
         self._sessions = sessions
-        self._templates = Environment(
-            loader=PackageLoader("rocketmq_py.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-            lstrip_blocks=True,
-        )  # fmt: skip
-        self._templates.filters |= {
-            "time": lambda value: show_time(value) or UNKNOWN,
-            "span": lambda value: show_span(value) or UNKNOWN,
-            "known": lambda value: UNKNOWN if value is None else value,
-            "seg": lambda value: quote(str(value), safe=""),
-        }
+        self._templates = _templates()
 
     def __call__(self, handler: Handler) -> Endpoint:
         """Return the endpoint of a page that asks the cluster: as who is logged in, if the console has a login."""

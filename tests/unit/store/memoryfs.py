@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import random
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
 from tests.folders import inner_folders
@@ -28,6 +30,39 @@ class Node:
     def __init__(self, size: int) -> None:
         self.content = Bytes(size)
         self.durable: bytes | None = None
+
+
+class Nodes(dict[Path, Node]):
+    """Files by path; it knows the names in each folder, since to look for them takes longer than most tests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(+self._names[folder])
+
+    def __setitem__(self, path: Path, node: Node) -> None:
+        if path not in self:
+            self._count(path, 1)
+        super().__setitem__(path, node)
+
+    def __delitem__(self, path: Path) -> None:
+        super().__delitem__(path)
+        self._count(path, -1)
+
+    def pop(self, path: Path, *default: Any) -> Any:
+        if path not in self:
+            return super().pop(path, *default)
+        node = self[path]
+        del self[path]
+        return node
+
+    def _count(self, path: Path, change: int) -> None:
+        folder, _, name = str(path).rpartition("/")
+        while name:
+            self._names[folder][name] += change
+            folder, _, name = folder.rpartition("/")
 
 
 class MemoryFile:
@@ -104,7 +139,7 @@ class MemoryFileSystem:
     tells_residency = True
 
     def __init__(self) -> None:
-        self.nodes: dict[Path, Node] = {}
+        self.nodes = Nodes()
         self.removed: dict[Path, Node] = {}
         """Files removed since the last sync, which commits what the file system did before: a crash may undo these."""
         self.locked: set[Path] = set()
@@ -148,10 +183,7 @@ class MemoryFileSystem:
         return MemoryFile(self, path, node)
 
     def names(self, directory: Path) -> list[str]:
-        folder = f"{self.inside(directory)}/"  # comparing texts: pathlib takes longer than most tests
-        return sorted(
-            {str(path).removeprefix(folder).partition("/")[0] for path in self.nodes if str(path).startswith(folder)}
-        )
+        return self.nodes.names(str(self.inside(directory)))
 
     def inner_folders(self, root: Path, length: int) -> Iterator[InnerFolder]:
         yield from inner_folders(self, root, length)
