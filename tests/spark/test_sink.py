@@ -9,6 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.spark import in_key_order
 from tests.spark.conftest import Load, Topic, numbers
 
 
@@ -53,6 +55,36 @@ def test_rows_of_one_sharding_key_share_a_queue_in_order(spark: SparkSession, to
         mine = [row for row in rows if int(row.body) % 7 == key]
         assert len({row.queueId for row in mine}) == 1
         assert [int(row.body) for row in mine] == list(range(key, 300, 7))
+
+
+def test_rows_of_a_key_are_in_order_across_tasks(spark: SparkSession, topic: Topic, load: Load) -> None:
+    rows, keys = 10_000, 1_000
+    frame = spark.range(0, rows, 1, 8).selectExpr("cast(id as string) body", f"concat('k', id % {keys}) shardingKey")
+    save(in_key_order(frame, partitions=8), topic.namesrv, topic=topic.name)
+    found = load(topic, columns="body,queueId,queueOffset").orderBy("queueId", "queueOffset").collect()
+    assert sorted(int(row.body) for row in found) == list(range(rows))
+    for key in range(keys):
+        mine = [row for row in found if int(row.body) % keys == key]
+        assert len({row.queueId for row in mine}) == 1
+        assert [int(row.body) for row in mine] == list(range(key, rows, keys))
+
+
+def test_the_order_of_rows_of_a_key_can_be_a_column(spark: SparkSession) -> None:
+    frame = spark.range(0, 100, 1, 4).selectExpr("cast(id as string) body", "id % 3 k", "-id n")
+    ordered = in_key_order(frame, "n", key="k", partitions=2)
+    assert ordered.columns == ["body", "k", "n"]
+    parts = ordered.rdd.glom().collect()
+    assert sorted(row.n for part in parts for row in part) == list(range(-99, 1))
+    for part in parts:
+        assert [row.n for row in part] == sorted(row.n for row in part)
+    assert sum(len({row.k for row in part}) for part in parts) == 3, "each key is in one partition"
+
+
+def test_order_by_key_needs_a_batch_with_the_key(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="no column 'shardingKey'; columns are id"):
+        in_key_order(spark.range(1))
+    with pytest.raises(ConfigError, match="in foreachBatch"):
+        in_key_order(spark.readStream.format("rate").load())
 
 
 def test_a_row_can_name_its_queue(spark: SparkSession, topic: Topic, load: Load) -> None:

@@ -6,6 +6,7 @@ Spark finds it by itself (through the top-level package ``pyspark_rocketmq``); n
 
 :func:`session_builder` gives a Spark session that also starts where no Java is installed. Importing this package does
 not import PySpark. :class:`ProgressListener` watches streaming queries, :func:`show_batch_reads` batch reads.
+:func:`in_key_order` orders rows for the sink.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rocketmq_py.spark.monitoring.progress import BatchProgress as BatchProgress, QueueProgress as QueueProgress
     from rocketmq_py.spark.monitoring.terminal import TerminalProgress as TerminalProgress
     from rocketmq_py.spark.runtime.jre import ensure_java as ensure_java, session_builder as session_builder
+    from rocketmq_py.spark.sink.key_order import in_key_order as in_key_order
 
 __all__ = [
     "BatchProgress",
@@ -33,6 +35,7 @@ __all__ = [
     "QueueProgress",
     "TerminalProgress",
     "ensure_java",
+    "in_key_order",
     "session_builder",
     "show_batch_reads",
 ]
@@ -46,6 +49,7 @@ _MODULES = {
     "QueueProgress": "monitoring.progress",
     "TerminalProgress": "monitoring.terminal",
     "ensure_java": "runtime.jre",
+    "in_key_order": "sink.key_order",
     "session_builder": "runtime.jre",
     "show_batch_reads": "monitoring.batch_progress",
 }
