@@ -40,6 +40,12 @@ _ENGINE = frozenset(
      "_asyncprogresstrackingoverridesinkssupportcheck", "pathoptionbeforewrite"}
 )  # fmt: skip
 """Names, in lower case, of options that Spark itself reads; this package does not check them."""
+_OF_TABLES = frozenset({"comment", "collation", "external", "is_managed_location", "location", "owner", "provider"})
+"""Names of properties of a table that Spark passes as options when the table is created."""
+_NO_OPTIONS = (
+    "has no options. Spark does not pass the OPTIONS of a table to a data source in Python: add them to the statement,"
+    " as in SELECT ... FROM orders WITH (`namesrv` = 'host:9876', `subscribe` = 'orders'), or use a temporary view"
+)
 
 
 def check_options(options: Mapping[str, str]) -> None:
@@ -49,7 +55,7 @@ def check_options(options: Mapping[str, str]) -> None:
     """
     known = {name.lower(): (name, parse) for name, parse in (READ | WRITE).items()}
     for key, text in options.items():
-        if key.lower() in _ENGINE:
+        if _is_of_spark(key):
             continue
         if key.lower() not in known:
             raise _unknown(key, "the rocketmq data source", [name for name, _ in known.values()])
@@ -98,14 +104,22 @@ def _collect(options: Mapping[str, str], known: Mapping[str, Parse], use: Use) -
     by_lower = {name.lower(): name for name in known}
     given: dict[str, Any] = {}
     for key, text in options.items():
-        if key.lower() in _ENGINE:
+        if _is_of_spark(key):
             continue
         name = by_lower.get(key.lower())
         if name is None:
             raise _unknown(key, use.value, list(known))
         given[_snake(name)] = _parse(name, known[name], text)
+    if not given:
+        raise ConfigError(f"{use.value} with format rocketmq {_NO_OPTIONS}")
     take_security(given)
     return given
+
+
+def _is_of_spark(key: str) -> bool:
+    """Return True for the name of an option that is not for this package."""
+    name = key.lower()
+    return name in _ENGINE or name in _OF_TABLES or name.startswith("option.")
 
 
 def _parse(name: str, parse: Parse, text: str) -> Any:

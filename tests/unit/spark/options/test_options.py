@@ -300,3 +300,13 @@ def test_bad_rows_fail_batch_writes_but_not_streams() -> None:
     assert write_options({"namesrv": "a:1"}).mode is Mode.FAILFAST
     assert write_options({"namesrv": "a:1"}, Use.WRITE_STREAM).mode is Mode.PERMISSIVE
     assert write_options({"namesrv": "a:1", "mode": "DLQ"}, Use.WRITE_STREAM).mode is Mode.DLQ
+
+
+def test_properties_of_a_table_are_not_options() -> None:
+    given = {"owner": "root", "provider": "rocketmq", "location": "file:/x", "comment": "c", "option.namesrv": "h:1"}
+    check_options(given)
+    with pytest.raises(ConfigError, match=r"a batch read with format rocketmq has no options\. .* WITH \(`namesrv`"):
+        read_options(given, Use.READ)
+    with pytest.raises(ConfigError, match="a write with format rocketmq has no options"):
+        write_options(given)
+    assert read_options(given | {"namesrv": "h:1", "subscribe": "t"}, Use.READ).namesrv == ("h:1",)
