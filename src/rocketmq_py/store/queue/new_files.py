@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
@@ -51,18 +51,39 @@ class NewFiles:
         wanted = [(queue, path, queue.file_size) for queue in batch if (path := queue.missing_file()) is not None]
         self._running = self._thread.submit(self._make, wanted)
 
+    def share(self, queues: Sequence[ConsumeQueue]) -> None:
+        """Let the thread make the missing files of queues, from the last one on; the caller writes to the first ones.
+
+        Before a stop this takes less time than if the caller made all of them.
+        """
+        self._waiting.clear()
+        if len(queues) >= AT_ONCE:
+            self._running = self._thread.submit(self._make_missing, queues)
+
     def close(self) -> None:
         """Wait for the thread."""
         self._thread.shutdown(wait=True)
 
     def _make(self, wanted: list[tuple[ConsumeQueue, Path, int]]) -> None:
         for queue, path, size in wanted:
-            with self.lock:
-                if not self._is_known(queue):
-                    continue
-                try:
-                    self._fs.open(path, size).close()
-                except OSError as e:
-                    # The next flush of the queue tries again, and refuses messages if it fails.
-                    _log.warning("%s cannot be made: %s", path, e)
-                    return
+            if not self._make_one(queue, path, size):
+                return
+
+    def _make_missing(self, queues: Sequence[ConsumeQueue]) -> None:
+        for queue in reversed([queue.entry_queue for queue in queues]):
+            path = queue.missing_file()  # None once the caller has written to the queue
+            if path is not None and not self._make_one(queue, path, queue.file_size):
+                return
+
+    def _make_one(self, queue: ConsumeQueue, path: Path, size: int) -> bool:
+        """Make the file of a queue that still exists; return False if the disk is full or fails."""
+        with self.lock:
+            if not self._is_known(queue):
+                return True
+            try:
+                self._fs.open(path, size).close()
+            except OSError as e:
+                # The next flush of the queue tries again, and refuses messages if it fails.
+                _log.warning("%s cannot be made: %s", path, e)
+                return False
+        return True

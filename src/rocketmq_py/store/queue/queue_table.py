@@ -264,8 +264,10 @@ class QueueTable:
                 queue.spill()
 
     def spill(self) -> None:
-        """Write the tails of all queues to their files."""
-        for queue in self.with_tail():
+        """Write the tails of all queues to their files, some of which a thread makes meanwhile."""
+        queues = self.with_tail()
+        self.new_files.share(queues)
+        for queue in queues:
             queue.spill()
 
     def with_tail(self) -> list[ConsumeQueue]:

@@ -83,3 +83,28 @@ def test_a_disk_that_is_full_is_a_warning_and_the_flush_tries_again(
     assert "cannot be made" in caplog.text
     store.close()
     assert len(queue_files(stores)) == AT_ONCE
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_the_thread_makes_files_of_a_stop_from_the_last_queue_on(
+    stores: Stores, workers: LaterWorkers, batched: bool
+) -> None:
+    store = filled(stores, workers, AT_ONCE, is_batched=lambda _: batched)
+    made_by_stop = 0
+
+    def run_thread_at_the_tenth(operation: str, path: Path) -> bool:
+        nonlocal made_by_stop
+        if operation == "create" and "consumequeue" in str(path):
+            made_by_stop += 1
+            if made_by_stop == 10:
+                stores.fs.fails = lambda *_: False
+                workers.thread.run()
+                assert len(queue_files(stores)) == AT_ONCE - 1, "all but the one that the stop makes now"
+                stores.fs.fails = run_thread_at_the_tenth
+        return False
+
+    stores.fs.fails = run_thread_at_the_tenth
+    store.close()
+    assert made_by_stop == 10
+    again = stores.open()
+    assert {again.queue_range(f"T{number}", 0) for number in range(AT_ONCE)} == {(0, 1)}
