@@ -51,6 +51,7 @@ ROWS: dict[str, Row] = {
     "spark-read-java-1k": spark.spark_read_java_1k,
     "spark-cores": spark.spark_cores,
     "spark-memory": spark.spark_memory,
+    **{f"spark-queues-{number}": spark.spark_queues(number) for number in (1_000, 8_000)},
     "spark-trigger": spark.spark_trigger,
     "spark-sink": spark.spark_sink,
     "spark-exactly-once": spark.spark_exactly_once,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.control import Control
@@ -23,6 +24,8 @@ from benchmarks.session import Session
 TOPIC = "bench"
 QUEUES = 4
 BATCH = 32
+_EACH, _FEW = 5, 8
+"""Messages of a batch, and queues of the smaller topic, where topics have different numbers of queues."""
 KIB = 1024
 _WARM_READS = 4
 _WARM_SECONDS = 900.0
@@ -129,6 +132,29 @@ def spark_memory(session: Session) -> list[Figure]:
 
     values = session.in_turn("spark-memory", "MiB", lambda: run(most), lambda: run(few))
     return [Figure("spark-memory", "MiB", at_most(1.1), *values)]
+
+
+def spark_queues(number: int) -> Callable[[Session], list[Figure]]:
+    """Return the row about batch reads of a topic with many queues."""
+
+    def row(session: Session) -> list[Figure]:
+        """Batch reads of 1M messages of 100 bytes: in 1,000 or 8,000 queues (ours), and in 8 (peer)."""
+        name = f"spark-queues-{number}"
+        load = Load("batch", 16, queues=number, size=100, each=_EACH)
+        count = session.scale.of(1_000_000, _EACH * number)
+        flags = {"warm": "read,read"}
+        with session.work() as work, _filled(session, name, start_ours, work, 0, 100) as server:
+            for one in (load, replace(load, topic=f"{TOPIC}-few", queues=_FEW)):
+                store(session, server, one, count)
+            with (
+                _client(session, name, server, count, 100, flags) as many,
+                _client(session, name, server, count, 100, {**flags, "topic": f"{TOPIC}-few"}) as few,
+            ):
+                runs = [lambda r=runner: float(r.run("read ours")["seconds"]) for runner in (many, few)]
+                values = session.in_turn(name, "s", *runs)
+        return [Figure(name, "s", at_most(1.5), *values)]
+
+    return row
 
 
 @contextmanager
