@@ -54,7 +54,7 @@ def test_a_java_consumer_continues_at_our_offsets(java: JavaPeer, side: Side) ->
         found = polled(member, COUNT)
     assert sorted(seen.body for seen in found) == [b"%03d" % i for i in range(COUNT)]
     assert {seen.tags for seen in found} == {"a"}
-    assert committed(side, name, topic) == 2 * COUNT
+    eventually(lambda: committed(side, name, topic), lambda stored: stored == 2 * COUNT)
     later = send(side, topic, 4)
     rows = java.consume(side.namesrv, topic, name, 4, mode="lite", sub="a")
     assert {(row["queueId"], row["queueOffset"]) for row in rows} == {(queue.queue_id, at) for queue, at in later}
@@ -79,7 +79,7 @@ def test_our_consumer_assigns_seeks_and_commits(java: JavaPeer, side: Side) -> N
         assert committed(side, name, topic) == 6
         member.seek_to_end(queue)
         member.commit()
-    assert committed(side, name, topic) == 10
+    eventually(lambda: committed(side, name, topic), lambda stored: stored == 10)
 
 
 @pytest.mark.parametrize("assign", [False, True])
@@ -148,7 +148,7 @@ def test_an_asyncio_loop_iterates_over_messages(java: JavaPeer, side: Side) -> N
         return found
 
     assert asyncio.run(asyncio.wait_for(read(), WAIT_SECONDS)) == set(sent)
-    assert committed(side, name, topic) == COUNT
+    eventually(lambda: committed(side, name, topic), lambda stored: stored == COUNT)
 
 
 def test_mqadmin_shows_a_consumer_and_its_stacks(java: JavaPeer, side: Side) -> None:
