@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 MAX_PENDING_SENDS = 64
 """Maximum number of concurrent sends if order does not matter."""
+LONGEST_PAUSE = 0.5
+"""Longest pause in seconds before a message that a busy broker refused is sent again."""
 
 
 @click.command("send")
@@ -52,7 +56,8 @@ def send(  # noqa: PLR0913 - one for each option
 ) -> None:  # fmt: skip
     """Send BODY to TOPIC; without BODY and FILE, send the contents of stdin unless it is a terminal.
 
-    With several messages, the first failure ends the command. It reports which messages were sent, and retries none.
+    A message that a busy broker refuses is sent again, until --timeout. With several messages, the first other failure
+    ends the command. It reports which messages were sent.
     """
     if sum(source is not None for source in (body, file, lines, jsonl)) > 1:
         raise click.UsageError("BODY, --file, --lines and --jsonl exclude each other")
@@ -134,13 +139,44 @@ def connect(target: Target) -> Producer:
 
 def _send_one(target: Target, message: Message, queue: MessageQueue | None, output: str) -> None:
     with connect(target) as producer:
-        echo_record(sent_row(_send_message(producer, message, queue)), output)
+        echo_record(sent_row(_accepted(lambda: _send_message(producer, message, queue), target.timeout)), output)
 
 
 def _send_message(producer: Producer, message: Message, queue: MessageQueue | None) -> SendResult:
     if queue is None and message.sharding_key is not None:
         return producer.send_ordered(message)
     return producer.send(message, queue)
+
+
+def _accepted(
+    send: Callable[[], SendResult], seconds: float, first: Callable[[], SendResult] | None = None
+) -> SendResult:
+    """Send a message again, with growing pauses, while the broker refuses it because it is busy.
+
+    Such a broker has not stored the message, so that no attempt stores it twice.
+
+    :param send: sends the message and awaits the result.
+    :param seconds: time after which the next refusal is raised.
+    :param first: awaits a first attempt that has begun; None to begin with ``send``.
+    :raises RocketMQError: the error of an attempt that is not such a refusal, or the last refusal.
+    """
+    from rocketmq_py.core.backoff import Backoff
+    from rocketmq_py.errors import BrokerError
+    from rocketmq_py.protocol.codes import ResponseCode
+
+    backoff = Backoff(max_seconds=LONGEST_PAUSE)
+    until = time.monotonic() + seconds
+    attempt, refusals = first or send, 0
+    while True:
+        try:
+            return attempt()
+        except BrokerError as e:
+            refusals += 1
+            pause = backoff.seconds(refusals, random.random())
+            if e.code != ResponseCode.SYSTEM_BUSY or time.monotonic() + pause > until:
+                raise
+        attempt = send
+        time.sleep(pause)
 
 
 def _send_many(
@@ -153,7 +189,7 @@ def _send_many(
     *,
     ordered: bool,
 ) -> None:
-    sender = _LineSender(queue)
+    sender = _LineSender(queue, target.timeout)
     try:
         # On exit, also after Ctrl-C, the producer waits for pending sends, so the count printed below is complete.
         with connect(target) as producer, progress(f"sending to {topic}") as advance:
@@ -182,16 +218,27 @@ def _messages(source: BinaryIO, make: Callable[[bytes], Message]) -> Iterator[tu
             raise CommandFailure(f"line {number} is no message: {e}; it and what follows was not sent") from e
 
 
+class _PendingSend(NamedTuple):
+    """A send in progress."""
+
+    line: int
+    """Number of the message's line."""
+    future: Future[SendResult]
+    message: Message
+
+
 class _LineSender:
     """Sends one message per line, and records the lines whose messages are stored.
 
     :param queue: the queue to send to; None lets the producer choose.
+    :param busy_seconds: how long a message is sent again that a busy broker refuses.
     """
 
-    def __init__(self, queue: MessageQueue | None) -> None:
+    def __init__(self, queue: MessageQueue | None, busy_seconds: float) -> None:
         self.sent: list[int] = []
         """Numbers of the lines whose messages are stored, in the order of completion."""
         self._queue = queue
+        self._busy_seconds = busy_seconds
         self._pending_line: int | None = None
 
     def interrupted_send(self) -> str:
@@ -210,7 +257,7 @@ class _LineSender:
         for number, message in messages:
             self._pending_line = number
             try:
-                result = _send_message(producer, message, self._queue)
+                result = self._await(producer, message)
             except RocketMQError as e:
                 self._pending_line = None
                 raise _failed({number: e}, number) from e
@@ -225,22 +272,22 @@ class _LineSender:
         """
         from rocketmq_py.errors import RocketMQError
 
-        pending: deque[tuple[int, Future[SendResult]]] = deque()
+        pending: deque[_PendingSend] = deque()
         failures: dict[int, RocketMQError] = {}
         last = 0
         try:
             for number, message in messages:
                 last = number
-                pending.append((number, self._begin(producer, number, message)))
-                yield from _await_results(pending, MAX_PENDING_SENDS, failures)
+                pending.append(_PendingSend(number, self._begin(producer, number, message), message))
+                yield from self._await_results(producer, pending, MAX_PENDING_SENDS, failures)
                 if failures:
                     break
         except RocketMQError as e:
             failures[last] = e
         except CommandFailure:
-            yield from _await_results(pending, 0, failures)
+            yield from self._await_results(producer, pending, 0, failures)
             raise
-        yield from _await_results(pending, 0, failures)
+        yield from self._await_results(producer, pending, 0, failures)
         if failures:
             raise _failed(failures, last)
 
@@ -249,23 +296,29 @@ class _LineSender:
         future.add_done_callback(lambda done: None if done.exception() else self.sent.append(number))
         return future
 
+    def _await(self, producer: Producer, message: Message, first: Callable[[], SendResult] | None = None) -> SendResult:
+        return _accepted(lambda: _send_message(producer, message, self._queue), self._busy_seconds, first)
 
-def _await_results(
-    pending: deque[tuple[int, Future[SendResult]]], most: int, failures: dict[int, RocketMQError]
-) -> Iterator[SendResult]:
-    """Await the oldest sends until at most ``most`` are pending; yield their results in order.
+    def _await_results(
+        self, producer: Producer, pending: deque[_PendingSend], most: int, failures: dict[int, RocketMQError]
+    ) -> Iterator[SendResult]:
+        """Await the oldest sends until at most ``most`` are pending; yield their results in order.
 
-    :param pending: line number and future of each send; awaited ones are removed.
-    :param failures: the errors of failed sends are added here, by line number.
-    """
-    from rocketmq_py.errors import RocketMQError
+        :param pending: the sends; awaited ones are removed.
+        :param failures: the errors of failed sends are added here, by line number.
+        """
+        from rocketmq_py.errors import RocketMQError
 
-    while len(pending) > most:
-        number, future = pending.popleft()
-        try:
-            yield future.result()
-        except RocketMQError as e:
-            failures[number] = e
+        while len(pending) > most:
+            send = pending.popleft()
+            try:
+                result = self._await(producer, send.message, send.future.result)
+            except RocketMQError as e:
+                failures[send.line] = e
+                continue
+            if send.future.exception() is not None:
+                self.sent.append(send.line)
+            yield result
 
 
 def _failed(failures: Mapping[int, RocketMQError], last: int) -> CommandFailure:

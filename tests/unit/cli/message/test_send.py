@@ -9,19 +9,24 @@ from rocketmq_py.cli.connect.connect import Target
 from rocketmq_py.cli.message import send
 from rocketmq_py.cli.output.failures import CommandFailure
 from rocketmq_py.client.producer.blocking import Producer
-from rocketmq_py.errors import ConnectError, NoRouteError, RequestTimeout, TooManySends
+from rocketmq_py.errors import BrokerError, ConnectError, NoRouteError, RequestTimeout, TooManySends
 from rocketmq_py.model import Message, MessageQueue, SendResult, SendStatus
 
 QUEUE = MessageQueue("t", "broker-a", 3)
 
 
 class MemoryProducer:
-    """Stores what it is given. ``failures``: errors of futures by body, ``refused``: errors of calls by body."""
+    """Stores what it is given.
+
+    ``failures``: errors of futures by body, ``refused``: errors of calls by body, ``busy``: how often the broker is
+    busy, by body.
+    """
 
     def __init__(self):
         self.sent = []
         self.failures = {}
         self.refused = {}
+        self.busy = {}
         self.held = None
         self.most_pending = 0
         self.is_open = False
@@ -36,10 +41,16 @@ class MemoryProducer:
     def send(self, message, queue=None):
         assert self.is_open
         self.sent.append((message, queue))
-        error = self.refused.get(message.body) or self.failures.get(message.body)
+        error = self.refused.get(message.body) or self.outcome(message)
         if error is not None:
             raise error
         return result_of(len(self.sent) - 1)
+
+    def outcome(self, message):
+        if self.busy.get(message.body, 0):
+            self.busy[message.body] -= 1
+            return BrokerError.of(2, "[TIMEOUT_CLEAN_QUEUE]broker busy", "a:1")
+        return self.failures.get(message.body)
 
     def send_ordered(self, message):
         return self.send(message, "by key")
@@ -50,7 +61,7 @@ class MemoryProducer:
             raise self.refused[message.body]
         self.sent.append((message, queue))
         future = PendingSend(self)
-        future.outcome = self.failures.get(message.body) or result_of(len(self.sent) - 1)
+        future.outcome = self.outcome(message) or result_of(len(self.sent) - 1)
         self.most_pending = max(self.most_pending, future.count(1))
         return future
 
@@ -168,7 +179,70 @@ def test_a_send_that_fails_is_one_line(producer, run):
     assert (result.exit_code, result.output) == (3, "Error: no route of t\n")
 
 
+class Clock:
+    """Time that passes only in pauses."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.pauses = []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(send, "time", clock)
+    monkeypatch.setattr(send.random, "random", lambda: 1.0)
+    return clock
+
+
+@pytest.mark.parametrize("words", ["message send t x", "message send t x --queue broker-a:3"])
+def test_a_message_that_a_busy_broker_refuses_is_sent_again(producer, run, clock, words):
+    producer.busy[b"x"] = 6
+    assert run(words).exit_code == 0
+    assert len(producer.sent) == 7
+    assert clock.pauses == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5]
+
+
+def test_a_broker_that_stays_busy_is_given_up_at_the_timeout(producer, run, clock):
+    producer.busy[b"x"] = 1000
+    result = run("message send t x --timeout 2.25")
+    assert (result.exit_code, "[TIMEOUT_CLEAN_QUEUE]broker busy" in result.output) == (1, True)
+    assert clock.now == 2.25, "the pause that ends at the time limit is made"
+    assert len(producer.sent) == 8
+
+
+def test_other_answers_of_the_broker_are_final(producer, run, clock):
+    producer.failures[b"x"] = BrokerError.of(1, "[TIMEOUT_CLEAN_QUEUE]", "a:1")
+    assert run("message send t x").exit_code == 1
+    assert (len(producer.sent), clock.pauses) == (1, [])
+
+
 # -- many messages
+
+
+@pytest.mark.parametrize("order", [[], ["--queue", "broker-a:3"]])
+def test_lines_that_a_busy_broker_refuses_are_sent_again(producer, run, clock, order):
+    producer.busy = {b"a": 1, b"c": 2}
+    result = run("message", "send", "t", "--lines", "-", "-o", "jsonl", *order, input=LINES)
+    assert (result.exit_code, result.stderr) == (0, "sent 3 messages to t\n")
+    assert len(result.stdout.splitlines()) == 3
+    assert sorted(sent_bodies(producer)) == [b"a", b"a", b"b", b"c", b"c", b"c"]
+    assert len(clock.pauses) == 3
+
+
+def test_lines_that_a_busy_broker_keeps_refusing_are_named(producer, run, clock):
+    producer.busy[b"b"] = 1000
+    result = run("message", "send", "t", "--lines", "-", "--timeout", "1", input=LINES)
+    assert result.exit_code == 1
+    assert result.output.startswith("sent 2 messages to t\nError: line 3: code 2")
+    assert result.output.endswith("Nothing after line 4 was sent; not sent: 3\n")
 
 
 LINES = b"a\n\nb\r\nc"
