@@ -111,7 +111,8 @@ class Share:
         self._result = folder / "result.json"
         self._process = subprocess.Popen(
             [*command, *colour, *options, *paths],
-            env={**os.environ, SHARE: str(folder)},
+            # Pytest removes old temporary folders when it ends, and fails if another process is quicker.
+            env={**os.environ, SHARE: str(folder), "PYTEST_DEBUG_TEMPROOT": str(folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
