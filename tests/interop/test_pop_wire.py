@@ -15,6 +15,7 @@ from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.protocol.headers.offset import QueueHeader
 from rocketmq_py.protocol.headers.pop import AckMessage, ChangeInvisibleTime, Notification, PeekMessage, PollingInfo
 from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.wire.command import Command
@@ -42,11 +43,15 @@ class Both:
         self.topic = f"t-{uuid.uuid4().hex[:12]}"
         create = CreateTopic(topic=self.topic, default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6,
                              topic_filter_type="SINGLE_TAG", order=False)  # fmt: skip
+        queue = QueueHeader(topic=self.topic, queue_id=0).to_ext()  # a Java broker fills it after its answers
         for peer in self.peers:
             assert peer.ask(Code.UPDATE_AND_CREATE_TOPIC, create.to_ext()).code == 0
             for i in range(MESSAGES):
                 header = send(topic=self.topic, properties={"TAGS": "AB"[i % 2], "n": str(i)})
                 assert peer.ask(Code.SEND_MESSAGE_V2, header.to_ext(), b"%d" % i).code == 0
+            eventually(
+                lambda peer=peer: peer.ask(Code.GET_MAX_OFFSET, queue).ext["offset"], lambda end: int(end) == MESSAGES
+            )
 
     def pop(self, **more: Any) -> Header:
         return pop(**{"topic": self.topic, "invisible_time": INVISIBLE_MS, **more})

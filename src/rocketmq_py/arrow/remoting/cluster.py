@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from rocketmq_py.arrow.remoting.queues import (
     writable_number,
 )
 from rocketmq_py.arrow.remoting.retry import new_retry
+from rocketmq_py.core.consumer.offset_table import first_of_each_table
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, NotLeader, RocketMQError, TopicNotExist
 from rocketmq_py.model import MessageQueue
@@ -75,6 +76,8 @@ class Cluster:
         self._retries = retries
         self._connections = BlockingConnections(timeout, security)
         self._failed_at: dict[str, float] = {}
+        self._committed_to: dict[str, set[tuple[str, str]]] = {}
+        """Broker address and topic of the offsets that brokers have confirmed, by group."""
 
     # -- topics and queues
 
@@ -279,10 +282,20 @@ class Cluster:
         :param queues: the addresses of the queues' brokers; offsets of queues without an address are not committed.
         :raises RocketMQError: a broker refuses an offset or does not respond.
         """
+        chosen = queues.only(offsets)
+        known = self._committed_to.setdefault(group, set())
+        first = first_of_each_table(chosen.addresses, lambda queue: chosen.addresses[queue].master or "", known)
+        for part in (first, chosen.addresses.keys() - first):
+            for queue, address in self._commit(group, {queue: offsets[queue] for queue in part}, chosen):
+                known.add((address, queue.topic))
+
+    def _commit(self, group: str, offsets: Offsets, queues: QueueRoutes) -> Iterator[tuple[MessageQueue, str]]:
+        """Commit offsets at the same time; yield each queue with the address of the broker that has its offset."""
         code, chosen = RequestCode.UPDATE_CONSUMER_OFFSET, queues.only(offsets)
         answers = self._each(chosen, code, lambda queue: _update_offset(group, queue, offsets[queue]))
-        for answer, address in answers.values():
+        for queue, (answer, address) in answers.items():
             _check(answer, address)
+            yield queue, address
 
     def show(self, group: str, queues: QueueRoutes) -> None:
         """Create the retry topic of a group if it does not exist, so that tools find the group.

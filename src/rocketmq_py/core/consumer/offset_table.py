@@ -6,7 +6,7 @@ Apache RocketMQ).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
 from rocketmq_py.model import MessageQueue
 
@@ -52,3 +52,21 @@ class OffsetTable:
         for queue, _ in self:
             if queue not in owned:
                 self.remove(queue)
+
+
+def first_of_each_table(
+    queues: Iterable[MessageQueue], broker_of: Callable[[MessageQueue], str], known: Container[tuple[str, str]]
+) -> set[MessageQueue]:
+    """Return the queues whose offsets are committed before those of the others: one of each broker and topic.
+
+    A Java broker makes a table for a group and topic when the first offset arrives. If two arrive at the same time it
+    makes two tables, and the offsets in one of them are lost (ConsumerOffsetManager.commitOffset).
+
+    :param broker_of: returns the broker of a queue, as a name or address.
+    :param known: brokers and topics that already have an offset of the group; their queues are not returned.
+    """
+    first: dict[tuple[str, str], MessageQueue] = {}
+    for queue in queues:
+        if (table := (broker_of(queue), queue.topic)) not in known:
+            first.setdefault(table, queue)
+    return set(first.values())

@@ -131,6 +131,26 @@ def test_only_offsets_of_known_queues_are_committed() -> None:
         assert [(one.ext["queueId"], one.ext["commitOffset"]) for one in peer.requests] == [("1", "5")]
 
 
+def test_the_first_offset_of_a_topic_at_a_broker_is_confirmed_before_the_others_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Java broker that gets two at the same time loses one."""
+    sent: list[list[MessageQueue]] = []
+    ask = Cluster._each_broker
+
+    def counted(cluster: Cluster, queues: QueueRoutes, *rest: Any) -> Any:
+        sent.append(sorted(queues.addresses))
+        return ask(cluster, queues, *rest)
+
+    monkeypatch.setattr(Cluster, "_each_broker", counted)
+    other = MessageQueue("u", "broker-a", 0)
+    offsets = {Q0: 1, Q1: 2, Q2: 3, other: 4}
+    with scripted(always(answer)) as peer, client(peer) as cluster:
+        for group in ("g", "g", "h"):
+            cluster.commit(group, offsets, routes(peer.address, *offsets))
+    assert sent == [[Q0, other], [Q1, Q2], [], sorted(offsets), [Q0, other], [Q1, Q2]]
+
+
 def test_offsets_of_a_slave_are_marked() -> None:
     with scripted(always(lambda: answer(offset=7))) as slave, client(slave) as cluster:
         there = routes(slave.address, Q0).addresses

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.queue_requests import ask_about_queue, broker_of, first_offset
-from rocketmq_py.core.consumer.offset_table import OffsetTable
+from rocketmq_py.core.consumer.offset_table import OffsetTable, first_of_each_table
 from rocketmq_py.core.consumer.rebalance import OffsetQuery, initial_offset
 from rocketmq_py.errors import NotFound, RocketMQError
 from rocketmq_py.model import ConsumeFromWhere, MessageQueue
@@ -104,14 +104,19 @@ class OffsetStore(OffsetTable, abc.ABC):
 
 
 class BrokerOffsetStore(OffsetStore):
-    """The committed offsets of a clustering consumer, stored at the brokers of the queues."""
+    """The committed offsets of a clustering consumer, stored at the brokers of the queues.
 
-    __slots__ = ("_failing_brokers", "_group")
+    The first offset of a topic at a broker is sent alone; :func:`first_of_each_table` gives the reason.
+    """
+
+    __slots__ = ("_failing_brokers", "_group", "_tables")
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         super().__init__(instance)
         self._group = group
         self._failing_brokers: set[str] = set()
+        self._tables: set[tuple[str, str]] = set()
+        """Broker and topic of the offsets that a broker has confirmed."""
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """Ask the broker for the group's committed offset; None if there is none.
@@ -133,19 +138,30 @@ class BrokerOffsetStore(OffsetStore):
 
     async def persist_confirmed(self, queues: Collection[MessageQueue]) -> None:
         """Send the offsets of ``queues`` to their brokers and wait for the answers; failures are logged."""
-        await asyncio.gather(*(self._send(queue, offset, confirm=True) for queue, offset in self if queue in queues))
+        for part in self._first_and_rest({queue: offset for queue, offset in self if queue in queues}):
+            await asyncio.gather(*(self._send(queue, offset, confirm=True) for queue, offset in part.items()))
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        results = await asyncio.gather(
-            *(self._update(queue, offset) for queue, offset in offsets.items()), return_exceptions=True
-        )
+        results: list[BaseException | None] = []
+        for part in self._first_and_rest(offsets):
+            updates = (self._update(queue, offset) for queue, offset in part.items())
+            results += await asyncio.gather(*updates, return_exceptions=True)
         for error in results:
             if error is not None:
                 raise error
 
+    def _first_and_rest(self, offsets: Mapping[MessageQueue, int]) -> tuple[dict[MessageQueue, int], ...]:
+        """Divide offsets into those to send first, one for each new broker and topic, and those to send after them."""
+        firsts = first_of_each_table(offsets, self._instance.routes.broker_of, self._tables)
+        return (
+            {queue: offset for queue, offset in offsets.items() if queue in firsts},
+            {queue: offset for queue, offset in offsets.items() if queue not in firsts},
+        )
+
     async def _update(self, queue: MessageQueue, offset: int) -> None:
         code = RequestCode.UPDATE_CONSUMER_OFFSET
         await ask_about_queue(self._instance, queue, code, self._header(queue, offset), timeout=TIMEOUT)
+        self._tables.add((self._instance.routes.broker_of(queue), queue.topic))
 
     async def _send_current(self, queue: MessageQueue) -> None:
         """Send the offset that a queue has once its broker can be reached; nothing if the queue was released meanwhile.
