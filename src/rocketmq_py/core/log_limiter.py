@@ -27,7 +27,7 @@ class LogDecision(NamedTuple):
 class _Count:
     __slots__ = ("said", "since", "suppressed")
 
-    def __init__(self, since: float, suppressed: int = 0) -> None:
+    def __init__(self, since: float, suppressed: int) -> None:
         self.since = since
         self.said = 0
         self.suppressed = suppressed

@@ -314,6 +314,8 @@ def test_a_group_begins_at_the_first_message_of_its_new_retry_topic(running: InP
     put(client, b"a")
     take(client)
     running.turn(REVIVE_MS)
+    topic = running.services.topics.table["%RETRY%g_t"]
+    assert (topic.read_queue_nums, topic.write_queue_nums) == (1, 1)
     offsets = running.services.offsets
     assert offsets.query("g", "%RETRY%g_t", 0) == 0
     [back] = take(client)
