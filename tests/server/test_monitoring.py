@@ -198,3 +198,32 @@ def test_a_port_that_is_taken_ends_the_start(tmp_path):
 def test_settings_that_cannot_work_are_refused(wrong):
     with pytest.raises(ConfigError):
         BrokerConfig(**wrong)
+
+
+def test_a_name_server_shows_its_brokers(tmp_path):
+    async def main() -> None:
+        config = NamesrvConfig(
+            listen_port=0, bind_address="127.0.0.1", metrics_exporter_type="PROM", metrics_prom_exporter_port=0
+        )
+        namesrv = NameServer(config)
+        await namesrv.start()
+        broker = Broker(
+            BrokerConfig(
+                listen_port=0, bind_address="127.0.0.1", namesrv_addr=namesrv.address,
+                store_path_root_dir=str(tmp_path / "s"),
+            )
+        )  # fmt: skip
+        await broker.start()
+        url = f"http://127.0.0.1:{namesrv.monitoring_ports['metrics']}"
+        assert await asyncio.to_thread(_get, f"{url}/readyz") == (200, "ok\n")
+        status, text = await asyncio.to_thread(_get, f"{url}/metrics")
+        assert status == 200
+        found = {family.name: family.samples for family in text_string_to_metric_families(text)}
+        (brokers,) = found["rocketmq_py_namesrv_brokers"]
+        assert (brokers.labels["cluster"], brokers.value) == ("DefaultCluster", 1.0)
+        counts = [one for one in found["rocketmq_rpc_latency_milliseconds"] if one.name.endswith("_count")]
+        assert {one.labels["request_code"]: one.value for one in counts}["register_broker"] >= 1.0
+        await broker.stop()
+        await namesrv.stop()
+
+    asyncio.run(main())

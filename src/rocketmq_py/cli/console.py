@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +17,7 @@ from rocketmq_py.cli.supervisor import end_of_input
 
 if TYPE_CHECKING:
     from rocketmq_py.console.connection import Connection
+    from rocketmq_py.console.figures import Figures
     from rocketmq_py.wire.signing import Credentials
 
 PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of the variable
@@ -30,6 +34,13 @@ PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of 
 @click.option("--login", is_flag=True, help="Ask for an access key; pages act with the rights of its user.")
 @click.option("--https-cert", metavar="FILE", help="Serve with TLS: the console's certificate; PEM.")
 @click.option("--https-key", metavar="FILE", help=f"Its private key; its password is in {PASSWORD_VARIABLE}.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Also serve /metrics, /livez, /readyz and /startupz, on this port; 0 picks a free one.",
+)
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, metavar="H", help="Address of that port.")
 @click.option("--supervised", is_flag=True, hidden=True)
 @cluster_options
 def command(supervised: bool, target: Target, **options: Any) -> None:
@@ -40,6 +51,7 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
     """
     try:
         from rocketmq_py.console.connection import Connection
+        from rocketmq_py.console.figures import Figures
         from rocketmq_py.console.security import check_bind
         from rocketmq_py.console.server import Https, serve
     except ModuleNotFoundError as e:
@@ -59,12 +71,47 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
         )  # fmt: skip
 
     async def main() -> None:
+        figures = Figures()
+        async with _monitored(options["metrics_host"], options["metrics_port"], figures) as started:
+            await _serve(figures, started)
+
+    async def _serve(figures: Figures, started: Callable[[], None]) -> None:
+        def on_ready(address: str) -> None:
+            started()
+            ready(console=address)
+
         await serve(
             connect(None if login else target.credentials), host=host, port=options["port"],
             read_only=options["read_only"], hosts=options["hosts"], connect=connect if login else None,
             https=Https(cert, key, os.environ.get(PASSWORD_VARIABLE)) if cert else None,
-            on_ready=lambda address: ready(console=address),
+            figures=figures, on_ready=on_ready,
             until=(lambda: end_of_input(sys.stdin)) if supervised else None,
         )  # fmt: skip
 
     run(main())
+
+
+@contextlib.asynccontextmanager
+async def _monitored(host: str, port: int | None, figures: Figures) -> AsyncIterator[Callable[[], None]]:
+    """Serve health and metrics during the block; yields what to call when pages are served.
+
+    :param port: None to serve nothing.
+    """
+    from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
+    from rocketmq_py.server.monitoring.settings import Place
+
+    if port is None:
+        yield lambda: None
+        return
+    began = time.time_ns() // 1_000_000
+
+    async def collect(wanted: frozenset[str]) -> bytes:
+        return figures.exposition(began, wanted)
+
+    endpoint = MonitoringEndpoint(Place(host, port), None, dict, collect)
+    await endpoint.start()
+    try:
+        yield endpoint.started
+    finally:
+        endpoint.draining()
+        await endpoint.stop()

@@ -29,6 +29,7 @@ VERBS = {
     "dlq": "dlq.commands",
     "doctor": "doctor.commands",
     "group": "group.commands",
+    "health": "health",
     "message": "message.commands",
     "namesrv": "server.namesrv",
     "plan": "plan",

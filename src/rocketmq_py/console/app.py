@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cache
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 from urllib.parse import quote
 
@@ -154,12 +155,15 @@ class _Pages:
     async def _answer(self, handler: Handler, console: Console, request: Request) -> Response:
         request.state.cookie = None if cookie_of(request) else new_cookie()
         request.state.who = console.who
+        began = perf_counter()
         try:
             async with asyncio.timeout(PAGE_SECONDS):
                 page = await handler(console, request)
         except (RocketMQError, TimeoutError) as e:
             page = _error(e)
-        return page if isinstance(page, Response) else self._respond(request, page)
+        response = page if isinstance(page, Response) else self._respond(request, page)
+        console.figures.answered(_name(handler), response.status_code, perf_counter() - began)
+        return response
 
     def _to_login(self, request: Request) -> Response:
         """Answer a request without a session: a browser goes to the form and comes back, a program gets an error."""
@@ -209,6 +213,11 @@ class _Pages:
         if "lang" in request.query_params:
             response.set_cookie(_LANGUAGE_COOKIE, _language_of(request), 31_536_000, httponly=True, samesite="strict")
         return response
+
+
+def _name(handler: Handler) -> str:
+    """Return the name of a page for metrics: module and function."""
+    return f"{handler.__module__.rpartition('.')[2]}.{handler.__name__}"
 
 
 def _language_of(request: Request) -> str:

@@ -223,6 +223,8 @@ class Audit:
     def __init__(self, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self.entries: deque[Mapping[str, Any]] = deque(maxlen=self.KEPT)
         self._now = now
+        self.on_record: Callable[[str], None] = lambda _: None
+        """Called with the action of each change."""
 
     def record(self, request: Request, action: str, *, is_kept: bool = True, **what: Any) -> None:
         """Record a change: one JSON line in the log.
@@ -237,6 +239,7 @@ class Audit:
             "action": action,
             **what,
         }
+        self.on_record(action)
         if is_kept:
             self.entries.appendleft(entry)
         _audit_log.warning("%s", json.dumps(entry, ensure_ascii=True))

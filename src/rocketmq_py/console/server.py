@@ -14,6 +14,7 @@ import uvicorn
 
 from rocketmq_py.console.app import create_app
 from rocketmq_py.console.connection import Connection
+from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.login import Sessions
 from rocketmq_py.console.state import Console
 from rocketmq_py.errors import ConfigError
@@ -43,7 +44,7 @@ class Https(NamedTuple):
         return context
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - options by keyword
     connection: Connection,
     *,
     host: str,
@@ -52,6 +53,7 @@ async def serve(
     hosts: Iterable[str],
     connect: Connect | None = None,
     https: Https | None = None,
+    figures: Figures | None = None,
     on_ready: Callable[[str], None],
     until: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
@@ -61,12 +63,13 @@ async def serve(
     :param hosts: further names under which it is served.
     :param connect: opens a connection that signs with somebody's credentials; with it the console has a login.
     :param https: certificate and key, to serve it with TLS.
+    :param figures: counts pages and changes.
     :param on_ready: called with its address, ``http://HOST:PORT``, when it accepts connections.
     :param until: also end when this does.
     :raises ConfigError: the port or the certificate cannot be used.
     """
     sessions = Sessions(connect, time.monotonic) if connect is not None else None
-    console = Console(connection, read_only=read_only)
+    console = Console(connection, read_only=read_only, figures=figures or Figures())
     app = create_app(console, (host, *hosts), sessions)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", timeout_keep_alive=10,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from rocketmq_py.client.admin.admin import Admin
 from rocketmq_py.console.connection import Answer, Connection
+from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.history import History
 from rocketmq_py.console.security import Audit, Tokens
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError
@@ -30,11 +31,13 @@ class Console:
     who: str | None = None
     tokens: Tokens = field(default_factory=Tokens)
     audit: Audit = field(default_factory=Audit)
+    figures: Figures = field(default_factory=Figures)
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     history: History = field(init=False)
     """Samples over time; a session has its own, because its user may not see everything."""
 
     def __post_init__(self) -> None:
+        self.audit.on_record = self.figures.changed
         object.__setattr__(self, "history", History(self.connection, self.now, time.monotonic))
 
     async def close(self) -> None:

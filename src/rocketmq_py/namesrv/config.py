@@ -12,6 +12,7 @@ import msgspec
 from rocketmq_py.core import java_config
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.namesrv.java_keys import CONTROLLER_KEYS, JAVA_DEFAULTS
+from rocketmq_py.server.monitoring.settings import extra_labels, health_place, metrics_place
 
 UNSUPPORTED: dict[str, tuple[str, str]] = {
     "enableControllerInNamesrv": ("false", "this name server is no controller: run Apache RocketMQ's controller"),
@@ -27,6 +28,13 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     :param kv_config_path: the file of the key-value table; empty keeps the table in memory only.
     :param config_store_path: the file to which settings that requests change are written; empty: changes are lost
         when the name server stops.
+    :param metrics_exporter_type: ``PROM`` serves metrics for Prometheus, and the pages of health, on
+        ``metrics_prom_exporter_port``; 0 picks a free port.
+    :param metrics_prom_exporter_host: the address to serve metrics on; empty: ``bind_address``.
+    :param metrics_label: ``key:value,key:value``, labels added to every series.
+    :param health_port: a port for ``/livez``, ``/readyz`` and ``/startupz`` alone; -1 for none, 0 picks a free one (not
+        a key of Java's).
+    :param health_host: the address of that port; empty: the address of the metrics.
     :param ignored: settings of a namesrv.conf that have no effect here.
     :param need_wait_for_service: answer no routes in the first ``wait_seconds_for_service``, while brokers register.
     :raises ConfigError: a value is out of range.
@@ -50,11 +58,21 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     scan_not_active_broker_interval: int = 5_000
     server_channel_max_idle_time_seconds: int = 120
 
+    metrics_exporter_type: str = "DISABLE"
+    metrics_prom_exporter_port: int = 5557
+    metrics_prom_exporter_host: str = ""
+    metrics_label: str = ""
+    health_port: int = -1
+    health_host: str = ""
+
     ignored: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         if not 0 <= self.listen_port <= 65535:
             raise ConfigError(f"listenPort is {self.listen_port}: 0 to 65535 is expected")
+        metrics_place(self.metrics_exporter_type, self.bind_address, self.metrics_prom_exporter_port)
+        health_place(self.health_port, self.bind_address)
+        extra_labels(self.metrics_label)
         least = {"scan_not_active_broker_interval": 1, "server_channel_max_idle_time_seconds": 1,
                  "wait_seconds_for_service": 0}  # fmt: skip
         keys = {field.name: field.encode_name for field in msgspec.structs.fields(NamesrvConfig)}
@@ -125,9 +143,10 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return "".join(f"{key}={_text(settings[key])}\n" for key in _kinds())
 
     def table(self) -> dict[str, str]:
-        """Return all keys of Java's name server and of this one with their values as text."""
-        settings = msgspec.to_builtins(self)
-        return {**JAVA_DEFAULTS, **self.ignored, **{key: _text(settings[key]) for key in _kinds()}}
+        """Return all keys of Java's name server with their values as text, and others that are set."""
+        settings, defaults = msgspec.to_builtins(self), msgspec.to_builtins(NamesrvConfig())
+        own = {key for key in _kinds() if key in JAVA_DEFAULTS or settings[key] != defaults[key]}
+        return {**JAVA_DEFAULTS, **self.ignored, **{key: _text(settings[key]) for key in _kinds() if key in own}}
 
 
 @cache

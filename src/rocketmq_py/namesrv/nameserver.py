@@ -12,6 +12,7 @@ from typing import Protocol
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
 from rocketmq_py.namesrv.kv_config import KvConfig
+from rocketmq_py.namesrv.monitor import NamesrvMonitor
 from rocketmq_py.namesrv.notifier import Notifier
 from rocketmq_py.namesrv.registry import MinIdChanged, Registry
 from rocketmq_py.namesrv.settings import NamesrvSettings
@@ -77,6 +78,12 @@ class NameServer:
             authorize=access.admit if access is not None and access.enabled else None,
         )
         self._scan: asyncio.TimerHandle | None = None
+        self._monitor = NamesrvMonitor(self.config, self.registry, self._server, clock)
+
+    @property
+    def monitoring_ports(self) -> dict[str, int]:
+        """The ports of ``metrics`` and ``health``, if they are served."""
+        return self._monitor.ports
 
     @property
     def port(self) -> int:
@@ -104,20 +111,29 @@ class NameServer:
 
         :raises ConfigError: the port is not free.
         """
-        await self._server.start()
+        self._monitor = NamesrvMonitor(self.config, self.registry, self._server, self._clock)
+        await self._monitor.start()
+        try:
+            await self._server.start()
+        except BaseException:
+            await self._monitor.stop()
+            raise
         ignored = self.config.ignored
         if ignored:
             given = ", ".join(f"{key}={ignored[key]}" for key in sorted(ignored))
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
         self._scan_brokers()
+        self._monitor.started()
 
     async def stop(self) -> None:
         """Stop listening and close all connections. Does nothing if stopped already."""
+        self._monitor.draining()
         if self._scan is not None:
             self._scan.cancel()
             self._scan = None
         await self._server.stop()
         await self._notifier.close()
+        await self._monitor.stop()
 
     def _disconnected(self, peer: Peer) -> None:
         if self._scan is not None:  # it is None while this name server stops: brokers stay registered then

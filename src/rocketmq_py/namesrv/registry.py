@@ -72,6 +72,16 @@ class Leaving(NamedTuple):
     broker_id: int
 
 
+class Member(NamedTuple):
+    """A registered broker; ``seen_ms`` is the time of its last registration or heartbeat."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    seen_ms: int
+
+
 class MinIdChanged(NamedTuple):
     """The broker with the smallest id of a broker name has changed.
 
@@ -123,6 +133,8 @@ class Registry:
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._filters: dict[BrokerKey, list[str]] = {}
         self._mappings: dict[str, dict[str, Any]] = {}
+        self.lost_brokers = 0
+        """How many brokers were removed without having unregistered."""
 
     # -- registration of brokers
 
@@ -332,6 +344,7 @@ class Registry:
         ]
         for key in lost:
             self._drop(key)
+        self.lost_brokers += len(lost)
         self.unregister(leaving, why)
 
     def _drop(self, key: BrokerKey) -> None:
@@ -422,6 +435,20 @@ class Registry:
         broker = self._brokers.get(broker_name)
         addresses = broker.broker_addrs if broker is not None else {}
         return BrokerMemberGroupData(cluster=cluster, broker_name=broker_name, broker_addrs=addresses)
+
+    def live_brokers(self) -> list[Member]:
+        """Return all registered brokers."""
+        return [
+            Member(broker.cluster, name, number, address, live.seen_ms)
+            for name, broker in self._brokers.items()
+            for number, address in broker.broker_addrs.items()
+            if (live := self._live.get(BrokerKey(broker.cluster, address))) is not None
+        ]
+
+    @property
+    def topic_count(self) -> int:
+        """The number of topics with a route."""
+        return len(self._topics)
 
     def all_topics(self) -> TopicList:
         return TopicList(topic_list=list(self._topics))

@@ -1,11 +1,14 @@
 """``rocketmq console``: what it hands to the server, and what it refuses before it starts."""
 
+import asyncio
+import http.client
 import sys
 
 import pytest
 
 from rocketmq_py.cli import console
 from rocketmq_py.console import server
+from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
 from rocketmq_py.wire.signing import Credentials
 
 
@@ -15,6 +18,7 @@ def served(monkeypatch):
     seen = {}
 
     async def serve(connection, *, on_ready, until, **options):
+        del options["figures"]
         seen.update(options, namesrv=connection.namesrv, timeout=connection._timeout)
         on_ready("http://127.0.0.1:4711")
         if until is not None:
@@ -70,3 +74,42 @@ def test_the_extra_that_is_missing_is_named(run, monkeypatch):
     result = run("console")
     assert result.exit_code == 2
     assert "pip install 'rocketmq-py[console]'" in result.output
+
+
+def test_health_and_metrics_are_served_on_a_port_of_their_own(run, monkeypatch):
+    asked = []
+
+    async def serve(connection, *, figures, on_ready, **_):
+        (endpoint,) = made
+        port = endpoint.ports["metrics"]
+        asked.append(await asyncio.to_thread(get, port, "/readyz"))
+        on_ready("http://127.0.0.1:4711")
+        figures.changed("reset")
+        asked.append(await asyncio.to_thread(get, port, "/readyz"))
+        asked.append(await asyncio.to_thread(get, port, "/metrics?name[]=rocketmq_py_console_changes_total"))
+        await connection.close()
+
+    made = []
+
+    class Noted(MonitoringEndpoint):
+        def __init__(self, *parts):
+            super().__init__(*parts)
+            made.append(self)
+
+    monkeypatch.setattr(server, "serve", serve)
+    monkeypatch.setattr("rocketmq_py.server.monitoring.endpoint.MonitoringEndpoint", Noted)
+    result = run("console --metrics-port 0")
+    assert (result.exit_code, result.output) == (0, "READY console=http://127.0.0.1:4711\n")
+    (starting, _), (ready, _), (status, text) = asked
+    assert (starting, ready, status) == (503, 200, 200)
+    assert text.splitlines()[-1] == 'rocketmq_py_console_changes_total{action="reset"} 1.0'
+    assert made[0].health.is_draining
+
+
+def get(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text

@@ -84,10 +84,13 @@ def test_figures_that_are_no_numbers_are_not_known() -> None:
 
 def test_changes_are_recorded_with_the_time() -> None:
     audit = Audit()
+    told: list[str] = []
+    audit.on_record = told.append
     before = time.time_ns() // 1_000_000
     for number in range(1_001):
         request = SimpleNamespace(client=None, state=SimpleNamespace(who="ann"))
         audit.record(request, "reset", what=number)  # type: ignore[arg-type]
+    assert told == ["reset"] * 1_001
     assert before <= audit.entries[0]["at"] <= time.time_ns() // 1_000_000
     newest = audit.entries[0]
     assert (newest["what"], newest["from"], newest["who"], len(audit.entries)) == (1_000, None, "ann", 1_000)

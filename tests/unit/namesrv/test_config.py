@@ -97,7 +97,11 @@ def test_an_empty_file_is_an_empty_table(tmp_path):
 def test_every_key_of_java_is_known_and_defaults_are_java_s():
     config = NamesrvConfig.checked(JAVA_DEFAULTS)
     assert config.ignored.keys() == JAVA_DEFAULTS.keys() - NamesrvConfig.keys()
-    assert NamesrvConfig.keys() <= JAVA_DEFAULTS.keys()
+    assert NamesrvConfig.keys() - JAVA_DEFAULTS.keys() == {
+        "metricsExporterType", "metricsPromExporterPort", "metricsPromExporterHost", "metricsLabel", "healthPort",
+        "healthHost",
+    }  # fmt: skip
+    assert NamesrvConfig(health_port=0).table() == JAVA_DEFAULTS | {"healthPort": "0"}
     assert NamesrvConfig().table() == JAVA_DEFAULTS
 
 

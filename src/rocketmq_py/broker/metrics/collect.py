@@ -6,29 +6,23 @@ serves its clients in between.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
-from rocketmq_py.broker.handlers.long_answers import load_store_times
 from rocketmq_py.broker.metrics import families as f
-from rocketmq_py.broker.metrics.lag import GroupLag, LagCalculator, Place
+from rocketmq_py.broker.metrics.group_lines import GroupLines
 from rocketmq_py.broker.services import Services
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
-from rocketmq_py.core.metrics.exposition import Family, Labels, labels
+from rocketmq_py.core.metrics.exposition import Labels, labels
 from rocketmq_py.protocol import names
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode, version_name
+from rocketmq_py.protocol.codes import version_name
 from rocketmq_py.server import Server
+from rocketmq_py.server.monitoring.exposition import Exposition, Row, chunks, text_of
 from rocketmq_py.server.monitoring.settings import extra_labels
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import FileSystem
 
-_log = logging.getLogger(__name__)
-
 SLICE_SECONDS = 0.005
-
-_LINES_AT_ONCE = 100
 
 _MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
 _LANES = {
@@ -37,22 +31,6 @@ _LANES = {
     "reply": "reply",
 }  # fmt: skip
 """Java's names of processors by lane. Those without a lane here are left out."""
-
-_Row = tuple[Labels, float]
-
-
-def _note_places(lags: Iterable[GroupLag], places: dict[Place, None]) -> Iterator[None]:
-    """Add the places of all lags, in short steps."""
-    for lag in lags:
-        places.update(dict.fromkeys((*lag.unconsumed, *lag.undelivered)))
-        yield
-
-
-def _chunks(lines: Iterable[str]) -> Iterator[bytes]:
-    """Encode lines in pieces, so that joining all of a large exposition is a short step, too."""
-    rest = iter(lines)
-    while piece := list(islice(rest, _LINES_AT_ONCE)):
-        yield "".join(piece).encode()
 
 
 class Collector:
@@ -69,43 +47,34 @@ class Collector:
         self._config, self._services, self._server = config, services, server
         self._counts, self._latency, self._clock, self._fs = counts, latency, clock, fs
         self._slices = SlicedWork(call_soon, SLICE_SECONDS)
-        self._base = labels({
+        base = labels({
             "cluster": config.broker_cluster_name, "node_type": "broker", "node_id": config.broker_name,
             "otel_scope_name": "broker-meter",  # Java's exporter adds it to every series
             **extra_labels(config.metrics_label),
         })  # fmt: skip
-        self._disk = f'{self._base},storage_type="local",storage_medium="disk"'
-        self._most = config.metrics_otel_cardinality_limit
-        self._wanted: frozenset[str] = frozenset()
-        self._left_out: dict[str, int] = {}
-        self._logged: set[str] = set()
+        self._exposition = Exposition(base, config.metrics_otel_cardinality_limit)
+        self._disk = f'{base},storage_type="local",storage_medium="disk"'
+        self._groups = GroupLines(
+            services, self._exposition, self._slices, clock, queue_level=config.metrics_queue_level
+        )
 
     async def collect(self, wanted: frozenset[str] = frozenset()) -> bytes:
         """Return the exposition.
 
         :param wanted: names of metrics; empty for all.
         """
-        self._wanted, self._left_out = wanted, {}
-        lags: list[GroupLag] = []
-        config = self._config
-        if config.enable_lag_and_dlq_metrics:
-            services = self._services
-            calculator = LagCalculator(services.store, services.topics, services.offsets)
-            found = await self._slices.run(calculator.all(services.pop.revive_log.inflight))
-            lags = [lag for lag in found if lag is not None]
-            places: dict[Place, None] = {}
-            await self._slices.run(_note_places(lags, places))
-            await load_store_times(services.store, places)
-        return b"".join(await self._slices.run(_chunks(self._lines(lags))))
+        self._exposition.begin(wanted)
+        about_groups = await self._groups.collect() if self._config.enable_lag_and_dlq_metrics else []
+        return b"".join([*about_groups, *await self._slices.run(chunks(self._lines()))])
 
-    def _lines(self, lags: list[GroupLag]) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         config = self._config
         parts: list[tuple[bool, Iterator[str]]] = [
             (config.enable_request_metrics, self._requests()),
-            (config.enable_remoting_metrics, self._rpc()),
+            (config.enable_remoting_metrics, self._exposition.rpc(self._latency)),
             (config.enable_stats_metrics, self._state()),
             (config.enable_connection_metrics, self._connections()),
-            (config.enable_lag_and_dlq_metrics, self._groups(lags)),
+            (config.enable_lag_and_dlq_metrics, self._dead_letters()),
             (config.enable_transaction_metrics, self._transactions()),
             (config.enable_message_store_metrics, self._store()),
             (config.enable_message_store_metrics, self._timers()),
@@ -116,45 +85,18 @@ class Collector:
             if is_on:
                 yield from part
 
-    def _family(self, family: Family, rows: Iterable[_Row]) -> Iterator[str]:
-        """Return the lines of a counter or gauge; without series it is left out, as in Java."""
-        if self._wanted and family.name not in self._wanted:
-            return
-        count = 0
-        for row in rows:
-            count += 1
-            if count == 1:
-                yield family.head()
-            if count <= self._most:
-                yield family.sample(*row)
-        self._note_left_out(family.name, count - self._most)
-
-    def _note_left_out(self, name: str, count: int) -> None:
-        if count <= 0:
-            return
-        self._left_out[name] = count
-        if name not in self._logged:
-            self._logged.add(name)
-            _log.warning("%d series of %s are left out: metricsOtelCardinalityLimit is %d", count, name, self._most)
-
-    def _labels(self, *pairs: tuple[str, str]) -> Labels:
-        return f"{self._base},{labels(pairs)}"
-
     # -- requests
 
     def _requests(self) -> Iterator[str]:
         received = list(self._counts.received.items())
-        rows = [(self._labels(("topic", topic), ("message_type", kind), self._system(topic)), flow)
+        rows = [(self._exposition.labels(("topic", topic), ("message_type", kind), self._system(topic)), flow)
                 for (topic, kind), flow in received]  # fmt: skip
-        yield from self._family(f.MESSAGES_IN, ((text, flow.messages) for text, flow in rows))
-        yield from self._family(f.THROUGHPUT_IN, ((text, flow.size) for text, flow in rows))
-        if rows and (not self._wanted or f.MESSAGE_SIZE.name in self._wanted):
-            yield f.MESSAGE_SIZE.head()
-            for text, flow in rows[: self._most]:
-                yield from f.MESSAGE_SIZE.buckets(text, flow.sizes)
+        yield from self._exposition.family(f.MESSAGES_IN, ((text, flow.messages) for text, flow in rows))
+        yield from self._exposition.family(f.THROUGHPUT_IN, ((text, flow.size) for text, flow in rows))
+        yield from self._exposition.histogram(f.MESSAGE_SIZE, [(text, flow.sizes) for text, flow in rows])
         out = list(self._out())
-        yield from self._family(f.MESSAGES_OUT, ((text, messages) for text, messages, _ in out))
-        yield from self._family(f.THROUGHPUT_OUT, ((text, size) for text, _, size in out))
+        yield from self._exposition.family(f.MESSAGES_OUT, ((text, messages) for text, messages, _ in out))
+        yield from self._exposition.family(f.THROUGHPUT_OUT, ((text, size) for text, _, size in out))
 
     def _out(self) -> Iterator[tuple[Labels, int, int]]:
         stats = self._services.stats
@@ -162,26 +104,17 @@ class Collector:
             popped, popped_size = stats.popped.get((group, topic), (0, 0))
             common = (("topic", topic), ("consumer_group", group), self._system(topic, group))
             if popped:
-                yield self._labels(*common, ("is_retry", _text(names.is_retry_topic(topic)))), popped, popped_size
+                yield (
+                    self._exposition.labels(*common, ("is_retry", text_of(value=names.is_retry_topic(topic)))),
+                    popped,
+                    popped_size,
+                )
             if messages > popped:
-                yield self._labels(*common), messages - popped, size - popped_size
+                yield self._exposition.labels(*common), messages - popped, size - popped_size
 
     def _system(self, topic: str, group: str = "") -> tuple[str, str]:
         is_system = self._services.topics.is_system(topic) or (group != "" and names.is_system_group(group))
-        return "is_system", _text(is_system)
-
-    def _rpc(self) -> Iterator[str]:
-        spans = list(self._latency.spans.items())
-        if not spans or (self._wanted and f.RPC_LATENCY.name not in self._wanted):
-            return
-        yield f.RPC_LATENCY.head()
-        for key, found in spans[: self._most]:
-            text = self._labels(
-                ("protocol_type", "remoting"), ("request_code", _code(RequestCode, key.request)),
-                ("response_code", _code(ResponseCode, key.response)),
-                ("is_long_polling", _text(key.is_long_polling)), ("result", key.result),
-            )  # fmt: skip
-            yield from f.RPC_LATENCY.buckets(text, found)
+        return "is_system", text_of(value=is_system)
 
     # -- state
 
@@ -189,11 +122,11 @@ class Collector:
         services, lanes = self._services, self._server.dispatcher.lanes
         waiting = {processor: lanes[lane].running for lane, processor in _LANES.items()}
         waiting["send"] += len(services.waiting_sends)
-        rows = ((self._labels(("processor", processor)), count) for processor, count in waiting.items())
-        yield from self._family(f.WATERMARK, rows)
-        yield from self._family(f.PERMISSION, [(self._base, self._config.broker_permission)])
-        yield from self._family(f.TOPICS, [(self._base, len(services.topics.table))])
-        yield from self._family(f.GROUPS, [(self._base, len(services.groups.table))])
+        rows = ((self._exposition.labels(("processor", processor)), count) for processor, count in waiting.items())
+        yield from self._exposition.family(f.WATERMARK, rows)
+        yield from self._exposition.family(f.PERMISSION, [(self._exposition.base, self._config.broker_permission)])
+        yield from self._exposition.family(f.TOPICS, [(self._exposition.base, len(services.topics.table))])
+        yield from self._exposition.family(f.GROUPS, [(self._exposition.base, len(services.groups.table))])
 
     def _connections(self) -> Iterator[str]:
         producers: dict[tuple[str, str], set[object]] = {}
@@ -201,48 +134,35 @@ class Collector:
             for member in members.values():
                 producers.setdefault((member.language, version_name(member.version)), set()).add(member.channel)
             yield ""
-        rows = [(self._labels(("language", language.lower()), ("version", version.lower()),
+        rows = [(self._exposition.labels(("language", language.lower()), ("version", version.lower()),
                               ("protocol_type", "remoting")), len(found))
                 for (language, version), found in producers.items()]  # fmt: skip
-        yield from self._family(f.PRODUCERS, rows)
-        yield from self._family(f.CONSUMERS, self._consumers())
+        yield from self._exposition.family(f.PRODUCERS, rows)
+        yield from self._exposition.family(f.CONSUMERS, self._consumers())
 
-    def _consumers(self) -> Iterator[_Row]:
+    def _consumers(self) -> Iterator[Row]:
         for group in list(self._services.clients.consumers.groups.values()):
             counts: dict[tuple[str, str], int] = {}
             for member in group.members.values():
                 key = member.language, version_name(member.version)
                 counts[key] = counts.get(key, 0) + 1
             for (language, version), count in counts.items():
-                yield self._labels(
+                yield self._exposition.labels(
                     ("consumer_group", group.name), ("language", language.lower()), ("version", version.lower()),
                     ("consume_mode", _MODES.get(group.consume_type, "push")), ("protocol_type", "remoting"),
-                    ("is_system", _text(names.is_system_group(group.name))),
+                    ("is_system", text_of(value=names.is_system_group(group.name))),
                 ), count  # fmt: skip
 
     # -- groups
 
-    def _groups(self, lags: list[GroupLag]) -> Iterator[str]:
-        shown: list[tuple[Labels, GroupLag]] = []
-        for lag in lags:
-            retry = ("is_retry", _text(names.is_retry_topic(lag.topic)))
-            text = self._labels(("consumer_group", lag.group), ("topic", lag.topic), retry,
-                                self._system(lag.topic, lag.group))  # fmt: skip
-            shown.append((text, lag))
-            yield ""
-        yield from self._family(f.LAG, ((text, lag.inflight + lag.ready) for text, lag in shown))
-        yield from self._family(f.INFLIGHT, ((text, lag.inflight) for text, lag in shown))
-        yield from self._family(f.READY, ((text, lag.ready) for text, lag in shown))
-        yield from self._family(f.LAG_LATENCY, ((text, self._age(lag.unconsumed)) for text, lag in shown))
-        yield from self._family(f.QUEUEING_LATENCY, ((text, self._age(lag.undelivered)) for text, lag in shown))
-        dead = ((self._labels(("topic", topic), ("consumer_group", group), self._system(topic, group)), count)
-                for topic, group, count in self._services.stats.dead_letters())  # fmt: skip
-        yield from self._family(f.DEAD_LETTERS, dead)
-        if self._config.metrics_queue_level:
-            queues = ((f'{text},queue_id="{queue.queue_id}"', queue.lag) for text, lag in shown for queue in lag.queues)
-            yield from self._family(f.QUEUE_LAG, queues)
+    def _dead_letters(self) -> Iterator[str]:
+        rows = (
+            (self._exposition.labels(("topic", topic), ("consumer_group", group), self._system(topic, group)), count)
+            for topic, group, count in self._services.stats.dead_letters()
+        )
+        yield from self._exposition.family(f.DEAD_LETTERS, rows)
 
-    def _age(self, places: list[Place]) -> int:
+    def _age(self, *places: tuple[str, int, int]) -> int:
         """Return how many milliseconds ago the oldest of these messages was stored; 0 without any."""
         times = [time for place in places if (time := self._services.store.store_time(*place)) > 0]
         return max(0, self._clock() - min(times)) if times else 0
@@ -251,19 +171,20 @@ class Collector:
 
     def _transactions(self) -> Iterator[str]:
         counts, by_topic = self._counts, self._by_topic
-        yield from self._family(f.COMMITTED, by_topic(counts.committed))
-        yield from self._family(f.ROLLED_BACK, by_topic(counts.rolled_back))
-        yield from self._family(f.HALF_MESSAGES, by_topic(counts.open_halves))
-        spans = list(counts.finish_seconds.items())
-        if spans and (not self._wanted or f.FINISH_LATENCY.name in self._wanted):
-            yield f.FINISH_LATENCY.head()
-            for topic, found in spans[: self._most]:
-                yield from f.FINISH_LATENCY.buckets(self._labels(("topic", topic)), found)
+        yield from self._exposition.family(f.COMMITTED, by_topic(counts.committed))
+        yield from self._exposition.family(f.ROLLED_BACK, by_topic(counts.rolled_back))
+        yield from self._exposition.family(f.HALF_MESSAGES, by_topic(counts.open_halves))
+        spans = [
+            (self._exposition.labels(("topic", topic)), found) for topic, found in list(counts.finish_seconds.items())
+        ]
+        yield from self._exposition.histogram(f.FINISH_LATENCY, spans)
         end = self._services.store.queue_range(names.HALF_TOPIC, 0)[1]
-        yield from self._family(f.OPEN_TRANSACTIONS, [(self._base, self._services.transactions.table.open_count(end))])
+        yield from self._exposition.family(
+            f.OPEN_TRANSACTIONS, [(self._exposition.base, self._services.transactions.table.open_count(end))]
+        )
 
-    def _by_topic(self, table: dict[str, int], base: str = "") -> list[_Row]:
-        base = base or self._base
+    def _by_topic(self, table: dict[str, int], base: str = "") -> list[Row]:
+        base = base or self._exposition.base
         return [(f"{base},{labels([('topic', topic)])}", count) for topic, count in list(table.items())]
 
     # -- store
@@ -278,33 +199,33 @@ class Collector:
             (f.RESERVE_TIME, max(0, self._clock() - oldest) if oldest > 0 else 0),
             (f.STORE_BYTES, store.max_physical_offset - store.min_physical_offset), (f.WRITABLE, store.is_writable),
         ):  # fmt: skip
-            yield from self._family(family, [(disk, value)])
+            yield from self._exposition.family(family, [(disk, value)])
 
     def _timers(self) -> Iterator[str]:
         timers, disk = self._services.timers, self._disk
         if not timers.is_enabled:
             return
         for family, value in (
-            (f.TIMER_ENQUEUE_LAG, timers.unread), (f.TIMER_ENQUEUE_LATENCY, self._age(timers.first_unread)),
+            (f.TIMER_ENQUEUE_LAG, timers.unread), (f.TIMER_ENQUEUE_LATENCY, self._age(*timers.first_unread)),
             (f.TIMER_DEQUEUE_LATENCY, timers.behind_ms),
         ):  # fmt: skip
-            yield from self._family(family, [(disk, value)])
-        yield from self._family(f.TIMER_ENQUEUED, self._by_topic(timers.metrics.entered, disk))
-        yield from self._family(f.TIMER_DEQUEUED, self._by_topic(timers.metrics.left, disk))
-        yield from self._family(f.TIMING_MESSAGES, self._by_topic(dict(timers.metrics.waiting()), disk))
+            yield from self._exposition.family(family, [(disk, value)])
+        yield from self._exposition.family(f.TIMER_ENQUEUED, self._by_topic(timers.metrics.entered, disk))
+        yield from self._exposition.family(f.TIMER_DEQUEUED, self._by_topic(timers.metrics.left, disk))
+        yield from self._exposition.family(f.TIMING_MESSAGES, self._by_topic(dict(timers.metrics.waiting()), disk))
 
     def _pop(self) -> Iterator[str]:
         log = self._services.pop.revive_log
-        yield from self._family(f.POP_CHECKPOINTS, [(self._base, len(log.inflight))])
-        behind, ages = list[_Row](), list[_Row]()
+        yield from self._exposition.family(f.POP_CHECKPOINTS, [(self._exposition.base, len(log.inflight))])
+        behind, ages = list[Row](), list[Row]()
         for queue in range(self._config.revive_queue_num):
-            text = self._labels(("queue_id", str(queue)))
+            text = self._exposition.labels(("queue_id", str(queue)))
             first, end = log.inflight.first_offset(queue), self._services.store.queue_range(log.topic, queue)[1]
             behind.append((text, 0 if first is None else max(0, end - first)))
-            ages.append((text, 0 if first is None else self._age([(log.topic, queue, first)])))
+            ages.append((text, 0 if first is None else self._age((log.topic, queue, first))))
             yield ""
-        yield from self._family(f.POP_REVIVE_LAG, behind)
-        yield from self._family(f.POP_REVIVE_LATENCY, ages)
+        yield from self._exposition.family(f.POP_REVIVE_LAG, behind)
+        yield from self._exposition.family(f.POP_REVIVE_LATENCY, ages)
 
     def _own(self) -> Iterator[str]:
         services, turns = self._services, self._services.slow_turns
@@ -313,17 +234,6 @@ class Collector:
             (f.CONNECTIONS, len(self._server.connections)), (f.SLOW_TURNS, turns.count),
             (f.SLOWEST_TURN, turns.longest_ms / 1000), (f.START_TIME, services.stats.started_ms / 1000),
         ):  # fmt: skip
-            yield from self._family(family, [(self._base, value)])
-        rows = [(self._labels(("metric", name)), count) for name, count in self._left_out.items()]
-        yield from self._family(f.TRUNCATED, rows)
-
-
-def _text(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _code(kind: type[RequestCode | ResponseCode], code: int) -> str:
-    try:
-        return kind(code).name.lower()
-    except ValueError:
-        return str(code)
+            yield from self._exposition.family(family, [(self._exposition.base, value)])
+        rows = [(self._exposition.labels(("metric", name)), count) for name, count in self._exposition.left_out.items()]
+        yield from self._exposition.family(f.TRUNCATED, rows)

@@ -14,10 +14,6 @@ THROUGHPUT_IN = Family("rocketmq_throughput_in_total", COUNTER, "Bytes that prod
 MESSAGE_SIZE = Family("rocketmq_message_size", HISTOGRAM, "Bytes of messages; a batch counts once, with its mean.")
 MESSAGES_OUT = Family("rocketmq_messages_out_total", COUNTER, "Messages that groups received.")
 THROUGHPUT_OUT = Family("rocketmq_throughput_out_total", COUNTER, "Bytes that groups received, as stored.")
-RPC_LATENCY = Family(
-    "rocketmq_rpc_latency_milliseconds", HISTOGRAM, "Time from the handling of a request to its answer."
-)
-
 # -- state
 
 WATERMARK = Family("rocketmq_processor_watermark", GAUGE, "Requests of a kind that wait or are being handled.")
@@ -40,6 +36,9 @@ QUEUEING_LATENCY = Family(
 )
 DEAD_LETTERS = Family("rocketmq_send_to_dlq_messages_total", COUNTER, "Messages that became dead letters.")
 QUEUE_LAG = Family("rocketmq_py_consumer_queue_lag_messages", GAUGE, "As lag_messages, of one queue.")
+QUEUE_LAG_LATENCY = Family(
+    "rocketmq_py_consumer_queue_lag_latency_milliseconds", GAUGE, "As lag_latency_milliseconds, of one queue."
+)
 
 # -- transactions
 

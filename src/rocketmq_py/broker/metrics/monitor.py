@@ -13,7 +13,7 @@ from rocketmq_py.errors import ClosedError
 from rocketmq_py.server import Server
 from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
 from rocketmq_py.server.monitoring.health import Checks
-from rocketmq_py.server.monitoring.settings import health_place, metrics_place
+from rocketmq_py.server.monitoring.settings import places
 from rocketmq_py.store import FileSystem, OsFileSystem
 
 
@@ -23,10 +23,10 @@ class Monitor:
     def __init__(self, config: BrokerConfig, clock: Callable[[], int], fs: FileSystem | None) -> None:
         self._config, self._clock, self._fs = config, clock, fs or OsFileSystem()
         host = config.metrics_prom_exporter_host or config.broker_ip1
-        metrics = metrics_place(config.metrics_exporter_type, host, config.metrics_prom_exporter_port)
-        health = health_place(config.health_port, config.health_host or host)
-        if health is not None and health == metrics and health.port:
-            health = None  # one port has both
+        metrics, health = places(
+            config.metrics_exporter_type, host, config.metrics_prom_exporter_port, config.health_port,
+            config.health_host or host,
+        )  # fmt: skip
         self._counts_messages = metrics is not None
         self._collector: Collector | None = None
         self._services: Services | None = None

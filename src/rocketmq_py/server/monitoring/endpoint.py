@@ -108,6 +108,7 @@ class MonitoringEndpoint:
         except OSError as e:
             said = f"cannot serve health and metrics on {place.host}:{place.port}: {e.strerror or e}"
             raise ConfigError(f"{said}; choose another port or an address of this machine") from e
+        _log.info("%s on http://%s:%d", " ".join(sorted(pages)), place.host, port)
         if place.host in _ANY:
             _log.warning(
                 "health and metrics are served on %s:%d without access control: anyone who reaches it reads %s; set "

@@ -44,6 +44,20 @@ def health_place(port: int, host: str) -> Place | None:
     return None if port == -1 else _place("healthPort", host, port)
 
 
+def places(
+    exporter: str, metrics_host: str, metrics_port: int, health_port: int, health_host: str
+) -> tuple[Place | None, Place | None]:
+    """Return where to serve metrics, and where to serve health alone; None for what is off.
+
+    If both name the same port, that one serves both.
+
+    :raises ConfigError: as of :func:`metrics_place` and :func:`health_place`.
+    """
+    metrics = metrics_place(exporter, metrics_host, metrics_port)
+    health = health_place(health_port, health_host)
+    return metrics, None if health is not None and health == metrics and health.port else health
+
+
 def _place(key: str, host: str, port: int) -> Place:
     if not 0 <= port <= 65535:
         raise ConfigError(f"{key} is {port}: 0 to 65535 is expected")

@@ -100,6 +100,7 @@ def test_the_lag_of_groups_is_there_while_they_are_offline(counting: Broker) -> 
     assert found["rocketmq_consumer_lag_latency_milliseconds"] == {key: 7_000.0}
     assert found["rocketmq_consumer_queueing_latency_milliseconds"] == {key: 7_000.0}
     assert found["rocketmq_py_consumer_queue_lag_messages"] == {(*key, "0"): 3.0}
+    assert found["rocketmq_py_consumer_queue_lag_latency_milliseconds"] == {(*key, "0"): 7_000.0}
 
 
 def test_pulls_move_messages_from_ready_to_inflight(counting: Broker) -> None:
@@ -156,3 +157,28 @@ def test_series_beyond_the_limit_are_left_out_and_named(tmp_path: Path, caplog: 
     assert list(found["rocketmq_messages_in_total"]) == [(one, "normal", "false") for one in "abc"]
     assert found["rocketmq_py_series_left_out"][("rocketmq_messages_in_total",)] == 2.0
     assert "2 series of rocketmq_messages_in_total are left out: metricsOtelCardinalityLimit is 3" in caplog.text
+
+
+@pytest.mark.parametrize(("most", "groups"), [(2, 2), (3, 3), (4, 3)])
+def test_lags_beyond_the_limit_are_left_out(tmp_path: Path, most: int, groups: int) -> None:
+    config = {"metrics_exporter_type": "PROM", "metrics_otel_cardinality_limit": most}
+    with broker(tmp_path, fs=MemoryFileSystem(), **config) as running:
+        counting = Broker(running)
+        counting.send("t")
+        for number in range(3):
+            counting.services.offsets.commit(f"g{number}", "t", 0, number % 2, "a test")
+        found = counting.samples()
+    lags = found["rocketmq_consumer_lag_messages"]
+    assert {key[0]: value for key, value in lags.items()} == {
+        f"g{number}": 1.0 - number % 2 for number in range(groups)
+    }
+    left_out = found.get("rocketmq_py_series_left_out", {}).get(("rocketmq_consumer_lag_messages",), 0.0)
+    assert left_out == 3 - groups
+
+
+def test_retry_topics_and_system_groups_are_marked(counting: Broker) -> None:
+    counting.send("t")
+    for group in ("g", "CID_RMQ_SYS_x"):
+        counting.services.offsets.commit(group, "t", 0, 0, "a test")
+    found = counting.samples("rocketmq_consumer_lag_messages")["rocketmq_consumer_lag_messages"]
+    assert found == {("g", "t", "false", "false"): 1.0, ("CID_RMQ_SYS_x", "t", "false", "true"): 1.0}

@@ -2,29 +2,122 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from rocketmq_py.broker.metrics.lag import GroupLag, QueueLag, _lag, _Popped
+from rocketmq_py.broker.metrics.lag import (
+    NEVER,
+    GroupLag,
+    LagCalculator,
+    Popped,
+    QueueLag,
+    QueueState,
+    lag_of,
+    lag_with_pops,
+)
+from rocketmq_py.core.pop.inflight import InflightPops
+from tests.unit.broker.harness import broker
+from tests.unit.store.memoryfs import MemoryFileSystem
+
+
+def states(*ranges: tuple[int, int]) -> list[QueueState]:
+    """Queues whose messages were stored at 100 times their offset, plus the queue."""
+    return [
+        QueueState(queue, first, end, {offset: offset * 100 + queue for offset in range(first, end)})
+        for queue, (first, end) in enumerate(ranges)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("ranges", "committed", "pulled", "popped", "expected"),
+    ("ranges", "committed", "pulled", "expected"),
     [
-        ([(0, 10)], {0: 4}, {}, ({}, {}), (0, 6, [QueueLag(0, 6)], [4], [4])),
-        ([(0, 10)], {0: 4}, {0: 7}, ({}, {}), (3, 3, [QueueLag(0, 6)], [4], [7])),
-        ([(0, 10)], {0: 4}, {0: 12}, ({}, {}), (6, 0, [QueueLag(0, 6)], [4], [])),
-        ([(0, 10)], {0: 4}, {0: 2}, ({}, {}), (0, 6, [QueueLag(0, 6)], [4], [4])),
-        ([(5, 10)], {0: 2}, {}, ({}, {}), (0, 5, [QueueLag(0, 5)], [5], [5])),
-        ([(0, 10)], {0: 30}, {}, ({}, {}), (0, 0, [QueueLag(0, 0)], [], [])),
-        ([(0, 10)], {}, {}, ({}, {}), (0, 0, [], [], [])),
-        ([(0, 10)], {0: 8}, {}, ({0: 3}, {0: 5}), (3, 2, [QueueLag(0, 5)], [5], [8])),
-        ([(0, 3), (0, 4)], {0: 1, 1: 0}, {1: 1}, ({}, {}), (1, 5, [QueueLag(0, 2), QueueLag(1, 4)], [1, 0], [1, 1])),
+        ([(0, 10)], {0: 4}, {}, (0, 6, 400, 400)),
+        ([(0, 10)], {0: 4}, {0: 7}, (3, 3, 400, 700)),
+        ([(0, 10)], {0: 4}, {0: 12}, (6, 0, 400, NEVER)),
+        ([(0, 10)], {0: 4}, {0: 10}, (6, 0, 400, NEVER)),
+        ([(0, 10)], {0: 4}, {0: 2}, (0, 6, 400, 400)),
+        ([(5, 10)], {0: 2}, {}, (0, 5, 500, 500)),
+        ([(5, 10)], {0: 2}, {0: 6}, (1, 4, 500, 600)),
+        ([(0, 10)], {0: 10}, {0: 4}, (0, 0, NEVER, NEVER)),
+        ([(0, 10)], {0: 30}, {}, (0, 0, NEVER, NEVER)),
+        ([(0, 10)], {}, {}, (0, 0, NEVER, NEVER)),
+        ([(0, 3), (0, 4)], {0: 1, 1: 0}, {1: 1}, (1, 5, 1, 100)),
+        ([(0, 3), (0, 4)], {1: 3}, {2: 1}, (0, 1, 301, 301)),
     ],
-    ids=["ready", "pulled", "all pulled", "old pull", "expired", "ahead", "no offset", "popped", "two queues"],
+    ids=["ready", "pulled", "pulled too far", "all pulled", "old pull", "expired", "expired, pulled", "consumed",
+         "ahead", "no offset", "two queues", "one of two queues"],
 )  # fmt: skip
-def test_lag_of_a_group(ranges, committed, pulled, popped, expected) -> None:
-    found = _lag("t", "g", ranges, committed, pulled, _Popped(*popped))
-    inflight, ready, queues, unconsumed, undelivered = expected
-    at = [(place[0], place[2]) for place in found.unconsumed], [(place[0], place[2]) for place in found.undelivered]
-    assert at == ([("t", offset) for offset in unconsumed], [("t", offset) for offset in undelivered])
-    assert found == GroupLag("t", "g", inflight, ready, queues, found.unconsumed, found.undelivered)
+def test_lag_of_a_group(ranges, committed, pulled, expected) -> None:
+    missing: dict[Any, None] = {}
+    assert lag_of(states(*ranges), committed, pulled, "t", missing) == expected
+    assert missing == {}
+
+
+@pytest.mark.parametrize(
+    ("ranges", "committed", "popped", "expected"),
+    [
+        ([(0, 10)], {0: 8}, ({0: 3}, {0: 5}), (3, 2, 500, 800)),
+        ([(0, 10)], {0: 10}, ({0: 3}, {0: 5}), (3, 0, 500, NEVER)),
+        ([(0, 10), (0, 5)], {0: 10, 1: 2}, ({0: 3}, {0: 5}), (3, 3, 201, 201)),
+        ([(6, 10)], {0: 2}, ({0: 1}, {0: 9}), (1, 4, 900, 600)),
+        ([(0, 10)], {}, ({0: 3}, {0: 5}), (0, 0, NEVER, NEVER)),
+    ],
+    ids=["popped", "all popped", "another queue", "expired", "no offset"],
+)
+def test_lag_of_a_group_with_pops(ranges, committed, popped, expected) -> None:
+    missing: dict[Any, None] = {}
+    assert lag_with_pops(states(*ranges), committed, Popped(*popped), "t", missing) == expected
+    assert missing == {}
+
+
+def test_store_times_that_are_not_known_are_named() -> None:
+    missing: dict[Any, None] = {}
+    queues = [QueueState(0, 0, 10, {}), QueueState(1, 0, 10, {4: 400}), QueueState(2, 0, 10, {})]
+    assert lag_of(queues, {0: 3, 1: 4, 2: 10}, {1: 7}, "t", missing) == (3, 10, 400, NEVER)
+    assert list(missing) == [("t", 0, 3), ("t", 1, 7)]
+    missing.clear()
+    assert lag_with_pops(queues, {0: 8, 2: 10}, Popped({0: 2, 2: 1}, {0: 5, 2: 9}), "t", missing)[:2] == (3, 2)
+    assert set(missing) == {("t", 0, 5), ("t", 0, 8), ("t", 2, 9)}
+
+
+class Counting:
+    """A store of one queue of ten messages, which counts how often store times are read."""
+
+    def __init__(self) -> None:
+        self.read: list[int] = []
+
+    def queue_range(self, topic: str, queue: int) -> tuple[int, int]:
+        return 0, 10
+
+    def store_time(self, topic: str, queue: int, offset: int) -> int:
+        self.read.append(offset)
+        return 1_000 + offset if offset != 5 else -1
+
+
+def test_store_times_are_read_once_while_groups_stand_still(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        offsets = running.services.offsets
+        topics = SimpleNamespace(get={"t": SimpleNamespace(read_queue_nums=1)}.get)
+        store, pops = Counting(), InflightPops()
+        made = LagCalculator(cast(Any, store), cast(Any, topics), offsets)
+        for group, offset in (("a", 3), ("b", 3), ("c", 5), ("d", 10)):
+            offsets.commit(group, "t", 0, offset, "a test")
+        offsets.commit("a", "gone", 0, 1, "a test")
+        list(made.all(pops))
+        assert set(made.missing) == {("t", 0, 3), ("t", 0, 5)}
+        list(made.learn())
+        expected = [
+            GroupLag("t", "a", 0, 7, 1_003, 1_003), GroupLag("t", "b", 0, 7, 1_003, 1_003),
+            GroupLag("t", "c", 0, 5, NEVER, NEVER), GroupLag("t", "d", 0, 0, NEVER, NEVER),
+        ]  # fmt: skip
+        assert [lag for lag in made.again() if lag is not None] == expected
+        made.forget(2)
+        assert [lag for lag in made.all(pops) if lag is not None] == expected
+        assert (made.missing, store.read) == ({}, [3, 5])
+        assert made.queues("t", "a") == [QueueLag(0, 7, 1_003)]
+        made.forget(1)
+        list(made.all(pops))
+        assert set(made.missing) == {("t", 0, 3), ("t", 0, 5)}

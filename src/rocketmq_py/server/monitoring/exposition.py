@@ -1,0 +1,123 @@
+"""Makes the exposition of a server's metrics: families with the labels of the server, within a limit of series."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from rocketmq_py.core.metrics.counters import RpcLatency
+from rocketmq_py.core.metrics.exposition import HISTOGRAM, Family, Labels, labels
+from rocketmq_py.core.metrics.histogram import Histogram
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+
+_log = logging.getLogger(__name__)
+
+_LINES_AT_ONCE = 100
+
+Row = tuple[Labels, float]
+
+RPC_LATENCY = Family(
+    "rocketmq_rpc_latency_milliseconds", HISTOGRAM, "Time from the handling of a request to its answer."
+)
+
+
+class Exposition:
+    """Makes the lines of families.
+
+    :param base: labels of every series, encoded.
+    :param most: maximum number of series of one metric.
+    :ivar left_out: the number of series beyond it, by metric, of the exposition that is being made.
+    """
+
+    def __init__(self, base: Labels, most: int) -> None:
+        self.base = base
+        self.most = most
+        self.left_out: dict[str, int] = {}
+        self._wanted: frozenset[str] = frozenset()
+        self._logged: set[str] = set()
+
+    def begin(self, wanted: frozenset[str]) -> None:
+        """Begin another exposition.
+
+        :param wanted: names of metrics; empty for all.
+        """
+        self._wanted, self.left_out = wanted, {}
+
+    def is_wanted(self, *families: Family) -> bool:
+        """Return True if one of the families was asked for."""
+        return not self._wanted or any(family.name in self._wanted for family in families)
+
+    def labels(self, *pairs: tuple[str, str]) -> Labels:
+        """Encode labels of a series, with those of the server."""
+        return f"{self.base},{labels(pairs)}"
+
+    def family(self, family: Family, rows: Iterable[Row]) -> Iterator[str]:
+        """Return the lines of a counter or gauge; without series it is left out, as in Java."""
+        if not self.is_wanted(family):
+            return
+        count = 0
+        for row in rows:
+            count += 1
+            if count == 1:
+                yield family.head()
+            if count <= self.most:
+                yield family.sample(*row)
+        self.note(family, count)
+
+    def gauges(self, *pairs: tuple[Family, float]) -> Iterator[str]:
+        """Return the lines of families with one series each, which has only the labels of the server."""
+        for family, value in pairs:
+            yield from self.family(family, [(self.base, value)])
+
+    def histogram(self, family: Family, rows: Sequence[tuple[Labels, Histogram]]) -> Iterator[str]:
+        """Return the lines of a histogram; without series it is left out."""
+        if not rows or not self.is_wanted(family):
+            return
+        yield family.head()
+        for text, found in rows[: self.most]:
+            yield from family.buckets(text, found)
+        self.note(family, len(rows))
+
+    def note(self, family: Family, count: int) -> None:
+        """Note how many series a metric has; those beyond the limit are logged once."""
+        count -= self.most
+        if count <= 0:
+            return
+        self.left_out[family.name] = count
+        if family.name not in self._logged:
+            self._logged.add(family.name)
+            _log.warning(
+                "%d series of %s are left out: metricsOtelCardinalityLimit is %d", count, family.name, self.most
+            )
+
+    def rpc(self, latency: RpcLatency) -> Iterator[str]:
+        """Return the lines of the latency of requests."""
+        rows = [
+            (self.labels(
+                ("protocol_type", "remoting"), ("request_code", _code(RequestCode, key.request)),
+                ("response_code", _code(ResponseCode, key.response)),
+                ("is_long_polling", text_of(value=key.is_long_polling)), ("result", key.result),
+            ), found)
+            for key, found in list(latency.spans.items())
+        ]  # fmt: skip
+        return self.histogram(RPC_LATENCY, rows)
+
+
+def chunks(lines: Iterable[str]) -> Iterator[bytes]:
+    """Encode lines in pieces, so that joining all of a large exposition is a short step, too."""
+    rest = iter(lines)
+    while piece := list(islice(rest, _LINES_AT_ONCE)):
+        yield "".join(piece).encode()
+
+
+def text_of(*, value: bool) -> str:
+    """Return a truth value as labels have it."""
+    return "true" if value else "false"
+
+
+def _code(kind: type[RequestCode | ResponseCode], code: int) -> str:
+    try:
+        return kind(code).name.lower()
+    except ValueError:
+        return str(code)
